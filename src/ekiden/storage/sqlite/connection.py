@@ -162,6 +162,8 @@ def connect_to_look(path: Path, *, busy_s: float) -> apsw.Connection:
     options = ["immutable=1"]
     wal = path.with_name(f"{path.name}-wal")
     if wal.exists():
+        # An empty WAL holds no writes, so the file alone is complete. With writes in it, reading
+        # the file as unchanging would miss them.
         options = ["mode=ro", *options] if wal.stat().st_size == 0 else ["mode=ro"]
     for option in options:
         db = apsw.Connection(

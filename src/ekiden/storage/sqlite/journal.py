@@ -14,7 +14,7 @@ from ekiden.core.errors import LeaseLost, QueueFull, StepConflict
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.values import loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
-from ekiden.storage.chain import UNCOVERED, EventDigest, own_digest
+from ekiden.storage.chain import EventDigest, own_digest
 from ekiden.storage.sqlite.batches import (
     PreparedOpening,
     check_openings,
@@ -62,7 +62,6 @@ _DIGESTS_SQL = """
     SELECT seq, type, at_us, agent, step, duration_us, details, items, error, digest
     FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?
 """
-_OLD_DIGESTS_SQL = _DIGESTS_SQL.replace("error, digest", f"error, '{UNCOVERED}'")
 _INSERT_STEPS = "INSERT INTO steps (session, key, result)"
 _EVENTS_SQL = """
     SELECT group_concat(row) FROM (
@@ -130,6 +129,8 @@ class PreparedCommit:
             now_us,
             commit.seen_wakes,
         )
+        # The row is compared with the first event's number only, so a gap between the events has to
+        # be found here.
         if events and events[-1].seq - events[0].seq != len(events) - 1:
             raise event_conflict(claim.session_id, events[0].seq, events[-1].seq, self.row[3] or 0)
         self.events = event_rows(num, session_id, events)
@@ -169,6 +170,8 @@ def write_commits(db: apsw.Connection, commits: Sequence[PreparedCommit], now: M
         changed = (any(agents), any(statuses), outcomes.count(None) < len(outcomes))
         db.execute(_update_sql(size, changed), (now.ms, *flat(chunk, size), now.ms))
         updated += db.changes()
+    # The statement fences: a session whose lease was lost, or that has other events, matches no
+    # row. Fewer rows than commits means that one of them was refused.
     if updated != len(commits):
         if len(commits) > 1:
             raise SpoiltGroup
@@ -179,6 +182,8 @@ def write_commits(db: apsw.Connection, commits: Sequence[PreparedCommit], now: M
         try:
             insert_rows(db, _INSERT_STEPS, steps)
         except apsw.ConstraintError as exc:
+            # For a group the first is only a guess. The writer runs each member alone after any
+            # error, and then it is exact.
             raise _stored_step(db, commits[0]) from exc
     for commit in commits:
         if commit.documents:
@@ -242,8 +247,7 @@ def read_digests(db: apsw.Connection, session_id: str, after: int, limit: int) -
         found = [(NO_SESSION,)]
     if not found:
         return []
-    is_old = not query(db, "SELECT 1 FROM pragma_table_info('events') WHERE name = 'digest'")
-    rows = query(db, _OLD_DIGESTS_SQL if is_old else _DIGESTS_SQL, (found[0][0], after, limit))
+    rows = query(db, _DIGESTS_SQL, (found[0][0], after, limit))
     return [_digest_of(session_id, *row) for row in rows]
 
 

@@ -100,6 +100,8 @@ def adopt_boot(db: apsw.Connection, lease_clock: LeaseClock, clock: Clock) -> in
                 " WHERE owner IS NOT NULL OR lease_until IS NOT NULL"
             )
             db.execute(
+                # A taken message is due at once, since its owner is dead. The times of the others
+                # are moved to the new lease clock, which began at zero again.
                 "UPDATE messages SET owner = NULL, due_ms = iif(owner IS NULL, due_ms + ?1, 0),"
                 " expires_ms = expires_ms + ?1 WHERE state = 'open'",
                 (old_offset_ms - offset_ms,),

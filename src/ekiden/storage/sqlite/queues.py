@@ -73,6 +73,7 @@ def put_messages(
     """
     if _have_room(db, groups):
         return _put_all(db, groups, now)
+    # Expired messages take up room until they are settled: settle them before a new one is refused.
     if has_expired(db, now.ms):
         expire_messages(db, now)
     fates: list[list[PutReceipt] | QueueFull] = []
@@ -109,6 +110,7 @@ def take_messages(
         ids = [message_id for message_id, is_over in found if not is_over]
         if ids:
             taken += _lease(db, queue, ids, owner, now.ms + lease_ms)
+        # Expired messages used up places of the page: look again for the rest of the limit.
         if len(ids) == len(found):
             break
         _expire(db, [message_id for message_id, is_over in found if is_over], now)
@@ -118,6 +120,8 @@ def take_messages(
 def ack_message(db: apsw.Connection, message: QueueMessage) -> bool:
     """Remove an open message if this delivery is its last."""
     db.execute(
+        # `attempts` names the delivery: if the lease ended and the same owner took the message
+        # again, an acknowledgement of the first delivery must not remove the second.
         "DELETE FROM messages WHERE id = ? AND owner = ? AND attempts = ? AND state = 'open'",
         (message.id, message.owner, message.attempts),
     )
@@ -157,6 +161,9 @@ def _put_all(
 ) -> list[list[PutReceipt] | QueueFull]:
     """Insert them, except duplicates; returns the result of each."""
     puts = [put for group in groups for put in group]
+    # The ids are given here instead of by SQLite, so that the id of each message in a statement of
+    # many rows is known. No other writer can be between, since this is inside the write
+    # transaction.
     found = query(db, "SELECT seq FROM sqlite_sequence WHERE name = 'messages'")
     first = (found[0][0] if found else 0) + 1
     inserted, number = 0, first
@@ -167,6 +174,7 @@ def _put_all(
             values.append(number)
             values += put.row
             number += 1
+        # Rows of nulls fill the statement up to its size; `column1 IS NOT NULL` leaves them out.
         values += [None] * ((size - len(chunk)) * _WIDTH)
         db.execute(_put_sql(size), values)
         inserted += db.changes()
@@ -174,6 +182,7 @@ def _put_all(
         receipts = [PutReceipt(id=at, is_new=True) for at in range(first, number)]
     else:
         receipts = _receipts(db, puts, first)
+    # The usual case, without copying.
     if len(groups) == 1:
         return [receipts]
     given = iter(receipts)

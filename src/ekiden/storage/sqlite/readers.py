@@ -51,6 +51,8 @@ class Readers:
         with self._door:
             if self._closed:
                 raise closed_store(self._name)
+            # A thread and its connection are made only when all others are busy: many programs need
+            # one.
             if len(self._threads) < _THREADS and not self._idle.acquire(blocking=False):
                 self._start()
             self._jobs.put(job)
@@ -94,6 +96,7 @@ class Readers:
             self._idle.release()
             job = self._jobs.get()
         while job is not None:
+            # The results so far must not wait for a read that may take long.
             if done and not job.quick:
                 _deliver(done)
                 done = []
@@ -106,6 +109,7 @@ class Readers:
             except Empty:
                 break
         _deliver(done)
+        # The end is put back for the other threads.
         if job is None:
             self._jobs.put(None)
         return job is not None
@@ -253,6 +257,7 @@ class FileWatch:
                 version = await self._readers.read(self._read_version)
             except StoreUnavailable:
                 version = self._version
+            # Counted before the comparison, so that a failed look, too, leads to fewer looks.
             in_vain += 1
             if version != self._version:
                 self._version = version

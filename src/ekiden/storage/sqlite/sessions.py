@@ -178,6 +178,8 @@ def delete_session(db: apsw.Connection, session_id: str, now_ms: int) -> None:
     if not found:
         _free_of_dead(db, session_id, now_ms)
         found = query(db, sql, (session_id, now_ms))
+    # Steps and events are deleted by number, in the same transaction. The row itself is gone
+    # already, so that no claim can come between.
     _keep_last_event_id(db, found[0][0])
     db.execute("DELETE FROM events WHERE session = ?", found[0])
     db.execute("DELETE FROM steps WHERE session = ?", found[0])

@@ -75,6 +75,8 @@ def settle_messages(
     first: dict[str, int] = {}
     for number, settle in enumerate(settles):
         if settle.key not in first:
+            # -1 keeps later settlements of the same key out of the common statement: they have to
+            # come after this one.
             first[settle.key] = number if not settle.forget else -1
     results: list[Settled] = ["no"] * len(settles)
     done: set[int] = set()
@@ -129,6 +131,8 @@ def _settle_one(
     if not found:
         return "no"
     message_id, state, session_id = found[0]
+    # The first end counts. An answer to an expired question is kept as `late` for the audit, but
+    # wakes no session.
     if state != "open" and not is_late(state, settle.state):
         return "no"
     db.execute(

@@ -136,6 +136,8 @@ class SqliteStore(Searching):
     async def close(self) -> None:
         self._closed = True
         if self._parts is not None:
+            # The watch is a task of this event loop; the rest ends in a thread, which must not
+            # touch tasks.
             await self._parts.watch.stop()
         if self._parts is not None or self._opening.locked():
             await in_own_thread(self._close, name="ekiden-sqlite-close")
@@ -226,6 +228,8 @@ class SqliteStore(Searching):
             )
             found = claim()
             if found is None and now.ms >= self._next_dead_check_ms:
+                # Idle workers claim in vain several times a second: looking at processes each time
+                # would cost more than the claims.
                 self._next_dead_check_ms = now.ms + int(DEAD_CHECK_S * 1000)
                 if sessions.free_ready_of_dead(db):
                     found = claim()
@@ -404,6 +408,8 @@ class SqliteStore(Searching):
             if self._parts is None and not self._closed:
                 self._parts = self._prepare()
                 self._unclosed = weakref.finalize(self, _abandon, self._parts, self.url)
+                # At the end of the process the operating system closes the file anyway; a warning
+                # then would be noise.
                 self._unclosed.atexit = False
 
     def _close(self) -> None:
@@ -422,6 +428,8 @@ class SqliteStore(Searching):
         prepare_file(self._path, create=self._create)
         try:
             return self._prepare_to_write()
+        # Without the right to write, the store can still be read. If that fails too, the first
+        # error tells more.
         except (apsw.ReadOnlyError, apsw.CantOpenError) as exc:
             try:
                 return self._prepare_to_look()
@@ -530,6 +538,7 @@ async def _claimed(writer: Writer, take: Work[T]) -> T:
     taken: list[Claim] = []
 
     def run(db: apsw.Connection, now: Moment) -> T:
+        # The writer may run this twice: with its group, and then alone.
         taken.clear()
         result = take(db, now)
         if isinstance(result, tuple):

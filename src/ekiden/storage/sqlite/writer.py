@@ -134,6 +134,8 @@ class Writer:
         group = self._next_group()
         if group is None:
             return False
+        # Claims that find nothing change no row. Without this comparison each of them would wake
+        # all waiting tasks, which would claim again.
         before = self._changes()
         self._execute(group)
         self._deliver(group, changed=self._changes() != before)
@@ -144,6 +146,8 @@ class Writer:
 
         A second commit of one session belongs to the next group: one statement updates a row once.
         """
+        # Only the first job is waited for. To wait longer for more of them would make a single
+        # write slow; under load others have queued up meanwhile.
         first, self._held = self._held or self._jobs.get(), None
         if first is None:
             return None
@@ -171,6 +175,8 @@ class Writer:
             self._transaction(group)
             return
         except Exception as exc:
+            # A failed disk fails for all. Any other error may be of one member only, and which one
+            # is not known: each is tried alone below.
             if len(group) == 1 or not _may_be_one_members(exc):
                 for job in group:
                     job.error = self._explain(exc)
@@ -186,6 +192,8 @@ class Writer:
             self._db = self._connect()
         db = self._db
         try:
+            # The lock to write is taken at once: a transaction that reads first and asks for it
+            # later fails if another process has written in between.
             db.execute("BEGIN IMMEDIATE")
             _run(db, group, self._now())
             fault_point("store.sqlite.before_commit")
@@ -201,7 +209,11 @@ class Writer:
             if db.in_transaction:
                 db.execute("ROLLBACK")
         except apsw.Error:
+            # A rollback that fails leaves the connection in an unknown state: treat it like a
+            # failed disk, so that the connection is dropped below.
             exc = apsw.IOError()
+        # After a failed sync, SQLite's cached pages may differ from the file. A new connection
+        # reads the file again.
         if isinstance(exc, apsw.Error) and not isinstance(exc, _HARMLESS):
             self._db = None
             db.close(force=True)

@@ -69,6 +69,8 @@ async def store_commit(
 
     async def send(again: bool) -> None:
         attempt.doubtful = again
+        # A second copy goes alone: a commit that was lost with a group must not be held up, or lost
+        # again, by the others of a group.
         await _store(database, None if again else gathering, attempt)
 
     await answered(database, send, lambda why: _unknown(why, claim))
@@ -103,6 +105,8 @@ async def _store(database: Database, gathering: Gathering | None, attempt: _Atte
 
     async def alone(waits: bool) -> bool:
         async def work(connection: Any) -> bool:
+            # All rows are locked in one order before the first write. Two commits that wake each
+            # other's sessions would otherwise wait for each other.
             await beside.lock(connection, num=attempt.handle.num)
             sql, timeout = (COMMIT, COMMAND_S) if waits else (COMMIT_IF_FREE, ANSWER_S)
             try:
@@ -120,6 +124,8 @@ async def _store(database: Database, gathering: Gathering | None, attempt: _Atte
         stored = await alone(True)
     else:
         stored = await gathering.store(_parcel(attempt), alone)
+    # `_explain` returns false only after it took over a newer token of this same claim, so this
+    # ends.
     while not (stored or await _explain(database, attempt)):
         stored = await alone(True)
 
@@ -134,6 +140,8 @@ async def _explain(database: Database, attempt: _Attempt) -> bool:
     token, seq, owned = found[0]
     if token == attempt.token:
         return True
+    # The row has a token that is neither the old one nor ours: another owner has committed since.
+    # Only the journal can tell whether our copy came first.
     if attempt.doubtful and token != handle.token:
         return await _was_stored(database, attempt)
     if not owned:

@@ -201,6 +201,8 @@ class Gathering:
         loop = self._database.own_loop()
         if self._loop is not loop:
             self._loop, self._waiting, self._under_way = loop, [], 0
+        # The first commits go at once and alone, so a single session never waits for a group. While
+        # the lanes are busy, the others gather.
         if self._under_way < _LANES:
             give_back = self._lane(loop)
             try:
@@ -211,6 +213,8 @@ class Gathering:
             waiting = _Waiting(parcel, loop.create_future())
             self._waiting.append(waiting)
             stored = await waiting.stored
+        # Not stored means that the row was locked or the claim is lost. Only the statement that
+        # waits for the lock can tell which.
         return stored or await alone(True)
 
     def _lane(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
@@ -226,6 +230,7 @@ class Gathering:
             is_held = False
 
         self._under_way += 1
+        # A commit that waits for a slow disk or a lock must not stop those of other sessions.
         timer = loop.call_later(_PATIENCE_S, give_back)
         return give_back
 
@@ -263,6 +268,8 @@ class Gathering:
                 if failure is None:
                     each.stored.set_result(each.parcel.token in stored)
                 else:
+                    # An exception of its own for each: a traceback that several tasks share would
+                    # grow with each of them.
                     each.stored.set_exception(ConnectionLost(str(failure)))
             give_back()
 
