@@ -97,17 +97,17 @@ AGENT_HEADER = "X-Ekiden-Agent"
 """Sent with every request for an agent, to MCP servers and A2A agents: a called Ekiden then refuses
 decisions that belong to people."""
 
-_acting: ContextVar[str | None] = ContextVar("ekiden_acting_agent", default=None)
+ACTING: ContextVar[str | None] = ContextVar("ekiden_acting_agent", default=None)
 
 
 def acting_agent() -> str | None:
     """The agent whose code, tool or handler runs now; `None` outside."""
-    return _acting.get() or inherited_agent()
+    return ACTING.get() or inherited_agent()
 
 
 def acting_here() -> str | None:
     """The agent whose code runs now in this process; faster than `acting_agent`."""
-    return _acting.get()
+    return ACTING.get()
 
 
 def inherited_agent() -> str | None:
@@ -126,10 +126,10 @@ class acting_as:
         self._agent = agent
 
     def __enter__(self) -> None:
-        self._token = _acting.set(self._agent)
+        self._token = ACTING.set(self._agent)
 
     def __exit__(self, *exc_info: object) -> None:
-        _acting.reset(self._token)
+        ACTING.reset(self._token)
 
 
 class LoggedSession(Protocol):
@@ -148,7 +148,7 @@ class LoggedSession(Protocol):
     def created_at_us(self) -> int | None: ...
 
 
-_session: ContextVar[LoggedSession | None] = ContextVar("ekiden_log_session", default=None)
+LOGGED: ContextVar[LoggedSession | None] = ContextVar("ekiden_log_session", default=None)
 
 
 class logging_for:
@@ -162,17 +162,17 @@ class logging_for:
         self._session = session
 
     def __enter__(self) -> None:
-        self._token = _session.set(self._session)
+        self._token = LOGGED.set(self._session)
 
     def __exit__(self, *exc_info: object) -> None:
-        _session.reset(self._token)
+        LOGGED.reset(self._token)
 
 
 def bind_log_session(session: LoggedSession) -> None:
     """Assign all further log lines of the current task to the session."""
-    _session.set(session)
+    LOGGED.set(session)
 
 
 def logged_session() -> LoggedSession | None:
     """The session that the running code works for; `None` outside."""
-    return _session.get()
+    return LOGGED.get()

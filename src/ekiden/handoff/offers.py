@@ -12,9 +12,9 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.quotes import quote as quote
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import Handoff, transfer_tool_name
+from ekiden.core.handoffs.handoff import Handoff, no_input, transfer_tool_name
 from ekiden.core.tools.tool import Tool
-from ekiden.handoff.tool import EnabledCheck, handoff
+from ekiden.handoff.tool import EnabledCheck
 
 AnyHandoff: TypeAlias = Handoff[Any, Any]
 CollisionPolicy: TypeAlias = Literal["error", "warn"]
@@ -88,13 +88,12 @@ async def get_handoffs(agent: Agent[Any], context: RunContextWrapper[Any]) -> li
     Async checks run concurrently. If a check raises an exception, the others are cancelled, and the
     exception is raised.
     """
-    offers = [
-        edge if isinstance(edge, Handoff) else default_handoff(edge) for edge in agent.handoffs
-    ]
-    for offer in offers:
-        if offer.is_enabled is not True:
-            return await _enabled(offers, agent, context)
-    return offers
+    return await enabled_handoffs(all_handoffs(agent), agent, context)
+
+
+def all_handoffs(agent: Agent[Any]) -> list[AnyHandoff]:
+    """The handoffs of `agent`, in order, enabled or not."""
+    return [edge if isinstance(edge, Handoff) else default_handoff(edge) for edge in agent.handoffs]
 
 
 def default_handoff(target: Agent[Any]) -> AnyHandoff:
@@ -111,7 +110,19 @@ def default_handoff(target: Agent[Any]) -> AnyHandoff:
         offer, name, described = made
         if offer.agent is target and name == target.name and described == _described(target):
             return offer
-    offer = handoff(target)
+
+    async def arrive(context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
+        return target
+
+    offer = Handoff(  # What `handoff` makes of a target without options.
+        tool_name=Handoff.default_tool_name(target),
+        tool_description=Handoff.default_tool_description(target),
+        input_json_schema=no_input(),
+        on_invoke_handoff=arrive,
+        agent_name=target.name,
+        agent=target,
+        has_callback=False,
+    )
     target.__dict__[_CACHE] = (offer, target.name, _described(target))
     return offer
 
@@ -120,7 +131,7 @@ def _described(target: Agent[Any]) -> str | None:
     return target.handoff_description or target.description
 
 
-async def _enabled(
+async def enabled_handoffs(
     offers: Sequence[AnyHandoff], agent: Agent[Any], context: RunContextWrapper[Any]
 ) -> list[AnyHandoff]:
     answers: list[bool | asyncio.Task[bool]] = []

@@ -22,6 +22,7 @@ from ekiden.core.handoffs.handoff import (
     HandoffTrigger,
     HandoffWhen,
     PolicyName,
+    no_input,
     transfer_tool_name,
 )
 from ekiden.core.profile import Budget, Confirmation
@@ -234,7 +235,7 @@ def handoff(
     if not isinstance(agent, Agent):
         raise UserError(f"handoff() needs an Agent, not {agent!r:.80} ({type(agent).__name__})")
     if input_type is None:
-        invoke, schema = _without_input(agent, on_handoff), ensure_strict_json_schema({})
+        invoke, schema = _without_input(agent, on_handoff), no_input()
     else:
         invoke, schema = _with_input(agent, on_handoff, input_type)
     return Handoff(
@@ -296,7 +297,7 @@ def _to_the_best(
         tool_name=tool_name or transfer_tool_name("best_at_" + "_".join(terms.capabilities)),
         tool_description=description
         or f"Hand the conversation over to the agent that is best at: {wanted}.",
-        input_json_schema=ensure_strict_json_schema({}),
+        input_json_schema=no_input(),
         on_invoke_handoff=nobody,
         agent_name=BEST,
         is_enabled=EnabledCheck(is_enabled) if callable(is_enabled) else is_enabled,

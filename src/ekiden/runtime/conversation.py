@@ -25,13 +25,12 @@ from ekiden.core.conversation.run_items import (
     ToolCallItem,
     ToolCallOutputItem,
 )
-from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
+from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.handoffs.handoff import Handoff, HandoffInputData
-from ekiden.core.values import dumps, loads
 from ekiden.handoff import default_handoff
-from ekiden.runtime.state.attempt import Attempt
+from ekiden.runtime.state.attempt import MODEL_WORDS
 from ekiden.runtime.state.calls import settled
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import is_transfer
@@ -273,42 +272,6 @@ def _run_item(
     return ToolCallItem(agent, item)
 
 
-_TEXT_LIMIT = 20_000
-"""No single text that a model passes along may be longer."""
-_WORDS = ("reason", "summary", "context")
-
-
-def received(source: str, arguments: str) -> dict[str, Any]:
-    """What the source passed along, as far as the target is told of it."""
-    words: dict[str, Any] = {"from": source}
-    if arguments in ("", "{}"):
-        return words
-    try:
-        passed = loads(arguments)
-        dumps(passed)
-    except (ValueError, RecursionError) as exc:
-        raise ModelBehaviorError("the arguments are not valid JSON") from exc
-    if isinstance(passed, dict):
-        for name in _WORDS:
-            value = passed.get(name)
-            if value:
-                text = value if isinstance(value, str) else dumps(value)
-                words[name] = text[:_TEXT_LIMIT]
-    return words
-
-
-def words_of(run: RunState, attempt: Attempt) -> dict[str, Any]:
-    """What goes along; a person who was asked may have changed it meanwhile."""
-    words = received(run.agent.name, attempt.arguments)
-    if attempt.payload is not None:
-        words["payload"] = attempt.payload
-    if attempt.priority:
-        words["priority"] = attempt.priority
-    if attempt.metadata:
-        words["metadata"] = dict(attempt.metadata)
-    return words
-
-
 async def filtered(
     run: RunState,
     handoff: Handoff[Any, Any],
@@ -343,7 +306,7 @@ def filtered_words(
     change = getattr(apply, "filter_words", None)
     if change is None:
         return words
-    changed: dict[str, Any] = change({name: words[name] for name in _WORDS if name in words})
+    changed: dict[str, Any] = change({name: words[name] for name in MODEL_WORDS if name in words})
     return {**words, **changed}
 
 

@@ -26,7 +26,6 @@ from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.privacy.masking import cover
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.handoff.records.requests import Asked, TriedHandoff, asked_in, removal_of, requests_of
-from ekiden.runtime.conversation import words_of
 from ekiden.runtime.questions.cancel_question import withdraw
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.attempt import Attempt
@@ -404,7 +403,7 @@ def _withdraw(run: RunState, asked: Asked) -> None:
     run.cursor.handoffs.drop_tried(attempt.id)
     why = asked.why_withdrawn(run.agent.name)
     source = asked.source or run.agent.name
-    details = {**attempt.told(words_of(run, attempt)), **attempt.details(source, asked.to)}
+    details = {**attempt.told(attempt.words(run.agent.name)), **attempt.details(source, asked.to)}
     details["code"] = why.code
     ended_us = asked.withdrawn_us or asked.due_us
     if ended_us:

@@ -128,7 +128,11 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
         self.last_agent: Agent[TContext] = run.agent
         self.session_id: str = run.session_id
         self.usage: Usage = run.cursor.budget.usage
-        self.context_wrapper: RunContextWrapper[TContext] = run.context
+
+    @property
+    def context_wrapper(self) -> RunContextWrapper[TContext]:
+        """The context that the code of agents had."""
+        return self._run.context
 
     @property
     def final_output(self) -> TOutput | None:

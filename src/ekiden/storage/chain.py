@@ -55,9 +55,8 @@ class AuditChain:
 
     def to_json(self, data: dict[str, Any]) -> None:
         """Store it in a cursor's `data`."""
-        if self.count:
-            data[_HEAD] = _LATER if self.is_deferred else self.head
-            data[_COUNT] = self.count
+        data[_HEAD] = _LATER if self.is_deferred else self.head
+        data[_COUNT] = self.count
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AuditChain:

@@ -257,11 +257,6 @@ def check_priority(new: NewSession) -> int:
     return priority_number(new.priority)
 
 
-def head_start_us(priority: int) -> int:
-    """So many microseconds before it came a session is in the line."""
-    return HEAD_START_S.get(priority, 0) * 1_000_000
-
-
 def head_start_sql(priority: str) -> str:
     """Its head start in seconds, as SQL; `priority` is a column or a parameter."""
     cases = " ".join(f"when {number} then {start}" for number, start in HEAD_START_S.items())

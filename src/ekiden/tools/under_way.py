@@ -29,6 +29,8 @@ T = TypeVar("T")
 _Part: TypeAlias = "Future[None]"
 
 _current: ContextVar[CallUnderWay | None] = ContextVar("ekiden_call_under_way", default=None)
+current_call = _current.get
+"""The call that the running code belongs to; `None` if no rollback could undo it."""
 _lock = threading.Lock()
 _unfinished: dict[str, dict[_Part, CallUnderWay]] = {}
 """By session, what has not ended."""
@@ -97,11 +99,6 @@ class CallUnderWay:
             if not parts:
                 del _unfinished[session]
         part.set_result(None)
-
-
-def current_call() -> CallUnderWay | None:
-    """The call that the running code belongs to; `None` if no rollback could undo it."""
-    return _current.get()
 
 
 class WithoutEffects:

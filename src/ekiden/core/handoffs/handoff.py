@@ -299,6 +299,11 @@ _ODD_ASCII = re.compile(r"[!-,./:-@\[-^`{-~\x00-\x08\x0e-\x1b\x7f]")
 _NOT_WORD = re.compile(r"[^a-z0-9_]")
 
 
+def no_input() -> dict[str, Any]:
+    """The schema of a handoff tool without arguments."""
+    return {"type": "object", "properties": {}, "additionalProperties": False, "required": []}
+
+
 def transfer_tool_name(agent_name: str) -> str:
     """``transfer_to_<name>`` in letters, digits and ``_``, at most 64 characters.
 

@@ -22,9 +22,7 @@ from ekiden.runtime.conversation import (
     filtered,
     filtered_words,
     has_withheld,
-    received,
     view_for_others,
-    words_of,
 )
 from ekiden.runtime.handoff.acceptance import (
     Before,
@@ -43,6 +41,7 @@ from ekiden.runtime.state.attempt import (
     Attempt,
     announce,
     give_up_tried,
+    received,
 )
 from ekiden.runtime.state.budget import narrowed
 from ekiden.runtime.state.calls import both, settled
@@ -78,7 +77,7 @@ async def transfer(run: RunState, attempt: Attempt) -> bool:
     attempt.begin(run)
     attempt.validate()
     if attempt.life.fresh and attempt.is_asked_here and _may_take_long(run, attempt):
-        announce(run, attempt, words_of(run, attempt))
+        announce(run, attempt, attempt.words(run.agent.name))
         await run.commit()
     before = None if attempt.is_plain else Before.of(run)
     run.staged = []
@@ -145,7 +144,7 @@ class _Agreed:
 async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
     """Run all checks and callbacks; `HandoffRefused`, or the exception of user code."""
     source, edge, given = run.agent, attempt.edge, attempt.arguments
-    words = words_of(run, attempt)
+    words = attempt.words(run.agent.name)
     known: Any = edge.agent
     target = known if isinstance(known, Agent) else await find_target(run, attempt)
     await _validate(run, attempt, target, words)
@@ -155,7 +154,7 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
             target = chosen
             await _validate(run, attempt, target, words)
     if attempt.arguments is not given:
-        words = words_of(run, attempt)
+        words = attempt.words(run.agent.name)
     output = None
     if attempt.call is not None:
         told = edge.get_transfer_message(target)
@@ -207,7 +206,7 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
         details.update(exc.details)
     if attempt.call is None:
         with contextlib.suppress(ModelBehaviorError):
-            details.update(attempt.told(words_of(run, attempt)))
+            details.update(attempt.told(attempt.words(run.agent.name)))
     answer: tuple[Item, ...] = ()
     if attempt.call is not None:
         told = f"Error: the handoff to {attempt.target_name} was not made: {problem}"
@@ -345,7 +344,8 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     now_s = run.spent_s()
     pending = _pending(run, attempt, target, seq, now_s)
     run.open_handoff(pending)
-    if view is None and has_withheld(run):
+    is_plain = attempt.is_plain and not cursor.guardrails.repairs
+    if view is None and not is_plain and has_withheld(run):
         run.replace_view(view_for_others(run))
     _hand_on(run, terms, agreed, now_s)
     if view is not None:

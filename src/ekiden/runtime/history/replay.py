@@ -9,9 +9,8 @@ from ekiden.core.conversation.model import Item, Usage, is_message, text_of
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.events import AUDITED, Event
 from ekiden.handoff.records.requests import TriedHandoff
-from ekiden.runtime.conversation import received
 from ekiden.runtime.handoff.controller import passed_digest
-from ekiden.runtime.state.attempt import WORDS
+from ekiden.runtime.state.attempt import WORDS, received
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.sessions import is_rewind, is_transfer
 from ekiden.sessions.state import told_state

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Sequence
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import aclosing, nullcontext
 from typing import Any
 
 from ekiden.core.conversation.model import Item, ModelDelta
-from ekiden.core.current_agent import acting_as, logging_for
+from ekiden.core.current_agent import ACTING, LOGGED
 from ekiden.core.errors import (
     EkidenError,
     HandoffRefused,
@@ -48,7 +48,6 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     `StoreUnavailable` when nothing can be stored. It ends without an outcome when the conversation
     goes to an agent that another process must run.
     """
-    watch_threads()
     for shown in _news(run):
         yield shown
     if run.was_woken and await is_withdrawn(run):
@@ -158,25 +157,31 @@ async def _guarded(run: RunState, step: Coroutine[Any, Any, None] | None = None)
     """The next step, or this one, done by the agent: its hooks, instructions and callbacks are its
     code, too."""
     agent = run.agent.name
-    # If a handoff is open, what the agent does may have to be undone.
-    call = _NO_CALL
-    if run.cursor.handoffs.open:
-        call = CallUnderWay(run, agent)
-    with acting_as(agent), logging_for(run), call:
+    call: CallUnderWay | None = None
+    # `acting_as` and `logging_for`, spelled out: every step passes here.
+    acting, logged = ACTING.set(agent), LOGGED.set(run)
+    try:
+        if run.cursor.handoffs.open:  # What the agent does may have to be undone.
+            watch_threads()
+            call = CallUnderWay(run, agent)
+            call.__enter__()
+        wrong: BaseException | None = None
         try:
             await (step or _turn(run) or _next_step(run))
-            return
         except (SessionError, StoreUnavailable):
             raise
         except BaseException as exc:
             wrong = exc
-        try:
-            await _settle(run, wrong)
-        finally:
-            del wrong  # Else it would keep this frame, and all that it refers to.
-
-
-_NO_CALL: AbstractContextManager[None] = nullcontext()
+        if wrong is not None:
+            try:
+                await _settle(run, wrong)
+            finally:
+                del wrong  # Else it would keep this frame, and all that it refers to.
+    finally:
+        if call is not None:
+            call.__exit__()
+        LOGGED.reset(logged)
+        ACTING.reset(acting)
 
 
 async def _settle(run: RunState, wrong: BaseException) -> None:

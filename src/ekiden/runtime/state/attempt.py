@@ -10,8 +10,10 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import Item
 from ekiden.core.dataclass import dataclass
+from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.handoffs.handoff import Handoff, PolicyName
 from ekiden.core.handoffs.request import Actor, HandoffContext, HandoffRequest
+from ekiden.core.values import dumps, loads
 from ekiden.handoff.lifecycle import Lifecycle
 from ekiden.handoff.records.requests import TriedHandoff
 from ekiden.runtime.state.findings import Finding
@@ -23,6 +25,10 @@ from ekiden.storage.values import copy_json
 MODEL = Actor(kind="model")
 WORDS = ("reason", "summary", "context", "payload", "priority", "metadata")
 """What is passed along."""
+MODEL_WORDS = WORDS[:3]
+"""What of it a model can say."""
+_TEXT_LIMIT = 20_000
+"""No single text that a model passes along may be longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +146,17 @@ class Attempt:
     def is_asked_here(self) -> bool:
         """Whether it was requested from outside, without a stored request."""
         return self.request is not None and not self.writes
+
+    def words(self, source: str) -> dict[str, Any]:
+        """What goes along; a person who was asked may have changed it meanwhile."""
+        words = received(source, self.arguments)
+        if self.payload is not None:
+            words["payload"] = self.payload
+        if self.priority:
+            words["priority"] = self.priority
+        if self.metadata:
+            words["metadata"] = dict(self.metadata)
+        return words
 
     def told(self, words: Mapping[str, Any]) -> dict[str, Any]:
         """The source's words for the event: all of them, unless a call of a model has them."""
@@ -297,3 +314,22 @@ def ended_details(tried: TriedHandoff) -> dict[str, Any]:
         "moves": list(life.fresh),
         "code": "CANCELLED",
     }
+
+
+def received(source: str, arguments: str) -> dict[str, Any]:
+    """What the source passed along, as far as the target is told of it."""
+    words: dict[str, Any] = {"from": source}
+    if arguments in ("", "{}"):
+        return words
+    try:
+        passed = loads(arguments)
+        dumps(passed)
+    except (ValueError, RecursionError) as exc:
+        raise ModelBehaviorError("the arguments are not valid JSON") from exc
+    if isinstance(passed, dict):
+        for name in MODEL_WORDS:
+            value = passed.get(name)
+            if value:
+                text = value if isinstance(value, str) else dumps(value)
+                words[name] = text[:_TEXT_LIMIT]
+    return words

@@ -147,7 +147,8 @@ class Committing(Recording):
         del self.visible[self._pending_items :]
         self.cursor.discard(self._stored_cursor)
         self.agent = self.find_agent(self._stored_agent)
-        self.variables.discard()
+        if self._variables is not None:
+            self._variables.discard()
 
     def begin(self) -> None:
         """The run begins with the next commit, if it was not begun yet."""
@@ -156,7 +157,8 @@ class Committing(Recording):
                 self.remember(snapshot_key(self.cursor.progress.run), snapshot_of(self.before))
             self.before = None
             self.cursor.progress.first = self.next_seq
-            self.variables.forget_run()
+            if self._variables is not None:
+                self._variables.forget_run()
 
     async def commit(
         self,
@@ -307,7 +309,7 @@ class Committing(Recording):
         self.record("message", details={STATE: told})
 
     def _take_batch(self) -> _Batch:
-        state = self.variables.take()
+        state = None if self._variables is None else self._variables.take()
         if self.cursor.handoffs.open:
             if state is not None:
                 self._keep_variables(state)

@@ -47,6 +47,7 @@ class RunState(Committing):
     """
 
     __slots__ = (
+        "_context",
         "call_ids",
         "children",
         "deadline",
@@ -66,6 +67,7 @@ class RunState(Committing):
     )
 
     options: RunOptions
+    _context: RunContextWrapper[Any] | None
     call_ids: set[str]
     """The ids of the tool calls that the active agent sees. No id may be used twice."""
     children: ChildSessions
@@ -124,13 +126,7 @@ class RunState(Committing):
         self.children = ChildSessions()
         self.deadline = Deadline()
         self.offer = TurnOffer()
-        self.context = RunContextWrapper(
-            options.context,
-            cursor.budget.usage,
-            session_id=claim.session_id,
-            variables=Tracked(self.variables, cursor),
-            link=self,
-        )
+        self._context = None
         self.day = None if self.config.daily is None else DaySpending(self._counted())
         self._committing = asyncio.Lock()
         self._begin()
@@ -142,7 +138,7 @@ class RunState(Committing):
         self.user_id = row.user_id
         self.priority = row.priority
         self.status = row.status
-        self.variables = Variables(row.variables)
+        self._variables = Variables(row.variables) if row.variables else None
         self.shared_budgets = SharedBudgets(tuple(row.meta.get("purses", ())))
         self._labels = {
             label: str(row.meta[name]) for name, label in _LABELS.items() if row.meta.get(name)
@@ -167,6 +163,19 @@ class RunState(Committing):
 
     def _requested(self, at_once: bool) -> None:
         self.interruption.want(at_once=at_once)
+
+    @property
+    def context(self) -> RunContextWrapper[Any]:
+        """What the code of agents gets; made when the first of it is called."""
+        if self._context is None:
+            self._context = RunContextWrapper(
+                self.options.context,
+                self.cursor.budget.usage,
+                session_id=self.claim.session_id,
+                variables=Tracked(self.variables, self.cursor),
+                link=self,
+            )
+        return self._context
 
     @property
     def session_key(self) -> str:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from ekiden.core.agent import Agent, Team
-from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Item
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, PRIVATE, QUESTIONS, Event, EventType
@@ -49,11 +48,11 @@ class Recording:
         "_seq",
         "_side_writes",
         "_steps",
+        "_variables",
         "agent",
         "brought",
         "claim",
         "config",
-        "context",
         "cursor",
         "events",
         "history_length",
@@ -63,7 +62,6 @@ class Recording:
         "shared_budgets",
         "store",
         "trigger_notes",
-        "variables",
         "visible",
         "work",
     )
@@ -76,7 +74,6 @@ class Recording:
     brought: tuple[Item, ...]
     """What a handoff that is about to be made adds to the conversation of the run."""
     root: Agent[Any] | Team
-    context: RunContextWrapper[Any]
     visible: list[Item]
     """What the active agent sees; only ever appended to, or replaced as a whole."""
     events: list[Event]
@@ -90,7 +87,6 @@ class Recording:
     shared_budgets: SharedBudgets
     trigger_notes: dict[int, str]
     """What conditions of the active agent's triggers last came out as."""
-    variables: Variables
     work: WorkClock
     _side_writes: SideWrites
     _known: dict[str, Agent[Any]]
@@ -100,11 +96,20 @@ class Recording:
     _pending_items: int
     _seq: int
     _steps: dict[str, Any]
+    _variables: Variables | None
+    """`None` until they are needed, if the session has none."""
 
     @property
     def session_id(self) -> str:
         """The session's id."""
         return self.claim.session_id
+
+    @property
+    def variables(self) -> Variables:
+        """The session's variables, and those that it shares."""
+        if self._variables is None:
+            self._variables = Variables({})
+        return self._variables
 
     @property
     def team(self) -> Team:

@@ -15,7 +15,11 @@ from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.memory import MemoryRecord, Recall
 from ekiden.core.tools.tool import FunctionTool, ToolErrorFunction
 from ekiden.core.values import dumps, loads
-from ekiden.handoff import get_handoffs, resolve_tool_name_collisions
+from ekiden.handoff.offers import (
+    all_handoffs,
+    enabled_handoffs,
+    resolve_tool_name_collisions,
+)
 from ekiden.runtime.conversation import facts_of
 from ekiden.runtime.state.calls import settled
 from ekiden.runtime.state.state import RunState
@@ -35,7 +39,11 @@ async def refresh_offer(run: RunState) -> None:
         tools.extend(_adapted(agent, memory_tools(agent)))
     if run.cursor.handoffs.tools is not None:
         tools = [tool for tool in tools if tool.name in run.cursor.handoffs.tools]
-    handoffs = await get_handoffs(agent, run.context) if agent.handoffs else []
+    handoffs = all_handoffs(agent)
+    for each in handoffs:
+        if each.is_enabled is not True:
+            handoffs = await enabled_handoffs(handoffs, agent, run.context)
+            break
     for each in handoffs:
         if each.terms.when != "manual":
             handoffs = [offer for offer in handoffs if _is_offered(offer, run)]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 from inspect import iscoroutine
 from typing import Any
 
+from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import (
     Item,
     ItemView,
@@ -35,10 +37,11 @@ from ekiden.runtime.state.budget import UnknownPrice, let_go, reserve, spend_own
 from ekiden.runtime.state.calls import both, settled, to_the_end
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.offer import refresh_offer
-from ekiden.tools.under_way import WithoutEffects
+from ekiden.tools.under_way import WithoutEffects, current_call
 
 _SHOWN_CHAIN = 12
 _MILLION = 1_000_000
+_NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 async def system_prompt(run: RunState) -> str | None:
@@ -151,22 +154,20 @@ async def ask_model(run: RunState) -> ModelResponse:
     """
     model = resolve(run)
     request = await _request(run)
-    agent, hooks, context = run.agent, run.hooks, run.context
-    if hooks is not None or agent.hooks is not None:
-        shown = list(request.input)
-        prompt = request.instructions
-        await both(
-            None if hooks is None else hooks.on_llm_start(context, agent, prompt, shown),
-            None
-            if agent.hooks is None
-            else agent.hooks.on_llm_start(context, agent, prompt, shown),
-        )
+    agent, hooks = run.agent, run.hooks
+    if hooks is None and agent.hooks is None:
+        return await call_model(run, model, request)
+    context, own = run.context, agent.hooks
+    prompt, shown = request.instructions, list(request.input)
+    await both(
+        None if hooks is None else hooks.on_llm_start(context, agent, prompt, shown),
+        None if own is None else own.on_llm_start(context, agent, prompt, shown),
+    )
     response = await call_model(run, model, request)
-    if hooks is not None or agent.hooks is not None:
-        await both(
-            None if hooks is None else hooks.on_llm_end(context, agent, response),
-            None if agent.hooks is None else agent.hooks.on_llm_end(context, agent, response),
-        )
+    await both(
+        None if hooks is None else hooks.on_llm_end(context, agent, response),
+        None if own is None else own.on_llm_end(context, agent, response),
+    )
     return response
 
 
@@ -198,7 +199,10 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
     answer: ModelResponse | None = None
     show = _shown(run) if run.live else None
     try:
-        with WithoutEffects(), run.deadline.after(run.config.model_timeout_s):
+        with (
+            _NOTHING if current_call() is None else WithoutEffects(),
+            run.deadline.after(run.config.model_timeout_s),
+        ):
             async for part in _stream(run, model, request):
                 if isinstance(part, ModelResponse):
                     answer = part
@@ -247,8 +251,9 @@ def resolve(run: RunState) -> Model:
 
 
 async def _request(run: RunState) -> ModelRequest:
-    await refresh_offer(run)
     agent, config = run.agent, run.config
+    if run.offer.by_name or _has_offer(agent):
+        await refresh_offer(run)
     instructions: str | None = await system_prompt(run)
     items: Any = ItemView(run.visible)
     if run.looks_for_undone and (notices := rollback_notices(run)):
@@ -269,6 +274,18 @@ async def _request(run: RunState) -> ModelRequest:
         agent=agent.name,
         session_id=run.session_id,
         step=run.step_key("m"),
+    )
+
+
+def _has_offer(agent: Agent[Any]) -> bool:
+    """Whether the agent may have tools or handoffs."""
+    return bool(
+        agent.tools
+        or agent.handoffs
+        or agent.can_ask
+        or agent.can_tell
+        or agent.can_ask_people
+        or agent.memory is not None
     )
 
 

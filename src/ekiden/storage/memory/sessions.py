@@ -25,7 +25,7 @@ from ekiden.storage.base import (
 )
 from ekiden.storage.chain import GENESIS, seal, set_head
 from ekiden.storage.changes import LAPSE_S, ChangeSignal
-from ekiden.storage.records import HEAD_START_S, check_priority, head_start_us
+from ekiden.storage.records import HEAD_START_S, NORMAL, check_priority
 from ekiden.storage.values import (
     check_limit,
     check_numbers,
@@ -73,9 +73,11 @@ class MemorySession:
 
     def __init__(self, new: NewSession, number: int, now_us: int) -> None:
         """`UserError` for an empty id, a priority that is none, or a `meta` that is not JSON."""
-        check_session_id(new.id)
-        self.priority = check_priority(new)
-        self.head_start_us = head_start_us(self.priority)
+        if not new.id or new.priority is not NORMAL:
+            check_session_id(new.id)
+            check_priority(new)
+        self.priority = new.priority
+        self.head_start_us = HEAD_START_S[self.priority] * 1_000_000
         self.place_us = 0
         """Its place among the ready sessions, while it is ready."""
         self.id = new.id
@@ -84,7 +86,9 @@ class MemorySession:
         self.status: SessionStatus = new.status
         self.outcome: str | None = None
         self.user_id = new.user_id
-        self.meta = checked_copy(new.meta, "`meta` of session {!r}", new.id)
+        self.meta: dict[str, Any] = {}
+        if new.meta:
+            self.meta = checked_copy(new.meta, "`meta` of session {!r}", new.id)
         self.cursor: dict[str, Any] = {}
         self.variables: Mapping[str, Any] = {}
         self.seq = 0
@@ -126,9 +130,9 @@ class MemorySession:
             status=self.status,
             outcome=self.outcome,
             user_id=self.user_id,
-            meta=copy_json(self.meta),
-            cursor=copy_json(self.cursor),
-            variables=copy_json(self.variables),
+            meta=copy_json(self.meta) if self.meta else {},
+            cursor=copy_json(self.cursor) if self.cursor else {},
+            variables=copy_json(self.variables) if self.variables else {},
             seq=self.seq,
             epoch=self.epoch,
             owner=self.owner if self.until > now else None,
@@ -240,7 +244,10 @@ class MemorySessions:
         self._created = 0
         self._feed: MemoryFeed | None = None
         """`None` as long as one session is all there ever was: its events are the feed."""
-        self._changes = ChangeSignal()
+        self._changes: ChangeSignal | None = None
+        """Made for the first wait."""
+        self._changed = False
+        """Whether anything changed before it."""
         self._closed = False
 
     @property
@@ -252,7 +259,7 @@ class MemorySessions:
         if new.id in self._sessions:
             raise SessionExists(new.id)
         self._create(new)
-        self._changes.notify()
+        self._notify()
 
     async def get(self, session_id: str) -> SessionRow:
         self._check_open()
@@ -282,7 +289,7 @@ class MemorySessions:
         del self._sessions[session_id]
         self._leave_line(session)
         feed.forget(session, self._sessions)
-        self._changes.notify()
+        self._notify()
 
     async def claim(
         self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
@@ -324,12 +331,16 @@ class MemorySessions:
         session = self._owned(claim)
         if session is not None:
             session.owner = None
-            self._changes.notify()
+            self._notify()
 
     async def wait_for_change(
         self, timeout_s: float, *, about: Collection[str] | None = None
     ) -> None:
         self._check_open()
+        if self._changes is None:
+            self._changes = ChangeSignal()
+            if self._changed:
+                self._changes.notify()
         await self._changes.wait(timeout_s)
 
     async def wait_for_ready(
@@ -338,6 +349,12 @@ class MemorySessions:
         await self.wait_for_change(min(timeout_s, LAPSE_S))
 
     # Within
+
+    def _notify(self) -> None:
+        """Something changed."""
+        self._changed = True
+        if self._changes is not None:
+            self._changes.notify()
 
     def _check_open(self) -> None:
         if self._closed:

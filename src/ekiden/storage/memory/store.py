@@ -41,9 +41,9 @@ from ekiden.storage.chain import EventDigest
 from ekiden.storage.memory.sessions import MemorySession, MemorySessions
 from ekiden.storage.values import (
     check_free_event,
-    check_numbers,
     checked_copy,
     copy_json,
+    event_conflict,
     step_conflict,
 )
 
@@ -103,7 +103,7 @@ class MemoryStore(MemorySessions):
     async def close(self) -> None:
         """Refuse calls until `open` is called. The data exists as long as this object."""
         self._closed = True
-        self._changes.notify()
+        self._notify()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -138,7 +138,7 @@ class MemoryStore(MemorySessions):
         written = self._apply(self._stage(batch))
         if batch.events:
             self._whole_feed().add_free(batch.events)
-        self._changes.notify()
+        self._notify()
         return written
 
     # Journal
@@ -150,7 +150,9 @@ class MemoryStore(MemorySessions):
             raise LeaseLost(claim.session_id)
         events, steps = commit.events, commit.steps
         if events:
-            check_numbers(session.id, session.seq, events)
+            first, last = events[0].seq, events[-1].seq
+            if first != session.seq + 1 or last != session.seq + len(events):
+                raise event_conflict(session.id, first, last, session.seq)
         cursor: Any = commit.patch.cursor
         variables = commit.patch.variables
         if cursor is not None and type(cursor) is not OwnJson:
@@ -175,7 +177,7 @@ class MemoryStore(MemorySessions):
             session.until = self._advanced_s + claim.lease_s
         if staged is not None:
             self._apply(staged)
-        self._changes.notify()
+        self._notify()
 
     async def events(
         self,
@@ -244,7 +246,7 @@ class MemoryStore(MemorySessions):
         self._check_open()
         self._documents.apply(self._documents.stage(writes, now_us=self._clock.now_us()))
         if not silently:
-            self._changes.notify()
+            self._notify()
 
     async def list_documents(
         self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
@@ -259,7 +261,7 @@ class MemoryStore(MemorySessions):
         self._expire_messages()
         now = self._now()
         receipts = self._messages.put(self._messages.stage(messages), now=now, now_us=self._us(now))
-        self._changes.notify()
+        self._notify()
         return receipts
 
     def put_now(self, put: QueuePut) -> int | None:
@@ -271,7 +273,7 @@ class MemoryStore(MemorySessions):
         if now >= self._messages.next_expiry:
             self._expire_messages()
         number = self._messages.put_one(put, now, self._begin_us + int(now * 1e6))
-        self._changes.notify()
+        self._notify()
         return number
 
     def settle_now(self, settle: MessageSettle) -> Settled:
@@ -286,7 +288,7 @@ class MemoryStore(MemorySessions):
         settled = self._messages.settle_one(settle, answer, self._begin_us + int(now * 1e6), woken)
         if woken:
             self._wake(woken)
-        self._changes.notify()
+        self._notify()
         return settled
 
     def forget_now(self, key: str) -> None:
@@ -315,7 +317,7 @@ class MemoryStore(MemorySessions):
         )
         if woken:
             self._wake(woken)
-            self._changes.notify()
+            self._notify()
         return taken
 
     async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
@@ -324,7 +326,7 @@ class MemoryStore(MemorySessions):
         settled, woken = self._messages.settle(staged, now_us=self._us(self._now()))
         if woken:
             self._wake(woken)
-        self._changes.notify()
+        self._notify()
         return settled
 
     async def find_messages(
@@ -342,12 +344,12 @@ class MemoryStore(MemorySessions):
         woken = self._messages.expire(now=now, now_us=self._us(now))
         if woken:
             self._wake(woken)
-            self._changes.notify()
+            self._notify()
 
     async def requeue_messages(self, keys: Collection[str]) -> int:
         self._check_open()
         count = self._messages.requeue(keys)
-        self._changes.notify()
+        self._notify()
         return count
 
     async def prune_messages(self, *, before_us: int, limit: int = 1000) -> int:
@@ -362,7 +364,7 @@ class MemoryStore(MemorySessions):
         self._check_open()
         if not self._messages.release(message, delay_s=delay_s, now=self._now()):
             return False
-        self._changes.notify()
+        self._notify()
         return True
 
     async def queue_depth(self, queue: str) -> int:
@@ -378,14 +380,14 @@ class MemoryStore(MemorySessions):
         owned = own_entries(entries)
         words = await words_of_all([own.text for own in owned])
         self._search.put(owned, words, now_us=self._clock.now_us())
-        self._changes.notify()
+        self._notify()
 
     async def put_vectors(self, entries: Sequence[SearchEntry]) -> Sequence[str]:
         from ekiden.storage.search import own_entries
 
         self._check_open()
         keys = self._search.put_vectors(own_entries(entries))
-        self._changes.notify()
+        self._notify()
         return keys
 
     async def find_entries(
@@ -405,7 +407,7 @@ class MemoryStore(MemorySessions):
     async def delete_entries(self, space: str, *, keys: Collection[str] | None = None) -> int:
         self._check_open()
         count = self._search.delete(space, keys)
-        self._changes.notify()
+        self._notify()
         return count
 
     async def search_text(self, space: str, query: str, *, limit: int = 10) -> Sequence[SearchHit]:

@@ -414,7 +414,8 @@ class Cursor:
         self.guardrails.to_json(data)
         self.triggers.to_json(data)
         self.budget.to_json(data)
-        self.audit.to_json(data)
+        if self.audit.count:
+            self.audit.to_json(data)
         return data
 
     @classmethod
@@ -474,7 +475,7 @@ class Cursor:
             handoffs=self.handoffs.next_run(agent, is_same_task=is_same_task),
             questions=self.questions.next_run(),
             budget=RunBudget(limits=limits),
-            audit=self.audit.copy(),
+            audit=self.audit.copy() if self.audit.count else AuditChain(),
         )
 
     def before_run(self, stored: Mapping[str, Any]) -> Cursor:
