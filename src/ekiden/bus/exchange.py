@@ -234,7 +234,7 @@ class Exchange:
             question.cancel()
         for service in list(self._named.values()):
             await service.close()
-        await self._parts.waits.end_all(BusError(_CLOSED))
+        await self._parts.waits.end_all(_CLOSED)
         if self._questions:
             await asyncio.wait(self._questions)
         await self._rounds.stop()

@@ -295,13 +295,14 @@ async def test_neither_side_can_change_what_the_other_has(place: Place) -> None:
 async def test_whoever_waits_when_the_bus_is_closed_is_told(place: Place) -> None:
     bus, other = await place.bus(), await place.bus()
     desk = Desk(hold=True)
-    async with other.serve("sales", desk):
+    async with other.serve("sales", desk, concurrency=2):
         asked = query()
-        waiting = asyncio.create_task(bus.query(asked))
-        await desk.has(1)
+        waiting = [asyncio.create_task(bus.query(each)) for each in (asked, query())]
+        await desk.has(2)
         await bus.close()
-        with pytest.raises(BusError, match="closed"):
-            await waiting
+        told = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(each, BusError) and "closed" in str(each) for each in told)
+        assert told[0] is not told[1]  # One for both would collect the tracebacks of both.
         assert (await other.message(asked.id)).state == "cancelled"
         with pytest.raises(UserError, match="closed"):
             await bus.query(asked)

@@ -349,6 +349,7 @@ class Service:
     def _forget(self, delivery: Delivery) -> None:
         key = delivery.message.id
         delivery.stage = "gone"
+        delivery.work = None  # The context of that task has the delivery: a circle is garbage.
         if self._deliveries.get(key) is delivery:
             del self._deliveries[key]
             self._later.pop(key, None)

@@ -8,6 +8,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeAlias
 
 from ekiden.core.conversation.messages import AgentMessage
+from ekiden.core.errors.messages import BusError
 from ekiden.storage.messages import MessageState, StoredMessage
 
 Ending: TypeAlias = tuple[MessageState | None, Any]
@@ -179,12 +180,15 @@ class Waits:
             if row.key is not None and row.state != "open"
         )
 
-    async def end_all(self, error: Exception) -> None:
-        """There will be no answer: raise `error` in all waits. Returns when they have ended."""
+    async def end_all(self, reason: str) -> None:
+        """There will be no answer: all waits raise `BusError`. Returns when they have ended.
+
+        Each has an error of its own: a shared one would collect the tracebacks of all.
+        """
         for last in self._by_key.values():
             wait: AwaitedAnswer | None = last
             while wait is not None:
-                wait.end(None, error)
+                wait.end(None, BusError(reason))
                 wait = wait.before
         if self._by_key:
             self._empty = asyncio.get_running_loop().create_future()
