@@ -34,10 +34,10 @@ from ekiden.cli.exits import Exit
 from ekiden.project.keys import Keys
 from ekiden.project.stores import open_store
 from ekiden.testing.servers.loopback import HttpReply, HttpRequest, LoopbackServer
-from ekiden.testing.servers.otlp import OtlpServer
 from tests.acceptance.conftest import Ekiden, Ran
 from tests.support.canaries import NOWHERE, SAID, plant
 from tests.support.forked import ForkedPopen
+from tests.support.otlp import OtlpServer
 
 ROOT = Path(__file__).parents[2]
 API = "/api/v1"

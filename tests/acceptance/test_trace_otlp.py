@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.testing.servers.otlp import OtlpServer
 from tests.acceptance.conftest import Ekiden, Ran
+from tests.support.otlp import OtlpServer
 
 TEAM = """
 from ekiden import Agent, Team

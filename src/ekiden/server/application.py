@@ -57,13 +57,12 @@ from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
 from ekiden.server.middleware.origins import Origins
 from ekiden.server.middleware.refusals import Reshaping
 from ekiden.server.middleware.repeats import Repeats
-from ekiden.server.middleware.standards_on_demand import StandardsOnDemand
 from ekiden.server.openapi import description, docs_page
 from ekiden.server.openapi.examples import TITLE
 from ekiden.server.problems.handlers import install as install_handlers
 from ekiden.server.route_groups import grouped, operation_id
 from ekiden.server.routes import login, operations, runs
-from ekiden.server.standards import Standards
+from ekiden.server.standards import Standards, StandardsOnDemand
 from ekiden.server.streams import live
 from ekiden.server.streams.sse import Streams
 

@@ -8,8 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 from ekiden.core.errors.server import StandardUnavailable
 from ekiden.core.integrations.registry import Integration, integrations
+from ekiden.server.middleware.refusals import refuse
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -91,3 +94,21 @@ def _serves(standard: Integration, path: str) -> bool:
 def _parts(standard: Integration) -> tuple[Callable[[Any], None], _Running | None]:
     module = standard.load()
     return module.install, getattr(module, "running", None)
+
+
+class StandardsOnDemand:
+    """ASGI middleware: loads the standard that a request is for."""
+
+    def __init__(self, app: ASGIApp, standards: Standards) -> None:
+        self._app = app
+        self._standards = standards
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] in ("http", "websocket"):
+            try:
+                await self._standards.load(scope["path"])
+            except StandardUnavailable as exc:
+                await refuse(scope, receive, send, exc)
+                return
+        await self._app(scope, receive, send)

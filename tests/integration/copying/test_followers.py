@@ -17,8 +17,8 @@ from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
 from ekiden.sessions.replica.feed import replicate_sessions
 from ekiden.sessions.replica.progress import replica_status
 from ekiden.storage.base import DocumentWrite, Store
-from ekiden.testing.servers.otlp import OtlpServer
 from ekiden.tracing import OtelFollower, read_trace
+from tests.support.otlp import OtlpServer
 from tests.support.server import Server, private_server
 from tests.unit.tracing.otel_team import clean_environment, conversation
 

@@ -11,8 +11,8 @@ import pytest
 from ekiden.project import open_store
 from ekiden.storage.base import Store
 from ekiden.storage.postgres import PostgresStore
-from ekiden.testing.servers.otlp import OtlpServer
 from ekiden.tracing import FollowPolicy, OtelFollower, read_trace
+from tests.support.otlp import OtlpServer
 from tests.unit.tracing.otel_team import clean_environment, conversation
 
 __all__ = ["clean_environment"]

@@ -17,9 +17,9 @@ from ekiden.project.telemetry import Telemetry
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, say
-from ekiden.testing.servers.otlp import OtlpServer
 from ekiden.tracing.otel.exporter import is_wanted
 from tests.support.gates import OpenGate
+from tests.support.otlp import OtlpServer
 from tests.support.serving import application, client_of
 from tests.unit.tracing.otel_team import clean_environment, conversation
 

@@ -7,8 +7,8 @@ import asyncio
 import httpx2
 import pytest
 
-from ekiden.testing.servers.otlp import OtlpServer
 from ekiden.tracing.otel.exporter import export_otlp
+from tests.support.otlp import OtlpServer
 from tests.unit.tracing.otel_team import a_span, clean_environment
 
 __all__ = ["clean_environment"]

@@ -15,12 +15,12 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 
 from ekiden.core.errors import UserError
 from ekiden.storage.memory import MemoryStore
-from ekiden.testing.servers.otlp import OtlpServer
 from ekiden.tracing.lookup import read_trace
 from ekiden.tracing.otel.export import OtlpSender, traces_endpoint
 from ekiden.tracing.otel.exporter import OtelSpans, OtlpReport, export_otlp
 from ekiden.tracing.spans import Span, Tokens
 from tests.support.cases import each_case
+from tests.support.otlp import OtlpServer
 from tests.unit.tracing.otel_team import SECRET, a_span, clean_environment, conversation
 
 __all__ = ["clean_environment"]

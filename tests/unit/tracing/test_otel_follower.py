@@ -29,12 +29,12 @@ from ekiden.storage.base import (
 )
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call
-from ekiden.testing.servers.otlp import OtlpServer
 from ekiden.tracing.lookup import read_trace
 from ekiden.tracing.otel.export import OtlpSender
 from ekiden.tracing.otel.exporter import OtelSpans
 from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower, SessionsEnding
 from ekiden.tracing.otel.position import PLACES, FeedPosition
+from tests.support.otlp import OtlpServer
 from tests.unit.tracing.otel_team import a_span, clean_environment, conversation
 
 __all__ = ["clean_environment"]

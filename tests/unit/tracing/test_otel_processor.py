@@ -10,10 +10,10 @@ import pytest
 
 from ekiden import Agent, Runner, Session
 from ekiden.storage.memory import MemoryStore
-from ekiden.testing.servers.otlp import OtlpServer
 from ekiden.tracing.lookup import read_trace
 from ekiden.tracing.otel.exporter import OtelProcessor, add_otel_processor
 from ekiden.tracing.processors import RunTrace, flush_traces, set_trace_processors
+from tests.support.otlp import OtlpServer
 from tests.unit.tracing.otel_team import SECRET, a_span, clean_environment, conversation
 
 __all__ = ["clean_environment"]
