@@ -42,7 +42,7 @@ from ekiden.inbox import Inbox
 from ekiden.project import open_store
 from ekiden.project.bench.load import LoadSize, load
 from ekiden.project.bench.statistics import books
-from ekiden.project.bench.teams import Desk, Relay, desk, ring
+from ekiden.project.bench.teams import Desk, RelayModel, desk, ring
 from ekiden.server.metrics.metrics import StoreGauges
 from ekiden.storage.base import Batch, Commit, NewSession, SessionFilter, SessionPatch, Store
 from ekiden.storage.postgres.connection.address import parse_address
@@ -208,7 +208,7 @@ async def with_history(store: Store, count: int, _url: str) -> Figures:
             ),
         )
     await store.release(held)
-    model = Relay()
+    model = RelayModel()
     agent = ring(model)
     worker = Worker(store, agent, concurrency=1)
 
@@ -231,7 +231,7 @@ async def _handoff(
     store: Store, session_id: str, *, max_sessions: int | None = None
 ) -> dict[str, float]:
     """One handoff of a run: what a run without any costs is taken out."""
-    model = Relay()
+    model = RelayModel()
     agent = ring(model)
     for each in Team(agent):
         each.max_sessions = max_sessions

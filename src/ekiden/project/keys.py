@@ -83,7 +83,7 @@ SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
+class StoredKey:
     """A key as it is stored: everything but the secret."""
 
     id: str
@@ -112,7 +112,7 @@ class ApiKey:
 class NewKey:
     """A key that was just made."""
 
-    key: ApiKey
+    key: StoredKey
     text: str = field(repr=False)
     """What callers send; it is stored nowhere, so this is the only time that it can be seen."""
 
@@ -158,7 +158,7 @@ class Keys:
         now_us = await self._store.now_us()
         secret = _random(_SECRET_CHARS, _SECRET_LENGTH)
         while True:
-            key = ApiKey(
+            key = StoredKey(
                 id=_random(_PREFIX_CHARS, _PREFIX_LENGTH),
                 name=name,
                 tenant=tenant,
@@ -173,7 +173,7 @@ class Keys:
                 continue
             return NewKey(key=key, text=f"ek_{key.id}_{secret}")
 
-    async def find(self, key_id: str) -> ApiKey | None:
+    async def find(self, key_id: str) -> StoredKey | None:
         """The key with this prefix."""
         document = await self._store.get_document(KEYS, key_id)
         return None if document is None else _key(document)
@@ -182,9 +182,9 @@ class Keys:
         """Whether there is any key, of any tenant, be it good or not."""
         return bool(await self._store.list_documents(KEYS, limit=1))
 
-    async def list(self, *, tenant: str | None = None) -> Sequence[ApiKey]:
+    async def list(self, *, tenant: str | None = None) -> Sequence[StoredKey]:
         """All keys, or those of a tenant, the oldest first."""
-        found: list[ApiKey] = []
+        found: list[StoredKey] = []
         after = ""
         while page := await self._store.list_documents(KEYS, after=after, limit=_PAGE):
             found += [_key(document) for document in page]
@@ -192,7 +192,7 @@ class Keys:
         mine = [key for key in found if tenant is None or key.tenant == tenant]
         return sorted(mine, key=lambda key: (key.created_at_us, key.id))
 
-    async def revoke(self, key_id: str) -> ApiKey:
+    async def revoke(self, key_id: str) -> StoredKey:
         """Make a key useless, for ever; one that is revoked stays as it is. `KeyNotFound`.
 
         `key_id` is the prefix, as it is listed; a whole key is taken, too.
@@ -245,7 +245,7 @@ def _checked_scopes(scopes: Collection[str]) -> frozenset[Scope]:
     return frozenset(scope for scope in SCOPES if scope in scopes)
 
 
-def _write(key: ApiKey, *, expected_version: int) -> DocumentWrite:
+def _write(key: StoredKey, *, expected_version: int) -> DocumentWrite:
     body = {
         "v": 1,
         "name": key.name,
@@ -259,9 +259,9 @@ def _write(key: ApiKey, *, expected_version: int) -> DocumentWrite:
     return DocumentWrite(collection=KEYS, key=key.id, body=body, expected_version=expected_version)
 
 
-def _key(document: Document) -> ApiKey:
+def _key(document: Document) -> StoredKey:
     body: Mapping[str, Any] = document.body
-    return ApiKey(
+    return StoredKey(
         id=document.key,
         name=body["name"],
         tenant=body["tenant"],

@@ -23,7 +23,7 @@ from ekiden.inbox import Inbox
 from ekiden.project.keys import Keys
 from ekiden.project.project import Project
 from ekiden.project.run_options import tenant_config
-from ekiden.project.runs.runs import Runs
+from ekiden.project.runs.runs import RunStarter
 from ekiden.project.stores import DEFAULT_TENANT, tenant_app, tenant_store
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.storage.base import Store
@@ -63,7 +63,7 @@ class TenantService:
         found = check_labels(labels, "the labels of a server")
         serves = runnable(project.team, found)
         self._serves = serves
-        self.runs = Runs(
+        self.runs = RunStarter(
             store,
             project.team,
             self.tails,

@@ -14,7 +14,7 @@ from ekiden.core.errors.server import RunNotFound, ServerStopping, TooManyReques
 from ekiden.core.events import Event
 from ekiden.core.runs import RunError, parse_run_id
 from ekiden.project import load_project
-from ekiden.project.runs.runs import RunOrder, Runs
+from ekiden.project.runs.runs import RunOrder, RunStarter
 from ekiden.project.service import Service, TenantService
 from ekiden.project.stores import tenant_store
 from ekiden.storage.base import DocumentWrite
@@ -135,7 +135,7 @@ async def test_who_begins_when_too_many_wait_is_told_to_come_again(service: Serv
     lazy = TenantService(service.project, tenant_store(service.store_url, "lazy"), workers=0)
     await lazy.open()
     try:
-        runs = Runs(lazy.store, lazy.team, lazy.tails, lazy.config, most=0, most_queued=2)
+        runs = RunStarter(lazy.store, lazy.team, lazy.tails, lazy.config, most=0, most_queued=2)
         for name in ("a", "b"):
             assert (await runs.start(order(session_id=name))).run_id == f"{name}:1"
         for _ in range(2):
@@ -285,7 +285,7 @@ async def test_a_message_does_not_break_off_what_is_in_line(
 
 
 async def test_a_line_that_became_shorter_takes_more(desk: TenantService, tmp_path: Path) -> None:
-    none = Runs(desk.store, desk.team, desk.tails, desk.config, most=0, most_queued=3)
+    none = RunStarter(desk.store, desk.team, desk.tails, desk.config, most=0, most_queued=3)
     for name in "abc":
         await none.start(order(session_id=name))
     for name in "abc":

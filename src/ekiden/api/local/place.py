@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ekiden.core.agent import Team
     from ekiden.hub.reader import OnOutage
     from ekiden.project.project import Project
-    from ekiden.project.runs.runs import Runs
+    from ekiden.project.runs.runs import RunStarter
     from ekiden.runtime import RunConfig
     from ekiden.storage.base import SessionRow, Store
 
@@ -46,7 +46,7 @@ class Here:
     """The team and its configuration; `None`: only stored data can be used."""
     model: str | None = None
     """Replaces the agents' own models."""
-    runs: Runs | None = None
+    runs: RunStarter | None = None
     """The runs of this process; `None`: other processes run the sessions."""
     caller: str = ""
     """The caller: the name of the key at a server; empty: each call names the person with `by`."""

@@ -16,21 +16,21 @@ from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import RunNotFound, ServerStopping
 from ekiden.core.events import Event
 from ekiden.core.runs import ACTIVE, Begun, Run, parse_run_id, run_id_of
-from ekiden.project.runs.runs import QUIET_S, RunOrder, Runs
+from ekiden.project.runs.runs import QUIET_S, RunOrder, RunStarter
 from ekiden.project.runs.stored_runs import read_run, until_free
 from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
 
 
 class LocalRuns(api.Runs):
-    """See `Runs`; without a team, runs can be read and waited for; everything else is a
+    """See `RunStarter`; without a team, runs can be read and waited for; everything else is a
     `UserError`."""
 
     def __init__(self, here: Here) -> None:
         self._here = here
 
     @property
-    def _runs(self) -> Runs:
+    def _runs(self) -> RunStarter:
         if self._here.runs is None:
             raise UserError("there is no team here that could work on it: name one")
         return self._here.runs

@@ -64,7 +64,7 @@ class HeldScreen:
             self._waiting.append(shown)
 
 
-class Questions:
+class ChatQuestions:
     """Asks a run's questions on `screen` and reads the answers from `reader`."""
 
     def __init__(self, screen: HeldScreen, reader: Reader) -> None:

@@ -266,13 +266,13 @@ def _chat(
     interrupts: Interrupts,
 ) -> Chat:
     from ekiden.cli.chat.conversation import Chat
-    from ekiden.cli.chat.questions import HeldScreen, Questions
+    from ekiden.cli.chat.questions import ChatQuestions, HeldScreen
     from ekiden.cli.terminal.approval_prompt import TerminalApprover
     from ekiden.project.run_options import config_of
     from ekiden.sessions import Session
 
     screen = HeldScreen(_screen(manner, roster.project))
-    ask = Questions(screen, reader).ask if manner in ("drawn", "typed") else None
+    ask = ChatQuestions(screen, reader).ask if manner in ("drawn", "typed") else None
     settings = roster.project.settings
     config = replace(config_of(settings), model=options.model)
     config = config.with_limits(options.limits.by_name())

@@ -16,7 +16,7 @@ from ekiden.cli.place import HERE, Place
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Filters:
+class AuditFilters:
     """Filters for records; a missing filter matches all."""
 
     agent: Annotated[
@@ -52,14 +52,14 @@ class Filters:
         return {**found, **times}
 
 
-EVERYTHING = Filters()
+EVERYTHING = AuditFilters()
 OutputOption: TypeAlias = Annotated[
     Path | None, Parameter(name=["--output", "-o"], help="A new file to write to.")
 ]
 
 
 async def audit_list(
-    filters: Filters = EVERYTHING,
+    filters: AuditFilters = EVERYTHING,
     *,
     oldest_first: Annotated[
         bool, Parameter(negative="", show_default=False, help="Start with the oldest.")
@@ -149,7 +149,7 @@ async def audit_verify(
 
 
 async def audit_export(
-    filters: Filters = EVERYTHING,
+    filters: AuditFilters = EVERYTHING,
     *,
     output: OutputOption = None,
     place: Place = HERE,

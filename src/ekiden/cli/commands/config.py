@@ -11,7 +11,7 @@ from ekiden.cli.place import THIS_MACHINE, Machine
 from ekiden.cli.terminal.output import emit, note, say
 
 if TYPE_CHECKING:
-    from ekiden.project.settings import Change, SettingOrigin, Where
+    from ekiden.project.settings import SettingChange, SettingOrigin, Where
 
 KeyArgument = Annotated[
     str, Parameter(help="The setting, such as agents.routing.strategy; `config list` shows all.")
@@ -150,5 +150,5 @@ def _who_decides(name: str) -> tuple[SettingOrigin, None] | tuple[None, str]:
         return None, str(exc)
 
 
-def _result(change: Change) -> dict[str, Any]:
+def _result(change: SettingChange) -> dict[str, Any]:
     return {"path": str(change.path.absolute()), "changed": change.is_changed}

@@ -41,7 +41,7 @@ PolicyOption: TypeAlias = Literal["immediate", "graceful", "conditional"] | None
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Filters:
+class HandoffFilters:
     """Filters for handoffs; a missing filter matches all."""
 
     agent: Annotated[str | None, Parameter(help="Only handoffs from or to this agent.")] = None
@@ -86,7 +86,7 @@ class Filters:
         return {**asdict(self), "since": since, "until": until}
 
 
-EVERYTHING = Filters()
+EVERYTHING = HandoffFilters()
 
 
 async def handoff_start(
@@ -172,7 +172,7 @@ async def handoff_start(
 
 
 async def handoff_list(
-    filters: Filters = EVERYTHING,
+    filters: HandoffFilters = EVERYTHING,
     *,
     listing: Listing = LISTING,
     place: Place = HERE,

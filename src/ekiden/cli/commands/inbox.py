@@ -20,7 +20,7 @@ ByOption: TypeAlias = Annotated[
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Filters:
+class InboxFilters:
     """Filters for items; a missing filter matches all."""
 
     status: Annotated[
@@ -48,11 +48,11 @@ class Filters:
     ] = False
 
 
-OPEN = Filters()
+OPEN = InboxFilters()
 
 
 async def inbox_list(
-    filters: Filters = OPEN,
+    filters: InboxFilters = OPEN,
     *,
     listing: Listing = LISTING,
     place: Place = HERE,

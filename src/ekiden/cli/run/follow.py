@@ -107,7 +107,7 @@ class WatchedRun(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Watch:
+class RunWatch:
     """Follows a run at a terminal."""
 
     run: WatchedRun

@@ -101,14 +101,14 @@ def read_by(reader: Callable[[Any], T], value: Any, place: str) -> T:
         raise SessionImportInvalid(place, f"it cannot be read ({type(exc).__name__})") from exc
 
 
-class Violation(TypedDict):
+class ViolationShape(TypedDict):
     """What does not fit a schema."""
 
     message: str
     path: str
 
 
-class Finding(TypedDict, total=False):
+class FindingShape(TypedDict, total=False):
     """What one guardrail found, or what one of a tool decided."""
 
     type: Required[Name]
@@ -116,7 +116,7 @@ class Finding(TypedDict, total=False):
     behavior: Required[Name]
     result: str | None
     message: str | None
-    violations: list[Violation]
+    violations: list[ViolationShape]
 
 
 Received: Any = shape(
@@ -125,7 +125,7 @@ Received: Any = shape(
 """What an agent was handed."""
 
 
-class Route(TypedDict, total=False):
+class RouteShape(TypedDict, total=False):
     """Why the router was asked."""
 
     cause: Required[Name]

@@ -24,7 +24,7 @@ from ekiden.project.bench.measure import (
     median,
     round_trip_us,
 )
-from ekiden.project.bench.teams import ANSWER, Desk, Relay, desk, ring
+from ekiden.project.bench.teams import ANSWER, Desk, RelayModel, desk, ring
 from ekiden.runtime import Limits, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
@@ -132,7 +132,7 @@ async def bench(
 
 async def s1_chain(sizes: Sizes, folder: Path) -> dict[str, Any]:
     """One run with many handoffs: what one costs, the run's start and answer included."""
-    model = Relay()
+    model = RelayModel()
     agent = ring(model)
     costs = [await _run_ring(agent, model, sizes.handoffs, []) for _ in range(sizes.repeats + 1)][
         1:
@@ -161,7 +161,7 @@ async def s2_many(sizes: Sizes, folder: Path) -> dict[str, Any]:
 
 async def s3_history(sizes: Sizes, folder: Path) -> dict[str, Any]:
     """One more handoff when the conversation is long, over the same when it is short."""
-    model = Relay()
+    model = RelayModel()
     agent = ring(model)
     short, long = _history(10), _history(sizes.history)
     short_us = [await _one_more(agent, model, sizes, short) for _ in range(sizes.repeats + 1)][1:]
@@ -228,7 +228,7 @@ SCENARIOS: dict[str, Callable[[Sizes, Path], Awaitable[dict[str, Any]]]] = {
 }
 
 
-async def _run_ring(agent: Any, model: Relay, handoffs: int, history: list[Item]) -> Cost:
+async def _run_ring(agent: Any, model: RelayModel, handoffs: int, history: list[Item]) -> Cost:
     model.left, model.calls = handoffs, 0
     outputs: list[Any] = []
 
@@ -242,7 +242,7 @@ async def _run_ring(agent: Any, model: Relay, handoffs: int, history: list[Item]
     return cost
 
 
-async def _one_more(agent: Any, model: Relay, sizes: Sizes, history: list[Item]) -> float:
+async def _one_more(agent: Any, model: RelayModel, sizes: Sizes, history: list[Item]) -> float:
     """CPU microseconds of a handoff, what a run without any costs taken out."""
     without = await _run_ring(agent, model, 0, history)
     with_them = await _run_ring(agent, model, sizes.handoffs, history)

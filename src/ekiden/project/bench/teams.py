@@ -20,7 +20,7 @@ from ekiden.tools import function_tool
 ANSWER = "done"
 
 
-class Relay:
+class RelayModel:
     """A model that hands off `left` times and then answers."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ async def lookup_order(order_id: str) -> str:
     return f"{order_id}: shipped"
 
 
-def ring(model: Relay) -> Agent[Any]:
+def ring(model: RelayModel) -> Agent[Any]:
     """Two agents that hand to each other."""
     first = Agent("a", model=model)
     back = handoff(first, allow_return="always")

@@ -117,7 +117,7 @@ class StartedRun:
         return run_id_of(self.session_id, self.number)
 
 
-class Runs:
+class RunStarter:
     """Starts runs in one store, at most `most` at a time; what is more waits for a worker."""
 
     def __init__(

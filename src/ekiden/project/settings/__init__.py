@@ -1,7 +1,7 @@
 """Settings: `settings.json` of the user and of the project, environment and call, merged."""
 
 from ekiden.project.settings.agreement import agent_names_check, check_default_agent
-from ekiden.project.settings.changes import Change, set_setting, unset_setting
+from ekiden.project.settings.changes import SettingChange, set_setting, unset_setting
 from ekiden.project.settings.files import SettingsProblem, Where, settings_files
 from ekiden.project.settings.keys import SETTINGS, Setting
 from ekiden.project.settings.loaded import (
@@ -18,10 +18,10 @@ from ekiden.project.settings.sources import load_settings
 __all__ = [
     "SETTINGS",
     "AgentsSettings",
-    "Change",
     "LoadedSettings",
     "LocalSettings",
     "Setting",
+    "SettingChange",
     "SettingEntry",
     "SettingOrigin",
     "Settings",

@@ -43,7 +43,7 @@ _Judge: TypeAlias = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class SettingChange:
     """The change of a setting in a file."""
 
     name: str
@@ -64,7 +64,7 @@ def set_setting(
     root: Path | None = None,
     home: Path | None = None,
     check: Callable[[Settings], None] | None = None,
-) -> Change:
+) -> SettingChange:
     """Set `key` in the project's or the user's file, which is created if it is missing.
 
     Text is read as on the command line: ``true``, ``80``, ``null``, JSON for lists and objects, and
@@ -97,12 +97,12 @@ def set_setting(
     files = settings_files(root, home)
     path = _file(files, where)
     is_changed = _rewrite(path, changed, judge=judge, must_be_valid=True)
-    return Change(name=place.name, path=path, is_changed=is_changed, value=wanted)
+    return SettingChange(name=place.name, path=path, is_changed=is_changed, value=wanted)
 
 
 def unset_setting(
     key: str, *, where: Where = "project", root: Path | None = None, home: Path | None = None
-) -> Change:
+) -> SettingChange:
     """Remove `key`, a setting or a whole group, from the project's or the user's file.
 
     Comments are kept. An unknown name can be removed if it is in the file; otherwise it raises
@@ -124,9 +124,9 @@ def unset_setting(
         literal: KeyPath = [(part,) for part in key.split(".")]
         if not _rewrite(path, lambda text: without(text, literal)):
             raise
-        return Change(name=key, path=path, is_changed=True)
+        return SettingChange(name=key, path=path, is_changed=True)
     is_changed = _rewrite(path, lambda text: without(text, key_path(place)), judge=judge)
-    return Change(name=place.name, path=path, is_changed=is_changed)
+    return SettingChange(name=place.name, path=path, is_changed=is_changed)
 
 
 def _not_one(key: str, group: Group) -> UnknownSetting:

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ekiden.core.conversation.model import Item, is_message
-from ekiden.core.conversation.shapes import Amount, Count, Finding, Name, Object, check, read_by
+from ekiden.core.conversation.shapes import (
+    Amount,
+    Count,
+    FindingShape,
+    Name,
+    Object,
+    check,
+    read_by,
+)
 from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.events import Event
 from ekiden.core.plan import AgentResult, TaskDecomposition
@@ -204,7 +212,7 @@ def _check_tool(value: Any, place: str) -> None:
         check_items([{"type": "function_call_output", "call_id": "x", "output": output}], place)
     check(str | None, error, f"{place}[1]")
     check(Amount, duration_us, f"{place}[2]")
-    check(list[Finding], checks, place)
+    check(list[FindingShape], checks, place)
 
 
 def _check_plan(value: Any, place: str) -> None:

@@ -17,7 +17,7 @@ from ekiden.core.conversation.shapes import (
     Amount,
     Amounts,
     Count,
-    Finding,
+    FindingShape,
     Key,
     Name,
     Object,
@@ -96,7 +96,7 @@ Details: Any = shape(
         **dict.fromkeys(_TEXTS, str | None),
         STATE: State,
         "usage": Used | None,
-        "guardrails": list[Finding],
+        "guardrails": list[FindingShape],
         "undoes": Annotated[list[int], Len(2, 2)],
         "keeps": list[int],
     },
@@ -120,7 +120,7 @@ Handoff: Any = shape(
 )
 OF_TYPE: Final[Mapping[str, Any]] = {
     "handoff": Handoff,
-    "guardrail": Finding,
+    "guardrail": FindingShape,
     "message": shape("Letters", dict.fromkeys(("message", "asks", "tells"), Letter)),
     "task": shape("Tasks", {"tasks": list[Object]}),
     "route": shape("Route", {"agent": str | None}),

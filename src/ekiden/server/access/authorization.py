@@ -24,7 +24,7 @@ from starlette.requests import HTTPConnection
 
 from ekiden.core.checks.addresses import is_loopback_address, network_of, parse_host
 from ekiden.core.errors.server import KeyExpired, ServerExposed, TooManyRequests, Unauthenticated
-from ekiden.project.keys import ApiKey, Keys, login_id, parse_key
+from ekiden.project.keys import Keys, StoredKey, login_id, parse_key
 from ekiden.project.service import Service
 from ekiden.server.access.access import LOCAL, Caller
 from ekiden.server.access.cookies import check_own_page, csrf_token, kept_logins
@@ -41,7 +41,7 @@ _MOST: Final = 10_000
 class Known:
     """What is known about a prefix."""
 
-    key: ApiKey | None
+    key: StoredKey | None
     is_live: bool
     until: float
 
@@ -274,7 +274,7 @@ class KeyAuthorization:
             raise Unauthenticated("this login has ended: log in again")
         return replace(self._let_in(known.key, is_live=known.is_live), login=login)
 
-    def _let_in(self, key: ApiKey, *, is_live: bool) -> Caller:
+    def _let_in(self, key: StoredKey, *, is_live: bool) -> Caller:
         if not is_live:
             raise KeyExpired
         self._rates.take(key.id)

@@ -237,7 +237,7 @@ where session = (select num from sessions where id = $1)
     and key >= $2 and ($3::text is null or key < $3)"""
 
 
-class Journal(Role):
+class PostgresJournal(Role):
     """The events and steps of a session."""
 
     _gathering: Gathering

@@ -155,7 +155,7 @@ def new_columns(new: NewSession) -> tuple[Any, ...]:
     )
 
 
-class Sessions(Role):
+class PostgresSessions(Role):
     """Sessions as rows."""
 
     async def create(self, new: NewSession) -> None:

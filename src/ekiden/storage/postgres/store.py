@@ -14,11 +14,11 @@ from ekiden.storage.postgres.connection.changes import Changes
 from ekiden.storage.postgres.connection.database import Database
 from ekiden.storage.postgres.copy_rows import count_tables, refuse_unfinished
 from ekiden.storage.postgres.documents import Documents
-from ekiden.storage.postgres.journal import Feed, Journal, mend_feed
+from ekiden.storage.postgres.journal import Feed, PostgresJournal, mend_feed
 from ekiden.storage.postgres.migrate import migrate
 from ekiden.storage.postgres.queues import Queues
 from ekiden.storage.postgres.search import Search, Vectors, find_extension
-from ekiden.storage.postgres.sessions import Claiming, Leases, Sessions
+from ekiden.storage.postgres.sessions import Claiming, Leases, PostgresSessions
 from ekiden.storage.postgres.writing.batches import Batches
 from ekiden.storage.postgres.writing.statements import Gathering
 
@@ -38,7 +38,9 @@ select concat_ws('/', {cluster}, oid, 'documents'::regclass::oid) as place
 from pg_database where datname = current_database()"""
 
 
-class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches, Search, Vectors):
+class PostgresStore(
+    PostgresSessions, Leases, PostgresJournal, Feed, Documents, Queues, Batches, Search, Vectors
+):
     """A `Store` in one schema of a PostgreSQL database, 14 or newer.
 
     `url` is ``postgresql://user:password@host:port/database``; it may also name the schema, as

@@ -15,7 +15,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.handoffs.handoff import transfer_tool_name
 from ekiden.testing.scripted import UnexpectedModelCall, UnusedSteps
 from ekiden.testing.servers.loopback import ClientGone, HttpReply, HttpRequest, LoopbackServer
-from ekiden.testing.servers.openai_check import BadRequest, check_chat, check_responses
+from ekiden.testing.servers.openai_check import InvalidCall, check_chat, check_responses
 from ekiden.testing.servers.openai_wire import (
     WireAnswer,
     completion_body,
@@ -179,7 +179,7 @@ class OpenAIServer(LoopbackServer):
             return
         try:
             body = self._checked(request)
-        except BadRequest as exc:
+        except InvalidCall as exc:
             await reply.json(exc.body(), status=400)
             return
         asked = Received(path=request.path, body=body, headers=request.headers)
@@ -189,7 +189,7 @@ class OpenAIServer(LoopbackServer):
         if not self._steps:
             complaint = f"{request.path} was asked, but all {self._enqueued} steps were used"
             self._unexpected.append(complaint)
-            await reply.json(BadRequest(complaint).body(), status=400)
+            await reply.json(InvalidCall(complaint).body(), status=400)
             return
         try:
             await self._play(self._steps.popleft(), asked, reply)
@@ -211,7 +211,7 @@ class OpenAIServer(LoopbackServer):
         try:
             body = request.json()
         except ValueError as exc:
-            raise BadRequest("We could not parse the JSON body of your request.") from exc
+            raise InvalidCall("We could not parse the JSON body of your request.") from exc
         if request.path == _CHAT:
             check_chat(body)
         else:

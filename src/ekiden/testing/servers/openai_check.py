@@ -47,7 +47,7 @@ _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content"})
 """Not OpenAI's own, but what servers that speak its language take back."""
 
 
-class BadRequest(Exception):
+class InvalidCall(Exception):
     """The API would answer 400."""
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
@@ -299,4 +299,4 @@ def _listed(value: Any) -> Iterable[tuple[int, Any]]:
 
 
 def _refuse(message: str, param: str | None = None) -> NoReturn:
-    raise BadRequest(message, param=param)
+    raise InvalidCall(message, param=param)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ekiden.cli.chat.conversation import Chat
-from ekiden.cli.chat.questions import HeldScreen, Questions
+from ekiden.cli.chat.questions import ChatQuestions, HeldScreen
 from ekiden.cli.chat.screens.plain import drawn_plain
 from ekiden.cli.chat.screens.screen import told
 from ekiden.cli.terminal.approval_prompt import Question, TerminalApprover
@@ -46,14 +46,16 @@ class Answering(GivenInputs):
 async def test_the_question_is_shown_whole_and_its_end_is_asked() -> None:
     kept = KeptScreen()
     reader = Answering("y", lambda: None)
-    assert await Questions(HeldScreen(kept), reader).ask(ASKED) == "y"
+    assert await ChatQuestions(HeldScreen(kept), reader).ask(ASKED) == "y"
     assert kept.text == "clerk wants to run pay:\n  | Pay?\n  | All?\nno is no\n"
     assert reader.asked == ["yes or no: "]
 
 
 async def test_a_question_put_again_has_nothing_above_it() -> None:
     kept = KeptScreen()
-    await Questions(HeldScreen(kept), Answering("y", lambda: None)).ask(Question(line="again: "))
+    await ChatQuestions(HeldScreen(kept), Answering("y", lambda: None)).ask(
+        Question(line="again: ")
+    )
     assert kept.replies == []
 
 
@@ -74,7 +76,7 @@ async def test_what_happens_while_a_question_is_open_is_shown_afterwards(answer:
         assert (kept.shown, kept.notes, kept.errors, kept.results) == ([], [], [], [])
         assert (len(kept.replies), kept.broken_off) == (1, 0)
 
-    asking = asyncio.create_task(Questions(screen, Answering(answer, happen)).ask(ASKED))
+    asking = asyncio.create_task(ChatQuestions(screen, Answering(answer, happen)).ask(ASKED))
     await asyncio.wait({asking})
     assert (kept.shown, kept.notes, kept.errors) == ([event], ["a note"], [("x.y", "broke")])
     assert (kept.text, kept.broken_off, kept.outputs) == ("a reply\n", 1, ["fine"])
@@ -109,7 +111,7 @@ def _asking_chat(diary: Diary, reader: GivenInputs) -> Chat:
     steps = [call("look"), [call("look"), call("pay", cents=7)], say("Done.")]
     chat = chat_of(Agent("clerk", model=ScriptedModel(steps), tools=[pay, look]), reader=reader)
     screen = HeldScreen(diary)
-    asked = TerminalApprover(ask=Questions(screen, reader).ask)
+    asked = TerminalApprover(ask=ChatQuestions(screen, reader).ask)
     chat.screen, chat.config = screen, replace(chat.config, approver=asked)
     return chat
 

@@ -19,7 +19,7 @@ import pytest
 
 from ekiden.core.errors import SettingsInvalid, SettingsNotWritten, UnknownSetting
 from ekiden.project.settings import (
-    Change,
+    SettingChange,
     Settings,
     changes,
     load_settings,
@@ -45,10 +45,10 @@ class Folder:
     def read(self) -> str:
         return self.file.read_bytes().decode()
 
-    def set(self, key: str, value: object) -> Change:
+    def set(self, key: str, value: object) -> SettingChange:
         return set_setting(key, value, root=self.root)
 
-    def unset(self, key: str) -> Change:
+    def unset(self, key: str) -> SettingChange:
         return unset_setting(key, root=self.root)
 
     def files(self) -> list[str]:
@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Folder:
 
 def test_a_file_that_is_missing_is_made_for_this_user_only(folder: Folder) -> None:
     change = folder.set("routing.strategy", "rule")
-    assert change == Change(
+    assert change == SettingChange(
         name="agents.routing.strategy", path=folder.file, is_changed=True, value="rule"
     )
     assert json.loads(folder.read()) == {"agents": {"routing": {"strategy": "rule"}}}

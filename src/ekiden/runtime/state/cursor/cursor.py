@@ -311,9 +311,9 @@ class GuardrailChecks:
     @staticmethod
     def shape() -> dict[str, Any]:
         """The types of the fields in an imported document, by key."""
-        from ekiden.core.conversation.shapes import Count, Finding
+        from ekiden.core.conversation.shapes import Count, FindingShape
 
-        return {"gc": Count, "gf": list[Finding], "gr": dict[str, Count]}
+        return {"gc": Count, "gf": list[FindingShape], "gr": dict[str, Count]}
 
 
 @dataclass(slots=True)

@@ -345,13 +345,13 @@ class Handoffs:
 
         from annotated_types import Len
 
-        from ekiden.core.conversation.shapes import Amount, Count, Received, Route
+        from ekiden.core.conversation.shapes import Amount, Count, Received, RouteShape
 
         return {
             "ch": list[str],
             "rc": Received | None,
             TRIED: list[Annotated[list[str], Len(4, 4)]],
-            "ro": Route | None,
+            "ro": RouteShape | None,
             **dict.fromkeys(("rb", "h", "w"), Count),
             "to": list[str] | None,
             "si": Amount,

@@ -34,7 +34,7 @@ from ekiden.storage.postgres.copy_rows import (
     stored_columns,
 )
 from ekiden.storage.postgres.documents import Documents
-from ekiden.storage.postgres.journal import Journal
+from ekiden.storage.postgres.journal import PostgresJournal
 from ekiden.storage.postgres.migrate import (
     APPLIED,
     check_encoding,
@@ -42,7 +42,7 @@ from ekiden.storage.postgres.migrate import (
     missing_migrations,
     shipped,
 )
-from ekiden.storage.postgres.sessions import Sessions
+from ekiden.storage.postgres.sessions import PostgresSessions
 from ekiden.storage.postgres.store import PostgresStore
 
 BESIDE = """
@@ -255,7 +255,7 @@ class _Reading(Database):
         return await self._source.fetch(sql, *args)
 
 
-class _View(Sessions, Journal, Documents):
+class _View(PostgresSessions, PostgresJournal, Documents):
     """Sessions, their events and the documents as they were."""
 
     def __init__(self, source: PostgresSnapshot, address: PostgresAddress) -> None:
