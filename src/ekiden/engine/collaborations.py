@@ -90,6 +90,7 @@ class Agreeing:
         return bool(await self._addressees())
 
     async def _look(self) -> None:
+        await self._until_changed(0)  # A change before the first wait would be missed.
         while not await self._agreed() and not await self._addressees():
             # Nothing to do: the modules below are not loaded for that.
             await asyncio.sleep(_EVERY_S)
@@ -119,8 +120,8 @@ class Agreeing:
         """Whether there is an agreement to execute."""
         return bool(await self._store.list_documents(EXECUTIONS, limit=1))
 
-    async def _until_changed(self) -> None:
-        await self._store.wait_for_change(_LONGEST_S, about={EXECUTIONS, MESSAGES})
+    async def _until_changed(self, longest_s: float = _LONGEST_S) -> None:
+        await self._store.wait_for_change(longest_s, about={EXECUTIONS, MESSAGES})
 
     async def _attend(
         self, bus: Bus, collaborations: Collaborations, reading: dict[str, BusServer]

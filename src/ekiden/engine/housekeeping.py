@@ -42,12 +42,16 @@ class Timekeeping:
 
     async def run(self) -> None:
         """See to timers for ever: when one is due, and soon after one was set."""
+        await self._wait_for_change(0)  # A change before the first wait would be missed.
         while True:
             left_s = await self.once()
             await asyncio.sleep(min(left_s, self._shortest_s))
             if left_s > self._shortest_s:
-                with suppress(StoreError):  # The next look tells.
-                    await self._store.wait_for_change(left_s - self._shortest_s, about={TIMERS})
+                await self._wait_for_change(left_s - self._shortest_s)
+
+    async def _wait_for_change(self, longest_s: float) -> None:
+        with suppress(StoreError):  # The next look tells.
+            await self._store.wait_for_change(longest_s, about={TIMERS})
 
     async def once(self) -> float:
         """See to what is due; gives the seconds after which there may be more.

@@ -12,7 +12,7 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
 from ekiden.engine import Worker, submit
 from ekiden.engine.collaborations import Agreeing
-from ekiden.engine.housekeeping import Housekeeping
+from ekiden.engine.housekeeping import Housekeeping, Timekeeping
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.sessions import Session
 from ekiden.sessions.retention import Retention
@@ -20,6 +20,7 @@ from ekiden.storage.base import DocumentWrite
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.messages import EXECUTIONS
 from ekiden.storage.sqlite import SqliteStore
+from ekiden.storage.timers import TIMERS, Timer, timer_write
 from tests.unit.bus.asked import ask, open_waits
 from tests.unit.runtime.test_supervisor import Desk, supervisor, task
 
@@ -35,6 +36,22 @@ async def test_it_does_not_end_while_a_session_pauses_before_it_tries_again() ->
     async with asyncio.timeout(60):
         await worker.run(until_idle=True)
     assert ((await store.get("s")).outcome, desk["a"]) == ("done", 2)
+
+
+async def test_a_timer_is_seen_to_though_it_was_set_before_the_first_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ekiden.engine.housekeeping.TIMERS_S", 0.02)
+    monkeypatch.setattr("ekiden.engine.housekeeping._LONGEST_S", 3600.0)
+    store = MemoryStore()
+    keeping = asyncio.create_task(Timekeeping(store).run())
+    await asyncio.sleep(0)
+    await store.write_documents([timer_write(Timer(due_us=1, kind="query", id="msg_1"))])
+    await store.wait_for_change(0)
+    async with asyncio.timeout(10):
+        while await store.list_documents(TIMERS):
+            await store.wait_for_change(10)
+    keeping.cancel()
 
 
 async def test_pauses_that_cannot_be_looked_for_are_looked_for_again() -> None:
