@@ -53,8 +53,7 @@ class ChangeSignal:
             self._wake()
         loop = asyncio.get_running_loop()
         if self._echoes and self._echo is not loop:
-            self._echo = loop
-            loop.call_later(_ECHO_S, self._tell_again, context=Context())
+            self._repeat_in(loop)
 
     async def wait(self, timeout_s: float) -> None:
         """Return after the next `notify`, or after the time-out."""
@@ -73,9 +72,15 @@ class ChangeSignal:
         if task is not None:
             self._seen_by[task] = self._count
 
-    def _tell_again(self) -> None:
+    def _repeat_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._echo = loop
+        loop.call_later(_ECHO_S, self._tell_again, loop, self._count, context=Context())
+
+    def _tell_again(self, loop: asyncio.AbstractEventLoop, count: int) -> None:
         self._echo = None
         self._wake()
+        if count != self._count:  # What changed meanwhile is to be repeated, too.
+            self._repeat_in(loop)
 
     def _wake(self) -> None:
         waiters = self._waiters or set()

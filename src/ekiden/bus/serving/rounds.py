@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from math import inf
 
 from ekiden.bus.parts import BusParts
@@ -76,6 +77,8 @@ class Rounds:
 
     async def _run(self) -> None:
         parts, pause_s, trouble_s = self._parts, 0.0, _TROUBLE_S
+        with suppress(EkidenError):
+            await parts.store.wait_for_change(0)  # A change before the first wait would be missed.
         while parts.waits or self._services or parts.room:
             began = parts.loop.time()
             try:
