@@ -76,9 +76,13 @@ async def transfer(run: RunState, attempt: Attempt) -> bool:
     """As `carry_out`, but the caller commits the transfer, as it does a refusal."""
     attempt.begin(run)
     attempt.validate()
+    # A record must exist from the first moment, also if a person takes days to agree. A quick
+    # handoff needs no commit of its own: its record is stored with the transfer.
     if attempt.life.fresh and attempt.is_asked_here and _may_take_long(run, attempt):
         announce(run, attempt, attempt.words(run.agent.name))
         await run.commit()
+    # A plain handoff runs no code of the user, so there is nothing that would have to be taken
+    # back.
     before = None if attempt.is_plain else Before.of(run)
     run.staged = []
     try:
@@ -97,6 +101,8 @@ async def transfer(run: RunState, attempt: Attempt) -> bool:
         if is_bug(exc):
             log_error(run, f"handoff of {run.agent.name!r} to {attempt.target_name!r}", exc)
         refuse(run, attempt, exc)
+        # The guardrail ends the run, but the refusal is stored first: an attempt never ends without
+        # a record.
         if isinstance(exc, GuardrailError) and attempt.by.kind in ("model", "trigger"):
             await run.commit()
             raise
@@ -150,6 +156,7 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
     await _validate(run, attempt, target, words)
     if edge.has_callback and edge.agent is not None:
         chosen = await invoke_edge(run, attempt)
+        # The callback may choose another target, which then has to pass the same checks.
         if chosen is not target:
             target = chosen
             await _validate(run, attempt, target, words)
@@ -172,6 +179,7 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
     open_calls = [] if attempt.call is not None else await broken_off(run)
     notes: list[str] = []
     if view is not None:
+        # Models reject a call without its output, and an output without its call.
         view, notes = paired(with_outputs(view, open_calls) if open_calls else view)
     if attempt.prepare is not None:
         await attempt.prepare(target, words)
@@ -259,6 +267,7 @@ async def _validate(
     if attempt.call is None and attempt.edge.is_enabled is not True:
         await _check_enabled(run, attempt)
     check_depth(cursor.handoffs.depth, run.config.limits.depth)
+    # A chain may begin with the user: handing over to the user is no circle because of that.
     if target.name in cursor.handoffs.chain and (
         target.name != USER or USER in cursor.handoffs.chain[1:]
     ):
@@ -345,6 +354,8 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     pending = _pending(run, attempt, target, seq, now_s)
     run.open_handoff(pending)
     is_plain = attempt.is_plain and not cursor.guardrails.repairs
+    # Without a filter the target sees the conversation, but not what a guardrail withheld from
+    # others.
     if view is None and not is_plain and has_withheld(run):
         run.replace_view(view_for_others(run))
     _hand_on(run, terms, agreed, now_s)

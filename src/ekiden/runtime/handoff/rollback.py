@@ -89,6 +89,8 @@ async def give_back(
         leave_to_people(run, pending, unfinished)
     if pending.failure is None:
         pending.failure = [failure_code(exc), told_outside(exc)]
+        # Effects outside the session are undone one by one. That a rollback has begun is stored
+        # first, so that after a crash it continues instead of the target.
         if pending.compensations or touched_shared(pending):
             fault_point("handoff.rollback.before_begin")
             await run.commit()
@@ -105,6 +107,7 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
     left_over: list[str] = []
     if pending.compensations:
         run.interruption.take_time()
+        # Before the variables are restored: a compensation may read what the target left.
         left_over = await compensate(run, pending, reason)
     if run.cursor.questions.open:
         await withdraw_questions(run)
@@ -119,6 +122,7 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
         "status": "rolled_back",
         "moves": list(life.fresh),
         "code": code,
+        # The events stay in the journal for the audit; readers of the conversation skip this range.
         "undoes": [pending.seq, run.next_seq - 1],
     }
     if pending.kept:
@@ -135,6 +139,7 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
         )
         if left_over:
             told = f"{told}. {not_undone(left_over)}"
+        # The model of the source called the handoff and waits for its output.
         answer = (function_output(pending.call_id, told),)
     run.record("handoff", items=answer, details=details, error=reason)
     run.looks_for_undone = True
@@ -296,6 +301,7 @@ async def _attempt(run: RunState, pending: PendingHandoff, each: Compensation, r
     await run.commit()
     fault_point("handoff.compensation.after_commit")
     if each.state == "open":
+        # The attempt is stored: after a crash in this pause the next process counts on.
         await asyncio.sleep(run.config.compensation_backoff_s * 2 ** (each.attempts - 1))
 
 
@@ -330,6 +336,8 @@ async def undo_staged(
             await _call(found(owner, each), _rollback(run, owner, each, reason))
         except Exception as exc:
             log_error(run, f"compensation {each.key!r}", exc)
+            # One attempt only: the handoff was never made, so there is no stored rollback to come
+            # back to.
             failed.append(f"{each.key} ({describe(exc)})")
     owner.compensations = staged
     forget(owner)

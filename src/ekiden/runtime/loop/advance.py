@@ -50,11 +50,16 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     """
     for shown in _news(run):
         yield shown
+    # A session that answers a question may be woken because its asker gave up.
     if run.was_woken and await is_withdrawn(run):
         await finish(run, WITHDRAWN)
     try:
+        # After a handoff the agent may be one that this process does not have: then another one
+        # goes on.
         while run.outcome is None and run.options.is_served(run.agent):
             if run.live:
+                # A streamed run takes each step in a task of its own, so that events are shown
+                # while the step is under way. Other runs save that task.
                 async with aclosing(_watched(run)) as steps:
                     async for shown in steps:
                         yield shown
@@ -92,6 +97,8 @@ def _news(run: RunState) -> Sequence[Event | ModelDelta]:
 
 def _step(run: RunState) -> Coroutine[Any, Any, None]:
     """One step, limited to its time; a request from outside may also cut it short."""
+    # Most steps have no limit, and `asyncio.timeout` for each would cost more than the step's own
+    # work.
     if not run.is_reachable and run.day is None and time_left(run)[0] is None:
         return _guarded(run)
     return _bounded(run)
@@ -107,10 +114,13 @@ async def _bounded(run: RunState) -> None:
             run.interruption.begin_step(scope)
             await _guarded(run)
     except TimeoutError:
+        # A time-out of the agent's own code, which is a failure like any other.
         if not scope.expired():
             raise
         if run.outcome is not None:
             return  # It came to its end at the last moment.
+        # The step was cut off inside a commit whose outcome is unknown: nothing may be stored after
+        # it.
         if run.broken is not None:
             raise run.broken from None
         run.discard()
@@ -171,6 +181,8 @@ async def _guarded(run: RunState, step: Coroutine[Any, Any, None] | None = None)
         except (SessionError, StoreUnavailable):
             raise
         except BaseException as exc:
+            # Settled below, outside of the `except`: there it would be the context of every later
+            # error.
             wrong = exc
         if wrong is not None:
             try:
@@ -191,6 +203,8 @@ async def _settle(run: RunState, wrong: BaseException) -> None:
         await _end_over_limit(run, wrong.over)
         return
     if isinstance(wrong, asyncio.CancelledError):
+        # Somebody cancelled this task from outside, and gets the cancellation. Without such a
+        # request, code inside the step cancelled itself, which is a failure.
         if _this_task().cancelling():
             raise wrong
         failure: Exception = EkidenError("the step was cancelled from within, not from outside")
@@ -227,6 +241,7 @@ async def _recover(run: RunState, failure: Exception) -> None:
         log_error(run, f"agent {run.agent.name!r}", failure)
     while run.cursor.handoffs.open:
         await give_back(run, failure)
+        # The source continues, unless it already got the conversation back too often.
         if run.outcome is not None or run.cursor.handoffs.rollbacks <= run.config.model_retries:
             return
     if run.agent.handoffs:
@@ -252,6 +267,7 @@ async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
         "BUDGET_EXCEEDED",
         f"{target!r} used up its budget of {over.allowed:g} {over.limit} ({over.used:g} used)",
     )
+    # The last one first: each rollback restores what its own source had.
     while len(run.cursor.handoffs.open) > cause:
         await give_back(run, refusal)
     if run.outcome is None and run.cursor.handoffs.rollbacks > run.config.model_retries:
@@ -274,6 +290,7 @@ def _turn(run: RunState) -> Coroutine[Any, Any, None] | None:
     """The next turn of the active agent, if nothing else has to be looked at before."""
     cursor, agent = run.cursor, run.agent
     if (
+        # The usual turn needs one look at these; `_next_step` looks at each of them in order.
         cursor.progress.phase != "think"
         or cursor.questions.open
         or run.day is not None
@@ -292,6 +309,7 @@ def _turn(run: RunState) -> Coroutine[Any, Any, None] | None:
 async def _next_step(run: RunState) -> None:
     cursor = run.cursor
     run.questions = None
+    # A rollback that was begun is finished before anything else, also after a crash.
     if cursor.handoffs.open and cursor.handoffs.is_rolling_back:
         await finish_rollback(run)
         return

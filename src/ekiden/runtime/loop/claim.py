@@ -138,6 +138,8 @@ async def claimed(
             left = deadline - config.clock.monotonic()
             if left <= 0:
                 raise
+            # A lease that runs out changes nothing in the store, so the wait also ends when it
+            # does.
             await store.wait_for_change(min(left, max(busy.free_in_s, 0.05)))
 
 
@@ -171,6 +173,7 @@ async def _take(
     claiming = store.claim(session_id, owner=owner_name(), lease_s=config.lease_s, create=create)
     if not store.shared:
         return await claiming
+    # A claim that is cut off may have been stored, and nobody would know that the session is taken.
     taken, cancelled = await to_the_end(claiming)
     if cancelled is not None:
         await store.release(taken[0])

@@ -128,6 +128,7 @@ class Committing(Recording):
         questions = [*(self.kept or ()), *(self.questions or {}).values()]
         was_started = self.cursor.progress.started
         self.discard()
+        # The step also started the agent, and that is not run again.
         if was_started and not self.cursor.progress.started:
             self.cursor.progress.started = True
             self.record("agent_start")
@@ -141,10 +142,13 @@ class Committing(Recording):
         self.shared_budgets.charged = None
         self.questions = self.kept = None
         self.outbox.discard()
+        # Numbers of events that were never stored are given again: a session's numbers have no
+        # gaps.
         self._seq -= len(self._pending)
         self._pending.clear()
         self._steps.clear()
         del self.visible[self._pending_items :]
+        # Tokens and seconds are spent whether or not the step counts; the cursor keeps these.
         self.cursor.discard(self._stored_cursor)
         self.agent = self.find_agent(self._stored_agent)
         if self._variables is not None:
@@ -153,6 +157,7 @@ class Committing(Recording):
     def begin(self) -> None:
         """The run begins with the next commit, if it was not begun yet."""
         if self.before is not None:
+            # A new message ends what was before it. Rewinding to it needs the state of that moment.
             if self.before.seq:
                 self.remember(snapshot_key(self.cursor.progress.run), snapshot_of(self.before))
             self.before = None
@@ -178,9 +183,12 @@ class Committing(Recording):
         if self.agent.budget is not None:
             spend_own(self, 0, lap_s, 0.0)
         if release and self.hold is not None:
+            # Before the commit: the renewal that runs meanwhile must not report the released lease
+            # as lost.
             keeper_of(self.store).let_go(self.claim)
         if self.shared_budgets.outer or self.cursor.budget.shared_budget is not None:
             self._charge()
+        # Tools of one turn run side by side, and each commits its own result.
         await self._committing.acquire()
         try:
             batch = self._take_batch()
@@ -188,6 +196,8 @@ class Committing(Recording):
                 await self._store_batch(batch, status, outcome, release)
             except BaseException:
                 if not batch.stored:
+                    # The store refused it, so all of it is still to be stored or discarded by the
+                    # caller.
                     self._put_back(batch)
                 raise
         finally:
@@ -317,6 +327,8 @@ class Committing(Recording):
         if state is not None:
             self._tell_state(state.told)
         if self.is_watched:
+            # Computed here only if somebody may look at the events now. Otherwise the hashes are
+            # computed when the audit is read.
             self.cursor.audit.seal(self._pending)
         batch = _Batch(
             events=self._pending,
@@ -329,6 +341,7 @@ class Committing(Recording):
         )
         self._side_writes = NO_SIDE_WRITES
         self.kept = None
+        # From here on other tools may record again, for the commit after this one.
         self._pending, self._steps = [], {}
         self._pending_items = len(self.visible)
         return batch
@@ -402,6 +415,8 @@ class Committing(Recording):
             settles=side.settles,
             openings=side.openings,
             wakes=side.wakes,
+            # If the session was woken since these were counted, the store makes it ready instead of
+            # waiting: no wake is lost.
             seen_wakes=self._wakes if status == "waiting" else None,
             release=release,
         )

@@ -65,6 +65,8 @@ class Hold:
         if self.lost and isinstance(exc, asyncio.CancelledError):
             current = asyncio.current_task()
             if current is not None and current is task:
+                # The cancellation was ours and ends here, as `LeaseLost`; the task itself was not
+                # cancelled.
                 current.uncancel()
             raise LeaseLost(self.claim.session_id) from None
 
@@ -79,6 +81,7 @@ class Hold:
             return
         is_urgent = request.get("policy") == "immediate" or bool(request.get("cancel"))
         if request.get("state", "open") != "open":
+            # A request that was withdrawn, or has an answer, interrupts nothing.
             is_urgent = False
         if is_urgent and self.may_interrupt is not None:
             is_urgent = self.may_interrupt(request)
@@ -140,6 +143,8 @@ class LeaseKeeper:
         self._task = asyncio.create_task(self._renew(every_s))
 
     def _stop(self) -> None:
+        # Out of the table before the store may be collected: its id may then belong to another
+        # store.
         _keepers.pop((id(asyncio.get_running_loop()), id(self._store)), None)
         self._every_s = math.inf
         if self._task is not None:
@@ -159,6 +164,8 @@ class LeaseKeeper:
             try:
                 lost = await self._store.renew(claims)
             except StoreError as exc:
+                # The lease still has two thirds of its time. If the store stays away longer, the
+                # epoch keeps late commits out.
                 _log.warning("leases could not be renewed, trying again: %s", exc)
                 continue
             for claim in lost:

@@ -43,6 +43,7 @@ async def run_tools(run: RunState, planned: list[PlannedCall], *, more_to_come: 
     events are recorded when all are done and the caller commits them. An exception that a tool
     lets through cancels the others.
     """
+    # One call is stored with its turn: a commit of its own would save nothing.
     if len(planned) == 1 and not more_to_come:
         [only] = planned
         decision = None if only.tool.confirmation is None else await _asked(run, only)
@@ -125,6 +126,7 @@ async def _side_by_side(
             async with asyncio.TaskGroup() as group:
                 tasks = [(each.key, group.create_task(one(each))) for each in waiting]
         except BaseExceptionGroup as failures:
+            # The first failure cancelled the others; theirs say nothing new.
             raise failures.exceptions[0] from None
         results |= {key: result for key, task in tasks if (result := task.result()) is not None}
         suspended = [each for each in planned if each.key not in results]

@@ -129,6 +129,7 @@ def without_duplicates(items: list[Item]) -> list[Item]:
         if seen is None:
             first_at[key] = len(kept)
             kept.append(item)
+        # The last output is the one that counts, and it must stay behind its call.
         elif key[0].endswith("_output"):
             kept[seen] = None
             first_at[key] = len(kept)
@@ -200,6 +201,7 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
     show = _shown(run) if run.live else None
     try:
         with (
+            # A model call has no effects to undo: a rollback need not wait for it.
             _NOTHING if current_call() is None else WithoutEffects(),
             run.deadline.after(run.config.model_timeout_s),
         ):
@@ -211,7 +213,10 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
         response = _read(run, request, answer)
     except BaseException as exc:
         if run.shared_budgets.held is not None:
+            # What was reserved of a shared budget is free again, even if this task is being
+            # cancelled.
             await to_the_end(let_go(run))
+        # Else the model's own client timed out, and its error says more.
         if isinstance(exc, TimeoutError) and run.deadline.expired:
             raise ModelTimeout(_who(run), run.config.model_timeout_s) from exc
         raise
@@ -337,6 +342,8 @@ def read_answer(output: Any, *, step: str, used_ids: set[str]) -> list[Item]:
         raise ModelBehaviorError(f"the model's output is {type(output).__name__}, not a list")
     items = [_read_item(each, index, step, used_ids) for index, each in enumerate(output)]
     try:
+        # Encoding is the check for JSON. Calls are flat texts and most common, and need no encoding
+        # to know it.
         if not all(map(_is_all_text, items)):
             quick_ascii(items)
     except (TypeError, ValueError, RecursionError) as exc:

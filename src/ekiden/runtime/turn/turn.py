@@ -81,6 +81,7 @@ def tell(run: RunState, call: Item, problem: str) -> None:
 
 async def _end_turn(run: RunState, *, mistaken: bool) -> None:
     cursor = run.cursor
+    # A model that asks for impossible things turn after turn would never end.
     cursor.progress.mistakes = cursor.progress.mistakes + 1 if mistaken else 0
     cursor.progress.turn += 1
     cursor.progress.phase = "think"
@@ -152,6 +153,7 @@ async def think(run: RunState) -> None:
     if run.outbox.held_back:
         run.outbox.show_answer()
     if len(output) > len(calls) and any(is_message(item) and text_of(item) for item in output):
+        # Text for the user is work: a handoff back to an earlier agent is then no circle.
         run.cursor.handoffs.work += 1
     run.record(
         "llm_call",
@@ -334,6 +336,7 @@ def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
         if left is None or day_s < left:
             left, cause = day_s, "tenant"
     pending = run.cursor.handoffs.open[-1] if run.cursor.handoffs.open else None
+    # A rollback must end: the handoff's own time and triggers do not stop it.
     if pending is not None and pending.failure is not None:
         return None if left is None else max(left, 0.001), cause
     if pending is not None and pending.due_s is not None:
