@@ -57,7 +57,7 @@ class LocalKeys(api.Keys):
         self._here.keys_changed()
         return api.ApiKey(**await self._facts(revoked))
 
-    async def _facts(self, key: ring.ApiKey) -> dict[str, Any]:
+    async def _facts(self, key: ring.StoredKey) -> dict[str, Any]:
         now_us = await self._keys.now_us()
         used_at_us = await self._keys.used_at_us(key.id)
         ended: api.KeyStatus = "revoked" if key.revoked_at_us is not None else "expired"
