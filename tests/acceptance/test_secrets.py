@@ -31,7 +31,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from ekiden.cli.exits import Exit
-from ekiden.project.keys import Keys
+from ekiden.project.keys import KeyStore
 from ekiden.project.stores import open_store
 from ekiden.testing.servers.loopback import HttpReply, HttpRequest, LoopbackServer
 from tests.acceptance.conftest import Ekiden, Ran
@@ -162,7 +162,7 @@ class Serving:
 
 async def make_key(folder: Path) -> str:
     async with open_store(str(folder / "s.db")) as store:
-        made = await Keys(store).create("ada", scopes=("admin",))
+        made = await KeyStore(store).create("ada", scopes=("admin",))
     return made.text
 
 

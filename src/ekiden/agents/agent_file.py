@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from unicodedata import normalize
 
-from ekiden.agents.checks import Report
+from ekiden.agents.checks import ProblemReport
 from ekiden.agents.definition import AgentDefinition, Origin, Problem
 from ekiden.agents.keys.foreign import is_key, is_safety_key, read_foreign
 from ekiden.agents.keys.own import read_own
@@ -46,7 +46,7 @@ class Spot:
     column: int
 
 
-def read_bytes(path: Path, report: Report) -> bytes | None:
+def read_bytes(path: Path, report: ProblemReport) -> bytes | None:
     """The content of the file; `None`, with the reason in the report, when it cannot be had.
 
     Never waits: a pipe or a device is refused before anything is read from it.
@@ -68,7 +68,7 @@ def read_bytes(path: Path, report: Report) -> bytes | None:
         os.close(descriptor)
 
 
-def _content(descriptor: int, report: Report) -> bytes | None:
+def _content(descriptor: int, report: ProblemReport) -> bytes | None:
     # What was a file a moment ago may be something else by now.
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         _not_a_file(report)
@@ -81,7 +81,7 @@ def _content(descriptor: int, report: Report) -> bytes | None:
     return b"".join(parts)
 
 
-def decode(data: bytes, report: Report) -> str | None:
+def decode(data: bytes, report: ProblemReport) -> str | None:
     """The text, with ``\\n`` between lines and without a byte order mark; `None` if it is none."""
     if len(data) > MAX_FILE_BYTES:
         report.error(
@@ -122,7 +122,7 @@ def spot(text: str, index: int | None) -> Spot:
     return Spot(before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
-def _not_a_file(report: Report) -> None:
+def _not_a_file(report: ProblemReport) -> None:
     report.error(
         None,
         "not_a_file",
@@ -131,7 +131,7 @@ def _not_a_file(report: Report) -> None:
     )
 
 
-def _unreadable(exc: OSError | ValueError, report: Report) -> None:
+def _unreadable(exc: OSError | ValueError, report: ProblemReport) -> None:
     number = exc.errno if isinstance(exc, OSError) else None
     reason = _REASONS.get(number or 0) or getattr(exc, "strerror", None) or str(exc)
     report.error(None, "unreadable", f"the file cannot be read: {reason}")
@@ -161,7 +161,7 @@ class FileParts:
     """The instructions, without blank lines around them."""
 
 
-def split(text: str, report: Report) -> FileParts | None:
+def split(text: str, report: ProblemReport) -> FileParts | None:
     """Front matter and instructions; `None`, with the reason in the report, if there are not two.
 
     The front matter is between a first line ``---`` and the next line ``---``.
@@ -193,7 +193,7 @@ def split(text: str, report: Report) -> FileParts | None:
     return FileParts(text[start : closing.start()], text[closing.end() :].strip())
 
 
-def _report_missing(text: str, report: Report) -> None:
+def _report_missing(text: str, report: ProblemReport) -> None:
     late = _FENCE.search(text)
     if late is not None and not text[: late.start()].strip():
         line = text.count("\n", 0, late.start()) + 1
@@ -232,7 +232,7 @@ def read_agent_file(
         print(*file.problems, sep="\\n")
     """
     path = Path(path)
-    report = Report(path)
+    report = ProblemReport(path)
     data = read_bytes(path, report)
     text = None if data is None else decode(data, report)
     return _read(text, report, origin or origin_of(path), scope)
@@ -246,7 +246,7 @@ def read_agent_text(
     scope: Scope = "project",
 ) -> AgentFile:
     """Like `read_agent_file`, for a text; `path` is only used in problems."""
-    report = Report(Path(path))
+    report = ProblemReport(Path(path))
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     return _read(decode(data, report), report, origin, scope)
 
@@ -260,7 +260,7 @@ def origin_of(path: Path) -> Origin:
     return "agents" if path.absolute().parent.name == ".agents" else "ekiden"
 
 
-def _read(text: str | None, report: Report, origin: Origin, scope: Scope) -> AgentFile:
+def _read(text: str | None, report: ProblemReport, origin: Origin, scope: Scope) -> AgentFile:
     parts = None if text is None else _split(text, report, origin)
     root, found = None, None
     if parts is not None:
@@ -291,7 +291,7 @@ def _read(text: str | None, report: Report, origin: Origin, scope: Scope) -> Age
     )
 
 
-def _split(text: str, report: Report, origin: Origin) -> FileParts | None:
+def _split(text: str, report: ProblemReport, origin: Origin) -> FileParts | None:
     if origin != "ekiden" and not text.startswith("---"):
         report.warning(
             None, "not_an_agent", "the file has no front matter, so it is not read as an agent"

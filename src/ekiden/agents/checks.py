@@ -106,7 +106,7 @@ _SHOWN = 60
 _MAX_MESSAGE = 600
 
 
-class Place(Protocol):
+class FilePosition(Protocol):
     """Something with a place in the file."""
 
     @property
@@ -115,7 +115,7 @@ class Place(Protocol):
     def column(self) -> int: ...
 
 
-class Report:
+class ProblemReport:
     """The problems of the file at `path`, in the order in which they are found."""
 
     def __init__(self, path: Path) -> None:
@@ -132,17 +132,17 @@ class Report:
         """Whether there is an error among them."""
         return self._count["error"] > 0
 
-    def error(self, place: Place | None, code: str, message: str) -> None:
+    def error(self, place: FilePosition | None, code: str, message: str) -> None:
         """Add something that keeps the file from being used; without a place, the first line."""
         self._add(place, code, message, "error")
 
-    def warning(self, place: Place | None, code: str, message: str) -> None:
+    def warning(self, place: FilePosition | None, code: str, message: str) -> None:
         """Add something that a person should know."""
         self._add(place, code, message, "warning")
 
     def _add(
         self,
-        place: Place | None,
+        place: FilePosition | None,
         code: str,
         message: str,
         severity: Literal["error", "warning"],

@@ -6,7 +6,7 @@ from collections.abc import Collection, Generator, Sequence
 from typing import Any, Literal, Self, overload
 
 from ekiden.bus.client import BusClient
-from ekiden.bus.exchange import Broadcast, Exchange
+from ekiden.bus.exchange import Broadcast, BusCore
 from ekiden.bus.messages import (
     MessagePage,
     MessageQuery,
@@ -18,7 +18,7 @@ from ekiden.bus.messages import (
     read_message,
 )
 from ekiden.bus.parts import BusSettings
-from ekiden.bus.serving.service import Handler, Service
+from ekiden.bus.serving.service import BusService, Handler
 from ekiden.bus.waits.deadlocks import Deadlock, deadlocks
 from ekiden.bus.waits.stored import blocked
 from ekiden.core.checks.fields import checked_arguments
@@ -59,7 +59,7 @@ class Bus:
         self.store: Store = MemoryStore() if store is None else store
         self.settings = settings
         self._people = people
-        self._exchange: Exchange | None = None
+        self._exchange: BusCore | None = None
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -264,14 +264,14 @@ class Bus:
         """The number of messages in each mailbox, including messages in progress."""
         return await depths(self.store)
 
-    def _at_work(self) -> Exchange:
+    def _at_work(self) -> BusCore:
         if self._exchange is None:
             if self._closed:
                 raise UserError("the bus is closed: open it again with `async with bus`")
-            self._exchange = Exchange(self.store, self.settings, self._people)
+            self._exchange = BusCore(self.store, self.settings, self._people)
         return self._exchange
 
-    async def _serve(self, agent: str, handler: Handler, concurrency: int) -> Service:
+    async def _serve(self, agent: str, handler: Handler, concurrency: int) -> BusService:
         return await self._at_work().serve(agent, handler, concurrency)
 
 
@@ -285,12 +285,12 @@ class Serving:
         self._agent = agent
         self._handler = handler
         self._concurrency = concurrency
-        self._service: Service | None = None
+        self._service: BusService | None = None
 
-    def __await__(self) -> Generator[Any, None, Service]:
+    def __await__(self) -> Generator[Any, None, BusService]:
         return self._bus._serve(self._agent, self._handler, self._concurrency).__await__()
 
-    async def __aenter__(self) -> Service:
+    async def __aenter__(self) -> BusService:
         self._service = await self
         return self._service
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
-from ekiden.bus.exchange import Broadcast, Exchange
+from ekiden.bus.exchange import Broadcast, BusCore
 from ekiden.bus.messages import check_contents
 from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S, AgentMessage, MessageType
 from ekiden.core.errors import UserError
@@ -26,7 +26,7 @@ class BusClient:
 
     __slots__ = ("_exchange", "name")
 
-    def __init__(self, name: str, exchange: Callable[[], Exchange]) -> None:
+    def __init__(self, name: str, exchange: Callable[[], BusCore]) -> None:
         self.name = name
         self._exchange = exchange
 
@@ -187,7 +187,7 @@ class BusClient:
         )
         return await exchange.escalate(message, blocking=blocking, options=options)
 
-    def _query(self, exchange: Exchange, question: Ask) -> AgentMessage:
+    def _query(self, exchange: BusCore, question: Ask) -> AgentMessage:
         if not isinstance(question, Ask):
             raise UserError(f"a question is an `Ask`, not {question!r:.60}")
         return AgentMessage(

@@ -10,7 +10,7 @@ from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import HELD_S
 from ekiden.bus.serving.delivery import Delivery, current_delivery
 from ekiden.bus.serving.rounds import Rounds
-from ekiden.bus.serving.service import Service
+from ekiden.bus.serving.service import BusService
 from ekiden.core.conversation.messages import AgentMessage, GroupMode, agent_queue
 from ekiden.core.errors import QueueFull, StoreUnavailable
 from ekiden.core.errors.messages import MailboxFull
@@ -23,7 +23,7 @@ class Sending:
 
     __slots__ = ("_parts", "_rounds", "_services")
 
-    def __init__(self, parts: BusParts, services: Mapping[str, Service], rounds: Rounds) -> None:
+    def __init__(self, parts: BusParts, services: Mapping[str, BusService], rounds: Rounds) -> None:
         self._parts = parts
         self._services = services
         self._rounds = rounds

@@ -15,7 +15,7 @@ from ekiden.bus.parts import BusParts, BusSettings
 from ekiden.bus.presence import OWNER
 from ekiden.bus.queries import BusQueries
 from ekiden.bus.serving.rounds import Rounds
-from ekiden.bus.serving.service import Handler, Service
+from ekiden.bus.serving.service import BusService, Handler
 from ekiden.core.conversation.messages import AgentMessage, answer_json
 from ekiden.core.current_agent import acting_here
 from ekiden.core.errors import UserError
@@ -90,7 +90,7 @@ class Broadcast:
     """Those whose mailboxes took no more."""
 
 
-class Exchange:
+class BusCore:
     """What a bus does, between its start and its end."""
 
     def __init__(self, store: Store, settings: BusSettings, people: Escalator | None) -> None:
@@ -98,9 +98,9 @@ class Exchange:
         self.settings = settings
         self._parts = BusParts(store, settings, owner)
         self._people = people
-        self.services: dict[str, Service] = {}
+        self.services: dict[str, BusService] = {}
         """By agent; those that take messages."""
-        self._named: dict[str, Service] = {}
+        self._named: dict[str, BusService] = {}
         """Those that begin, too."""
         self._rounds = Rounds(self._parts, self.services)
         self._sending = Sending(self._parts, self.services, self._rounds)
@@ -114,7 +114,7 @@ class Exchange:
         """A fresh id for a message."""
         return f"{self._prefix}{next(self._numbers)}"
 
-    async def serve(self, agent: str, handler: Handler, concurrency: int) -> Service:
+    async def serve(self, agent: str, handler: Handler, concurrency: int) -> BusService:
         """Let the handler work on the agent's messages."""
         check_agent(agent)
         if not callable(handler):
@@ -126,7 +126,7 @@ class Exchange:
                 f"this bus serves {agent!r} already: serve it with more `concurrency`, or from "
                 "another bus on the same store"
             )
-        service = Service(self._parts, agent, handler, concurrency, self._leave)
+        service = BusService(self._parts, agent, handler, concurrency, self._leave)
         self._named[agent] = service
         try:
             await self._parts.presence.enter(agent, concurrency)
@@ -253,7 +253,7 @@ class Exchange:
                 raise
             raise BusError(_CLOSED) from None
 
-    def _leave(self, service: Service) -> None:
+    def _leave(self, service: BusService) -> None:
         if self._named.get(service.agent) is service:
             del self._named[service.agent]
             self.services.pop(service.agent, None)

@@ -13,7 +13,7 @@ from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import OPEN, alone
 from ekiden.bus.serving.delivery import current_delivery
 from ekiden.bus.serving.rounds import Rounds
-from ekiden.bus.serving.service import Service
+from ekiden.bus.serving.service import BusService
 from ekiden.bus.waits.deadlocks import break_deadlock
 from ekiden.bus.waits.waiters import TIME_IS_OVER, AwaitedAnswer, Ending
 from ekiden.core.conversation.messages import (
@@ -43,7 +43,7 @@ class BusQueries:
     __slots__ = ("_parts", "_rounds", "_sending", "_services")
 
     def __init__(
-        self, parts: BusParts, services: Mapping[str, Service], rounds: Rounds, sending: Sending
+        self, parts: BusParts, services: Mapping[str, BusService], rounds: Rounds, sending: Sending
     ) -> None:
         self._parts = parts
         self._services = services

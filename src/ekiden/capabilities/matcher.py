@@ -22,7 +22,7 @@ from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.profile import Capability
 
 if TYPE_CHECKING:
-    from ekiden.capabilities.semantic import Meaning
+    from ekiden.capabilities.semantic import SemanticMatcher
     from ekiden.embeddings.base import Embedder
 
 MIN_SCORE = 0.5
@@ -60,11 +60,11 @@ class CapabilityMatcher:
         self._load: dict[str, float] = {}
         self._ask_available = availability
         self._ask_load = load
-        self._meaning: Meaning | None = None
+        self._meaning: SemanticMatcher | None = None
         if embedder is not None:
-            from ekiden.capabilities.semantic import Meaning
+            from ekiden.capabilities.semantic import SemanticMatcher
 
-            self._meaning = Meaning(
+            self._meaning = SemanticMatcher(
                 embedder, self._holdings.capabilities, min_similarity=min_similarity
             )
 

@@ -18,7 +18,7 @@ _REMEMBERED = 256
 """So many texts that were asked for keep their vectors."""
 
 
-class Meaning:
+class SemanticMatcher:
     """Finds the capabilities whose name or description is near to a text.
 
     The two are compared apart and the nearer counts: joined into one text, they would be near to

@@ -9,7 +9,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ekiden.collaboration.execution import Executions, Executor
-from ekiden.collaboration.ledger import TIMER, CollaborationReader, CollaborationSettings, Ledger
+from ekiden.collaboration.ledger import (
+    TIMER,
+    CollaborationLedger,
+    CollaborationReader,
+    CollaborationSettings,
+)
 from ekiden.collaboration.messages import MessageChecker
 from ekiden.collaboration.party import Party
 from ekiden.collaboration.protocol.record import Collaboration, Phase
@@ -39,10 +44,12 @@ _PAGE = 100
 
 async def run_due(store: Store, *, now_us: int | None = None) -> int:
     """Expire overdue collaborations of a store; returns how many timers were handled."""
-    return len(await expire_due(Ledger(store, CollaborationSettings()), now_us=now_us))
+    return len(await expire_due(CollaborationLedger(store, CollaborationSettings()), now_us=now_us))
 
 
-async def expire_due(ledger: Ledger, *, now_us: int | None = None) -> list[Collaboration]:
+async def expire_due(
+    ledger: CollaborationLedger, *, now_us: int | None = None
+) -> list[Collaboration]:
     """Expire those whose time is over; as they are then."""
     store = ledger.store
     now_us = await store.now_us() if now_us is None else now_us
@@ -121,7 +128,9 @@ class Collaborations:
         settings: CollaborationSettings = _DEFAULTS,
     ) -> None:
         self._bus = bus
-        self._ledger = Ledger(bus.store, settings, mailbox_bound=bus.settings.mailbox_bound)
+        self._ledger = CollaborationLedger(
+            bus.store, settings, mailbox_bound=bus.settings.mailbox_bound
+        )
         self._gate = MessageChecker(self._ledger)
         self._reader = CollaborationReader(self._ledger)
         self._executions = (

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from ekiden.collaboration.ledger import Ledger, Step
+from ekiden.collaboration.ledger import CollaborationLedger, Step
 from ekiden.collaboration.protocol.record import SYSTEM, Collaboration
 from ekiden.collaboration.protocol.rules import follow, started
 from ekiden.collaboration.protocol.wire import canonical
@@ -55,7 +55,7 @@ class Executor(Protocol):
 class Executions:
     """Executes agreements of a store."""
 
-    def __init__(self, ledger: Ledger, executor: Executor, owner: str) -> None:
+    def __init__(self, ledger: CollaborationLedger, executor: Executor, owner: str) -> None:
         self._ledger = ledger
         self._executor = executor
         self._owner = owner

@@ -162,7 +162,7 @@ Decide: TypeAlias = Callable[[Collaboration, int], Step | None]
 several times, whenever others were faster."""
 
 
-class Ledger:
+class CollaborationLedger:
     """Collaborations in a store."""
 
     def __init__(
@@ -325,7 +325,7 @@ _LOOK_S = 1.0
 class CollaborationReader:
     """Reads collaborations as they stand: those whose time is over are expired by looking."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CollaborationLedger) -> None:
         self._ledger = ledger
 
     async def list(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NoReturn
 
-from ekiden.collaboration.ledger import Ledger, Step
+from ekiden.collaboration.ledger import CollaborationLedger, Step
 from ekiden.collaboration.protocol.record import MOVES, Collaboration, Move, ProtocolMessage, Terms
 from ekiden.collaboration.protocol.rules import begin, follow
 from ekiden.collaboration.protocol.wire import (
@@ -72,7 +72,7 @@ def seconds(what: str, value: Any) -> float:
 class Drafts:
     """Writes and signs messages in the name of one agent."""
 
-    def __init__(self, name: str, ledger: Ledger) -> None:
+    def __init__(self, name: str, ledger: CollaborationLedger) -> None:
         self._name = name
         self._ledger = ledger
 
@@ -223,7 +223,7 @@ def check_actor(name: str) -> None:
 class MessageChecker:
     """Lets messages in that are signed, fresh, new, and said by whom they say."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CollaborationLedger) -> None:
         self._ledger = ledger
 
     async def submit(self, message: AgentMessage, *, is_own: bool = False) -> Collaboration:

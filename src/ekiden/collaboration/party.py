@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ekiden.collaboration.ledger import CollaborationReader, Ledger
+from ekiden.collaboration.ledger import CollaborationLedger, CollaborationReader
 from ekiden.collaboration.messages import (
     Drafts,
     MessageChecker,
@@ -40,7 +40,7 @@ class Party:
     def __init__(
         self,
         name: str,
-        ledger: Ledger,
+        ledger: CollaborationLedger,
         gate: MessageChecker,
         *,
         known: Callable[[], Awaitable[Iterable[str]]] | None = None,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ekiden.collaboration.ledger import Ledger
+from ekiden.collaboration.ledger import CollaborationLedger
 from ekiden.collaboration.messages import MessageChecker
 from ekiden.collaboration.party import Party
 from ekiden.collaboration.protocol.record import Collaboration, Move, ProtocolMessage
@@ -101,7 +101,7 @@ _TOO_LATE = (ProtocolError, TermsSuperseded, AnsweredAlready)
 class Reception:
     """Verifies what arrives for one agent, and has it answered."""
 
-    def __init__(self, party: Party, ledger: Ledger, gate: MessageChecker) -> None:
+    def __init__(self, party: Party, ledger: CollaborationLedger, gate: MessageChecker) -> None:
         self._party = party
         self._ledger = ledger
         self._gate = gate

@@ -1,6 +1,6 @@
 """Conditions: the small, safe language in which handoff conditions and triggers are written."""
 
-from ekiden.conditions.condition import Condition, Evaluation, Trace, compile_condition
+from ekiden.conditions.condition import Condition, ConditionTrace, Evaluation, compile_condition
 from ekiden.conditions.functions import FUNCTIONS
 
-__all__ = ["FUNCTIONS", "Condition", "Evaluation", "Trace", "compile_condition"]
+__all__ = ["FUNCTIONS", "Condition", "ConditionTrace", "Evaluation", "compile_condition"]

@@ -45,10 +45,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ekiden.conditions.nodes import (
-    Call,
     Comparison,
     Constant,
     Exists,
+    FunctionCall,
     Logic,
     Name,
     Node,
@@ -77,7 +77,7 @@ _MAX_EXPLANATION: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class ConditionTrace:
     """The value of one part of a condition."""
 
     text: str
@@ -132,7 +132,7 @@ class Evaluation:
         return self._source.text
 
     @property
-    def trace(self) -> tuple[Trace, ...]:
+    def trace(self) -> tuple[ConditionTrace, ...]:
         """One entry for every part that was evaluated, in the order of the text.
 
         An expression comes before its parts. Literals and skipped parts have no entry; for example,
@@ -172,10 +172,10 @@ class Evaluation:
         said = [self._explained(part) for part in parts if self._was_seen(part)]
         return short_text("; ".join(said or [self._explained(self._source.root)]), _MAX_EXPLANATION)
 
-    def _entries(self) -> Iterator[Trace]:
+    def _entries(self) -> Iterator[ConditionTrace]:
         for part, seen in zip(self._source.parts, self._seen, strict=True):
             if seen is not UNSEEN:
-                yield Trace(
+                yield ConditionTrace(
                     text=self._written(part),
                     value=_shown(part, seen),
                     start=part.start,
@@ -218,7 +218,7 @@ class Evaluation:
                 return " ".join(said)
             case Not(operand=operand):
                 return f"not {self._value(operand)}"
-            case Call(predicate=True, function=function, arguments=arguments):
+            case FunctionCall(predicate=True, function=function, arguments=arguments):
                 inside = [self._value(argument) for argument in arguments]
                 more = ", …" if function == "matches" else ""
                 return f"{function}({', '.join(inside)}{more})"
@@ -249,7 +249,9 @@ def _decisions(node: Node) -> Iterator[Node]:
 
 
 def _is_decision(part: Node) -> bool:
-    return isinstance(part, Comparison | Exists) or (isinstance(part, Call) and part.predicate)
+    return isinstance(part, Comparison | Exists) or (
+        isinstance(part, FunctionCall) and part.predicate
+    )
 
 
 def _shown(part: Node, seen: Any) -> Any:

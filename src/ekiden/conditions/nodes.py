@@ -41,7 +41,7 @@ class Exists(_Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListOf(_Part):
+class ListNode(_Part):
     """A list with at least one item that is no literal."""
 
     items: tuple[Node, ...]
@@ -88,7 +88,7 @@ class Not(_Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call(_Part):
+class FunctionCall(_Part):
     """A function, with its arguments."""
 
     function: str
@@ -99,7 +99,16 @@ class Call(_Part):
 
 
 Node: TypeAlias = (
-    Constant | Name | Exists | ListOf | Minus | Arithmetic | Comparison | Logic | Not | Call
+    Constant
+    | Name
+    | Exists
+    | ListNode
+    | Minus
+    | Arithmetic
+    | Comparison
+    | Logic
+    | Not
+    | FunctionCall
 )
 
 
@@ -108,7 +117,7 @@ def children_of(node: Node) -> tuple[Node, ...]:
     match node:
         case Constant() | Name() | Exists():
             return ()
-        case ListOf(items=inner) | Logic(parts=inner) | Call(arguments=inner):
+        case ListNode(items=inner) | Logic(parts=inner) | FunctionCall(arguments=inner):
             return inner
         case Comparison(operands=inner):
             return inner

@@ -24,11 +24,11 @@ from typing import Any, Final, Literal
 from ekiden.conditions.functions import FUNCTIONS, matcher
 from ekiden.conditions.nodes import (
     Arithmetic,
-    Call,
     Comparison,
     Constant,
     Exists,
-    ListOf,
+    FunctionCall,
+    ListNode,
     Logic,
     Minus,
     Name,
@@ -283,7 +283,7 @@ class _Parser:
     def _list(self, start: int, items: list[Node]) -> Node:
         if all(isinstance(item, Constant) for item in items):
             return self._constant(start, tuple(getattr(item, "value", None) for item in items))
-        made: Node = self._made(ListOf, start, *items, items=tuple(items))
+        made: Node = self._made(ListNode, start, *items, items=tuple(items))
         return made
 
     def _items(self, closing: str) -> list[Node]:
@@ -363,7 +363,7 @@ class _Parser:
         if name.written == "matches":
             call, arguments = self._pattern(given[1]), given[:1]
         made: Node = self._made(
-            Call,
+            FunctionCall,
             name.start,
             *arguments,
             function=name.written,

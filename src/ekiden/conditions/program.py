@@ -13,11 +13,11 @@ from typing import Any, Final, TypeAlias
 from ekiden.conditions.functions import FUNCTIONS
 from ekiden.conditions.nodes import (
     Arithmetic,
-    Call,
     Comparison,
     Constant,
     Exists,
-    ListOf,
+    FunctionCall,
+    ListNode,
     Logic,
     Minus,
     Name,
@@ -69,7 +69,7 @@ def program(node: Node, places: Places | None = None) -> Code:
     """The code of `node`, which also fills `Run.seen` if `places` are given."""
     code = _code(node, places)
     place = None if places is None else places.get(id(node))
-    if isinstance(node, Comparison) or (isinstance(node, Call) and node.predicate):
+    if isinstance(node, Comparison) or (isinstance(node, FunctionCall) and node.predicate):
         return _decided(code, place)
     return code if place is None else _noted(code, place)
 
@@ -101,7 +101,7 @@ def _code(node: Node, places: Places | None) -> Code:
             return _reading(steps, dotted)
         case Exists(name=name):
             return _existing(name.steps)
-        case ListOf(items=items):
+        case ListNode(items=items):
             codes = [program(item, places) for item in items]
             return lambda run: [code(run) for code in codes]
         case Minus(operand=operand):
@@ -115,7 +115,7 @@ def _code(node: Node, places: Places | None) -> Code:
         case Not(operand=operand):
             inner = program(operand, places)
             return lambda run: not is_true(inner(run))
-        case Call():
+        case FunctionCall():
             return _call(node, [program(each, places) for each in node.arguments])
         case Constant(value=value):
             return lambda run: value
@@ -222,7 +222,7 @@ def _logic(parts: list[Code], *, stop: bool) -> Code:
     return decide
 
 
-def _call(node: Call, arguments: list[Code]) -> Code:
+def _call(node: FunctionCall, arguments: list[Code]) -> Code:
     call, needs_now = node.call, node.needs_now
 
     def run_function(run: ConditionRun) -> Any:

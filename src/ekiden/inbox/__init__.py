@@ -7,13 +7,13 @@ from ekiden.core.integrations.lazy import lazy_names
 if TYPE_CHECKING:
     from ekiden.inbox.changes import NEW_ITEM, new_item_notice, run_due
     from ekiden.inbox.inbox import Inbox
-    from ekiden.inbox.items import Change, InboxSettings
+    from ekiden.inbox.items import InboxChange, InboxSettings
     from ekiden.inbox.query import InboxPage, InboxQuery
 
 __all__ = [
     "NEW_ITEM",
-    "Change",
     "Inbox",
+    "InboxChange",
     "InboxPage",
     "InboxQuery",
     "InboxSettings",
@@ -25,7 +25,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "NEW_ITEM": "ekiden.inbox.changes",
-        "Change": "ekiden.inbox.items",
+        "InboxChange": "ekiden.inbox.items",
         "Inbox": "ekiden.inbox.inbox",
         "InboxPage": "ekiden.inbox.query",
         "InboxQuery": "ekiden.inbox.query",

@@ -11,7 +11,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import InboxAnswerInvalid, InboxForbidden
 from ekiden.core.questions import ANSWER, NOBODY, InboxAnswer, InboxItem
 from ekiden.core.text.wording import suggestion
-from ekiden.inbox.items import Change, check_name, closed, folded
+from ekiden.inbox.items import InboxChange, check_name, closed, folded
 
 _MAX_TEXT = 100_000
 
@@ -55,7 +55,7 @@ def person(name: str) -> str:
     return who
 
 
-def answered(item: InboxItem, reply: Reply, *, at_us: int) -> Change:
+def answered(item: InboxItem, reply: Reply, *, at_us: int) -> InboxChange:
     """What the reply makes of the item; `InboxAnswerInvalid` if it does not fit."""
     who = person(reply.by)
     if reply.seen_version is not None and reply.seen_version != item.version:
@@ -80,7 +80,7 @@ def answered(item: InboxItem, reply: Reply, *, at_us: int) -> Change:
         always=reply.always,
     )
     after = closed(item, status="answered", by=who, at_us=at_us, answer=answer)
-    return Change(
+    return InboxChange(
         name="answered",
         item=after,
         by=who,

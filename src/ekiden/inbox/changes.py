@@ -14,7 +14,7 @@ from ekiden.core.errors.messages import InboxError, InboxItemClosed, InboxItemNo
 from ekiden.core.events import Event
 from ekiden.core.privacy.masking import masked_keys
 from ekiden.core.questions import NOBODY, InboxItem
-from ekiden.inbox.items import TIMER, Change, change_writes, due_changes, read_item
+from ekiden.inbox.items import TIMER, InboxChange, change_writes, due_changes, read_item
 from ekiden.storage.base import Batch, MessageSettle, Store
 from ekiden.storage.chain import ITEM_DIGEST, json_digest
 from ekiden.storage.timers import Timer, due_timers, next_due_us, remove_timer
@@ -47,7 +47,7 @@ def new_item_notice(item: InboxItem) -> dict[str, Any]:
     }
 
 
-def change_details(change: Change) -> dict[str, Any]:
+def change_details(change: InboxChange) -> dict[str, Any]:
     """The details of the event of a change, with keys masked; `by` is its author, and `nobody` is
     the clock."""
     item, answer = change.item, change.item.answer
@@ -82,7 +82,7 @@ def change_details(change: Change) -> dict[str, Any]:
     return details | {name: value for name, value in optional.items() if value is not None}
 
 
-def change_event(change: Change, *, now_us: int) -> Event:
+def change_event(change: InboxChange, *, now_us: int) -> Event:
     """The event of a change that belongs to no session's own commit."""
     return Event(
         session_id="",
@@ -120,7 +120,7 @@ def time_text(at_us: int | None) -> str:
     return datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(timespec="milliseconds")
 
 
-Decide: TypeAlias = Callable[[InboxItem, int], Change]
+Decide: TypeAlias = Callable[[InboxItem, int], InboxChange]
 """What is to become of an open item at a time; raises if that is not possible."""
 
 T = TypeVar("T")
@@ -163,7 +163,7 @@ async def change_item(store: Store, item_id: str, decide: Decide) -> InboxItem:
 
 
 async def write_changes(
-    store: Store, before: InboxItem, changes: Sequence[Change], *, now_us: int
+    store: Store, before: InboxItem, changes: Sequence[InboxChange], *, now_us: int
 ) -> bool:
     """Store the changes of an item, one after the other; `False` if another process was first."""
     after = changes[-1].item

@@ -26,7 +26,7 @@ from ekiden.inbox.changes import (
     time_text,
 )
 from ekiden.inbox.items import (
-    Change,
+    InboxChange,
     InboxSettings,
     Writes,
     check_name,
@@ -94,7 +94,7 @@ class Inbox:
         """The stored item, and whether it is new; with `waits`, this process waits for it."""
         now_us = await self._store.now_us()
         new = prepared(item, self._settings, now_us=now_us)
-        posted = Change(name="posted", item=new, by="", via=PROGRAM, at_us=now_us)
+        posted = InboxChange(name="posted", item=new, by="", via=PROGRAM, at_us=now_us)
         documents = post_writes(new)
         if waits:
             documents.append(self._waiting.presence(item.id, now_us))
@@ -238,9 +238,9 @@ class Inbox:
         who = person(by)
         name = None if to is None else check_name(to, what="the name of the assignee")
 
-        def decide(item: InboxItem, now_us: int) -> Change:
+        def decide(item: InboxItem, now_us: int) -> InboxChange:
             after = replace(item, assignee=name)
-            return Change(name="assigned", item=after, by=who, via=via, at_us=now_us)
+            return InboxChange(name="assigned", item=after, by=who, via=via, at_us=now_us)
 
         return await change_item(self._store, item_id, decide)
 
@@ -261,10 +261,10 @@ class Inbox:
         refuse_agents("snooze")
         who = person(by)
 
-        def decide(item: InboxItem, now_us: int) -> Change:
+        def decide(item: InboxItem, now_us: int) -> InboxChange:
             until = _until(item, now_us, for_s=for_s, until_us=until_us)
             after = replace(item, snoozed_until_us=until)
-            return Change(name="snoozed", item=after, by=who, via=via, at_us=now_us)
+            return InboxChange(name="snoozed", item=after, by=who, via=via, at_us=now_us)
 
         return await change_item(self._store, item_id, decide)
 
@@ -277,7 +277,7 @@ class Inbox:
         """
         who = person(by)
 
-        def decide(item: InboxItem, now_us: int) -> Change:
+        def decide(item: InboxItem, now_us: int) -> InboxChange:
             refuse_agents("cancel", owner=item.from_agent)
             name = acting_agent() or who
             return _cancelled(item, now_us, by=name, via=via, reason=reason)
@@ -318,7 +318,7 @@ class Inbox:
     async def _withdraw(
         self, item_id: str, posting: asyncio.Future[tuple[InboxItem, bool]]
     ) -> None:
-        def decide(item: InboxItem, now_us: int) -> Change:
+        def decide(item: InboxItem, now_us: int) -> InboxChange:
             why = "the asker stopped waiting"
             return _cancelled(item, now_us, by=item.from_agent, via=PROGRAM, reason=why)
 
@@ -336,10 +336,12 @@ def answer_of(item: InboxItem) -> InboxAnswer:
     return item.answer
 
 
-def _cancelled(item: InboxItem, now_us: int, *, by: str, via: str, reason: str) -> Change:
+def _cancelled(item: InboxItem, now_us: int, *, by: str, via: str, reason: str) -> InboxChange:
     after = closed(item, status="cancelled", by=by, at_us=now_us, reason=reason[:_MAX_REASON])
     is_asker = by == item.from_agent
-    return Change(name="cancelled", item=after, by="" if is_asker else by, via=via, at_us=now_us)
+    return InboxChange(
+        name="cancelled", item=after, by="" if is_asker else by, via=via, at_us=now_us
+    )
 
 
 def _until(item: InboxItem, now_us: int, *, for_s: float | None, until_us: int | None) -> int:

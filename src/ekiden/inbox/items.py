@@ -44,7 +44,7 @@ _US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class InboxChange:
     """A change of an inbox item."""
 
     name: ChangeName
@@ -67,9 +67,9 @@ def next_due_us(item: InboxItem) -> int | None:
     return None if item.status != "open" else min(_times(item), default=None)
 
 
-def due_changes(item: InboxItem, now_us: int) -> list[Change]:
+def due_changes(item: InboxItem, now_us: int) -> list[InboxChange]:
     """What time did to an item by now, in order; each at the time it was due."""
-    changes: list[Change] = []
+    changes: list[InboxChange] = []
     while True:
         due = next_due_us(item)
         if due is None or due > now_us:
@@ -116,16 +116,16 @@ def _times(item: InboxItem) -> list[int]:
     return [each for each in times if each is not None]
 
 
-def _due_change(item: InboxItem, due: int) -> Change:
+def _due_change(item: InboxItem, due: int) -> InboxChange:
     if item.deadline_us == due:
         return _over(item, due)
     if item.chain and item.escalate_at_us == due:
         return _escalated(item, due)
     back = replace(item, snoozed_until_us=None)
-    return Change(name="back", item=back, by=NOBODY, via=CLOCK, at_us=due)
+    return InboxChange(name="back", item=back, by=NOBODY, via=CLOCK, at_us=due)
 
 
-def _over(item: InboxItem, due: int) -> Change:
+def _over(item: InboxItem, due: int) -> InboxChange:
     answer = None
     if item.default is not None:
         answer = InboxAnswer(
@@ -138,10 +138,10 @@ def _over(item: InboxItem, due: int) -> Change:
     after = closed(
         item, status="expired", by=NOBODY, at_us=due, reason="no answer in time", answer=answer
     )
-    return Change(name="expired", item=after, by=NOBODY, via=CLOCK, at_us=due)
+    return InboxChange(name="expired", item=after, by=NOBODY, via=CLOCK, at_us=due)
 
 
-def _escalated(item: InboxItem, due: int) -> Change:
+def _escalated(item: InboxItem, due: int) -> InboxChange:
     """To the next role: an assignment or a snooze ends."""
     step, *rest = item.chain
     after = replace(
@@ -152,7 +152,7 @@ def _escalated(item: InboxItem, due: int) -> Change:
         chain=tuple(rest),
         escalate_at_us=due + round(rest[0].after_s * _US) if rest else None,
     )
-    return Change(name="escalated", item=after, by=NOBODY, via=CLOCK, at_us=due)
+    return InboxChange(name="escalated", item=after, by=NOBODY, via=CLOCK, at_us=due)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

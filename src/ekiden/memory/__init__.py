@@ -13,11 +13,11 @@ from ekiden.memory.base import (
 )
 from ekiden.memory.entries import space_of
 from ekiden.memory.memory import Memory
-from ekiden.memory.outbox import Delivery, all_mirrors, deliver
+from ekiden.memory.outbox import DeliveryReport, all_mirrors, deliver
 
 __all__ = [
     "BackendOptions",
-    "Delivery",
+    "DeliveryReport",
     "Memory",
     "MemoryBackend",
     "RemoteEntry",

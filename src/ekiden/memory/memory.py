@@ -26,7 +26,7 @@ from ekiden.memory.entries import (
     space_of,
 )
 from ekiden.memory.outbox import (
-    Delivery,
+    DeliveryReport,
     add_mirror,
     announced,
     deliver,
@@ -159,13 +159,13 @@ class Memory:
         async with self._changing(None):
             return await self._store.delete_entries(space)
 
-    async def deliver(self) -> Delivery:
+    async def deliver(self) -> DeliveryReport:
         """Send all pending changes of all users to the back end. Changes that fail stay pending;
         see `ekiden.memory.outbox`."""
-        mirror, total = self._mirrored(), Delivery()
+        mirror, total = self._mirrored(), DeliveryReport()
         while mirror is not None:
             one = await deliver(self._store, mirror, model=model_of(self._meanings()))
-            total = Delivery(
+            total = DeliveryReport(
                 delivered=total.delivered + one.delivered,
                 problem=total.problem or one.problem,
             )

@@ -56,7 +56,7 @@ _LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class DeliveryReport:
     """The result of sending changes to a back end."""
 
     delivered: int = 0
@@ -189,7 +189,7 @@ async def _replace(
 
 async def deliver(
     store: Store, mirror: RemoteCopy, *, model: str, timeout_s: float = SEND_TIMEOUT_S
-) -> Delivery:
+) -> DeliveryReport:
     """Send up to a hundred due messages; failed ones are retried later.
 
     Only vectors of the embedder `model` are sent. An entry without such a vector is sent when it
@@ -208,7 +208,7 @@ async def deliver(
         sent, why = await sending.send(space, messages)
         delivered += sent
         problem = problem or why
-    return Delivery(delivered=delivered, waiting=len(taken) - delivered, problem=problem)
+    return DeliveryReport(delivered=delivered, waiting=len(taken) - delivered, problem=problem)
 
 
 async def _taken(store: Store, backend: str) -> list[QueueMessage]:

@@ -19,7 +19,7 @@ from pydantic_ai.tools import ToolDefinition
 from ekiden.core.conversation import model as core
 from ekiden.core.errors import UserError
 from ekiden.models.answers import Deltas, to_response
-from ekiden.models.failures import Caller, Failure, StreamCut, failure_of
+from ekiden.models.failures import AttemptFailure, ModelEndpoint, StreamCut, failure_of
 from ekiden.models.history import Receiver, to_messages
 from ekiden.models.registry import Api, Target, origin
 
@@ -212,14 +212,14 @@ class ProviderCall:
     is_streamed: bool
 
 
-class Exchange:
+class ProviderClient:
     """A provider's client with its connections."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._http = create_async_httpx2_client()
         self._connection = connect(target, self._http)
-        self._caller = Caller(
+        self._caller = ModelEndpoint(
             label=target.label,
             where=origin(target.base_url),
             key_variable=target.key_variable,
@@ -251,7 +251,7 @@ class Exchange:
         """
         return self._streamed(call) if call.is_streamed else self._plain(call)
 
-    def failure_of(self, exc: Exception) -> Failure:
+    def failure_of(self, exc: Exception) -> AttemptFailure:
         """What an exception of `attempt` means."""
         return failure_of(exc, self._caller)
 

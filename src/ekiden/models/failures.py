@@ -32,7 +32,7 @@ HIDDEN = "***"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class ModelEndpoint:
     """Who asked, as failures name it."""
 
     label: str
@@ -47,7 +47,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class AttemptFailure:
     """One failed attempt."""
 
     error: EkidenError
@@ -61,11 +61,11 @@ class StreamCut(Exception):
     """The stream ended before the answer was complete."""
 
 
-def failure_of(exc: Exception, caller: Caller) -> Failure:
+def failure_of(exc: Exception, caller: ModelEndpoint) -> AttemptFailure:
     """What `exc`, raised while the provider was asked, means."""
     match exc:
         case EkidenError():
-            return Failure(error=exc, again=False)
+            return AttemptFailure(error=exc, again=False)
         case TimeoutError() | ModelTimeoutError(phase=None | "read" | "write"):
             return _caused(ModelTimeout(caller.label, caller.timeout_s), exc, caller, again=True)
         case ModelHTTPError():
@@ -87,7 +87,7 @@ def failure_of(exc: Exception, caller: Caller) -> Failure:
             return _caused(_unreadable(exc, caller), exc, caller, again=False)
 
 
-def _http_failure(exc: ModelHTTPError, caller: Caller) -> Failure:
+def _http_failure(exc: ModelHTTPError, caller: ModelEndpoint) -> AttemptFailure:
     status = exc.status_code
     again = (status in _AGAIN or status >= 500) and not isinstance(exc, ModelQuotaExceededError)
     if exc.provider_retry_hint is not None and status not in (401, 403):
@@ -99,7 +99,7 @@ def _http_failure(exc: ModelHTTPError, caller: Caller) -> Failure:
     )
 
 
-def _advice(exc: ModelHTTPError, caller: Caller) -> str:
+def _advice(exc: ModelHTTPError, caller: ModelEndpoint) -> str:
     status = exc.status_code
     if status in (401, 403):
         where = f"set {caller.key_variable}" if caller.key_variable else "pass api_key="
@@ -114,7 +114,7 @@ def _advice(exc: ModelHTTPError, caller: Caller) -> str:
     return ""
 
 
-def _unreadable(exc: Exception, caller: Caller) -> ModelBehaviorError:
+def _unreadable(exc: Exception, caller: ModelEndpoint) -> ModelBehaviorError:
     said = str(exc)
     if isinstance(exc, ValidationError):
         said = f"{exc.error_count()} fields are wrong or missing"
@@ -132,15 +132,15 @@ def _is_unreadable(exc: ModelAPIError) -> bool:
 def _caused(
     error: EkidenError,
     cause: Exception,
-    caller: Caller,
+    caller: ModelEndpoint,
     *,
     again: bool,
     retry_after: float | None = None,
-) -> Failure:
+) -> AttemptFailure:
     """The failure with its cause, unless a text in the chain of causes holds the key."""
     error.__cause__ = None if _holds(cause, caller.secret) else cause
     error.__suppress_context__ = True
-    return Failure(error=error, again=again, retry_after=retry_after)
+    return AttemptFailure(error=error, again=again, retry_after=retry_after)
 
 
 def _holds(exc: BaseException | None, secret: str | None) -> bool:
@@ -166,7 +166,7 @@ def _said(body: object) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def _tidy(text: str, caller: Caller) -> str:
+def _tidy(text: str, caller: ModelEndpoint) -> str:
     """One bounded line without the key."""
     if caller.secret:
         text = text.replace(caller.secret, HIDDEN)

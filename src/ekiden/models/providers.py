@@ -30,7 +30,7 @@ from ekiden.models.registry import (
 )
 
 if TYPE_CHECKING:
-    from ekiden.models.exchange import Exchange
+    from ekiden.models.exchange import ProviderClient
 
 _INLINE_URL = re.compile(r"(?P<model>.+?)@(?P<url>https?://\S+)")
 
@@ -125,7 +125,7 @@ class ProviderModel:
         if held is not None:
             await held.aclose()
 
-    async def _exchange(self) -> Exchange:
+    async def _exchange(self) -> ProviderClient:
         loop = asyncio.get_running_loop()
         if loop not in self._open:
             # The packages behind it take seconds to import; the loop goes on meanwhile.
@@ -149,7 +149,7 @@ class _Held:
     generators that are still open then: one that waits at its `yield` is such a hook.
     """
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: ProviderClient) -> None:
         self.exchange = exchange
         self._keeper = _keep(exchange)
 
@@ -160,17 +160,17 @@ class _Held:
         await self._keeper.aclose()
 
 
-async def _keep(exchange: Exchange) -> AsyncGenerator[None]:
+async def _keep(exchange: ProviderClient) -> AsyncGenerator[None]:
     try:
         yield
     finally:
         await exchange.aclose()
 
 
-def _make_exchange(target: Target) -> Exchange:
-    from ekiden.models.exchange import Exchange
+def _make_exchange(target: Target) -> ProviderClient:
+    from ekiden.models.exchange import ProviderClient
 
-    return Exchange(target)
+    return ProviderClient(target)
 
 
 def resolve_model(

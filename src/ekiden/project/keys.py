@@ -123,7 +123,7 @@ def parse_key(text: str) -> tuple[str, str] | None:
     return None if found is None else (found[1], found[2])
 
 
-class Keys:
+class KeyStore:
     """The keys in the main store.
 
     For example::

@@ -197,13 +197,13 @@ def _set_up_local_models(settings: Settings) -> None:
     if local == type(local)():
         return
     from ekiden.models.local import (
-        LocalSettings,
+        LocalEngineSettings,
         set_default_local_model,
         set_default_local_settings,
     )
 
     set_default_local_model(local.model)
-    set_default_local_settings(LocalSettings(n_ctx=local.context, threads=local.threads))
+    set_default_local_settings(LocalEngineSettings(n_ctx=local.context, threads=local.threads))
 
 
 def _from_code(root: Path, loaded: LoadedSettings, name: str) -> Project:

@@ -20,7 +20,7 @@ from ekiden.engine.collaborations import Agreeing
 from ekiden.engine.registry import runnable
 from ekiden.hub import EventHub, SessionTails
 from ekiden.inbox import Inbox
-from ekiden.project.keys import Keys
+from ekiden.project.keys import KeyStore
 from ekiden.project.project import Project
 from ekiden.project.run_options import tenant_config
 from ekiden.project.runs.runs import RunStarter
@@ -272,7 +272,7 @@ class Service:
         """
         main = await self.tenant_service()
         now_us = await main.store.now_us()
-        keys = await Keys(main.store).list()
+        keys = await KeyStore(main.store).list()
         for tenant in sorted({key.tenant for key in keys if key.is_live(now_us)}):
             try:
                 await self.tenant_service(tenant)

@@ -16,7 +16,7 @@ from ekiden.engine.fleet import Fleet, ServedStores
 from ekiden.engine.registry import served_agents
 from ekiden.engine.store_worker import StoreWorker, once_reachable
 from ekiden.engine.worker import background_work
-from ekiden.project.keys import Keys
+from ekiden.project.keys import KeyStore
 from ekiden.project.project import Project
 from ekiden.project.run_options import tenant_config
 from ekiden.project.stores import (
@@ -157,7 +157,7 @@ class Workforce:
         if self._wanted is None:
             return
         found = await find_tenants(self._order.store, self._main)
-        keys = {key.tenant for key in await Keys(self._main).list()}
+        keys = {key.tenant for key in await KeyStore(self._main).list()}
         known = sorted({DEFAULT_TENANT, *found, *keys})
         unknown = sorted(self._wanted - set(known))
         if not unknown:

@@ -24,11 +24,11 @@ from ekiden.routing.decision import (
     plain_line,
 )
 from ekiden.routing.llm import MAX_CANDIDATES, LlmStage
-from ekiden.routing.meaning.stage import Meaning
+from ekiden.routing.meaning.stage import SemanticLoader
 from ekiden.routing.rules import RuleStage
 from ekiden.routing.settings import RoutingSettings
 from ekiden.routing.verdict import (
-    Verdict,
+    RoutingVerdict,
     agreement,
     by_stage,
     candidates,
@@ -160,7 +160,7 @@ class Router:
         check_default_agent(self.settings, self._agents, everybody.keys() - self._agents.keys())
         targets = list(self._agents.values())
         self._rules = RuleStage(targets, threshold=self.settings.rule.confidence_threshold)
-        self._meaning = Meaning(targets, self.settings, embedder=embedder, stage=semantic)
+        self._meaning = SemanticLoader(targets, self.settings, embedder=embedder, stage=semantic)
         asked = self.settings.llm.model or model
         llm = self.settings.llm
         self._llm = (
@@ -211,7 +211,9 @@ class Router:
         """The decision for a message that begins with ``@name``. Raises `UnknownAgent`."""
         if name not in self._agents:
             raise UnknownAgent(name, known=self._agents)
-        taken = Verdict(agent=name, method="named", confidence=100, reason="the person named it")
+        taken = RoutingVerdict(
+            agent=name, method="named", confidence=100, reason="the person named it"
+        )
         return _decision(taken, (), self.settings.strategy, "named", perf_counter())
 
     async def assign(
@@ -266,7 +268,7 @@ class Router:
 
     async def _asked(
         self, text: str, strategy: Strategy, exclude: frozenset[str]
-    ) -> tuple[list[StageResult], Verdict]:
+    ) -> tuple[list[StageResult], RoutingVerdict]:
         if not isinstance(text, str):
             raise UserError(f"a request to route is text, not {type(text).__name__}")
         if not text.strip():
@@ -320,30 +322,32 @@ class Router:
             reason="there is no model to ask: set agents.routing.llm.model, or the team's model",
         )
 
-    def _switched_off(self, cause: RouteCause, exclude: Collection[str]) -> Verdict:
+    def _switched_off(self, cause: RouteCause, exclude: Collection[str]) -> RoutingVerdict:
         """The default agent, unless the person asked for routing; else none."""
         default = self.settings.default_agent
         if cause == "asked" or default not in self._agents or default in exclude:
             return _nobody(f"{OFF}: name an agent, as in `@{min(self._agents, default='name')} …`")
-        return Verdict(agent=default, method="default", confidence=0, reason=OFF)
+        return RoutingVerdict(agent=default, method="default", confidence=0, reason=OFF)
 
-    def _or_default(self, taken: Verdict, exclude: Collection[str]) -> Verdict:
+    def _or_default(self, taken: RoutingVerdict, exclude: Collection[str]) -> RoutingVerdict:
         default = self.settings.default_agent
         if taken.agent is not None or self.settings.fallback != "default_agent":
             return taken
         if default is None or default in exclude:
             return taken
         reason = f"{taken.reason}; so the default agent takes it"
-        return Verdict(agent=default, method="default", confidence=0, reason=reason)
+        return RoutingVerdict(agent=default, method="default", confidence=0, reason=reason)
 
 
 OFF = "routing is switched off (agents.routing.enabled is false)"
 
-_KEPT = Verdict(agent=None, method="sticky", confidence=100, reason="it has the conversation")
+_KEPT = RoutingVerdict(
+    agent=None, method="sticky", confidence=100, reason="it has the conversation"
+)
 
 
 def _decision(
-    taken: Verdict,
+    taken: RoutingVerdict,
     stages: Sequence[StageResult],
     strategy: Strategy,
     cause: RouteCause,
@@ -400,5 +404,5 @@ def _strategy(name: str) -> Strategy:
     )
 
 
-def _nobody(reason: str) -> Verdict:
-    return Verdict(agent=None, method="none", confidence=0, reason=reason)
+def _nobody(reason: str) -> RoutingVerdict:
+    return RoutingVerdict(agent=None, method="none", confidence=0, reason=reason)

@@ -76,7 +76,7 @@ def _of(probabilities: Mapping[str, float], name: str | None) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RoutingVerdict:
     """Who, by which stage, and why."""
 
     agent: str | None
@@ -86,7 +86,7 @@ class Verdict:
     context: str | None = None
 
 
-def verdict(strategy: Strategy, stages: Sequence[StageResult]) -> Verdict:
+def verdict(strategy: Strategy, stages: Sequence[StageResult]) -> RoutingVerdict:
     """What follows from `stages`, which are those of `strategy` in the order they were asked.
 
     `rule` takes the best match, however weak; `semantic` what is near enough; `llm` what the model
@@ -118,7 +118,7 @@ def verdict(strategy: Strategy, stages: Sequence[StageResult]) -> Verdict:
     return _nobody(stages)
 
 
-def agreement(stages: Sequence[StageResult]) -> Verdict | None:
+def agreement(stages: Sequence[StageResult]) -> RoutingVerdict | None:
     """The agent that both rules and semantic name, if they do.
 
     They look at different things, so the doubt that is left is the product of both.
@@ -128,7 +128,7 @@ def agreement(stages: Sequence[StageResult]) -> Verdict | None:
     if rule is None or meaning is None or rule.agent is None or rule.agent != meaning.agent:
         return None
     doubt = (100 - rule.confidence) * (100 - meaning.confidence) / 100
-    return Verdict(
+    return RoutingVerdict(
         agent=rule.agent,
         method="semantic",
         confidence=int(100 - doubt),
@@ -136,9 +136,9 @@ def agreement(stages: Sequence[StageResult]) -> Verdict | None:
     )
 
 
-def by_stage(stage: StageResult) -> Verdict:
+def by_stage(stage: StageResult) -> RoutingVerdict:
     """What the stage chose."""
-    return Verdict(
+    return RoutingVerdict(
         agent=stage.agent,
         method=stage.method,
         confidence=stage.confidence,
@@ -155,7 +155,9 @@ def ranking(stages: Sequence[StageResult]) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(rows)))
 
 
-def candidates(chosen: Verdict, stages: Sequence[StageResult], *, limit: int) -> tuple[Score, ...]:
+def candidates(
+    chosen: RoutingVerdict, stages: Sequence[StageResult], *, limit: int
+) -> tuple[Score, ...]:
     """The chosen agent and the runners-up, best first, each with what of its rules matched.
 
     They are as the deciding stage scored them; those that it did not score follow as the stages
@@ -190,9 +192,9 @@ def _with_matches(score: Score, rule: Score | None) -> Score:
     return replace(score, keywords=rule.keywords, patterns=rule.patterns)
 
 
-def _nobody(stages: Sequence[StageResult]) -> Verdict:
+def _nobody(stages: Sequence[StageResult]) -> RoutingVerdict:
     if len(stages) == 1:
         reason = stages[0].reason
     else:
         reason = "; ".join(f"{stage.method}: {stage.reason}" for stage in stages)
-    return Verdict(agent=None, method="none", confidence=0, reason=reason)
+    return RoutingVerdict(agent=None, method="none", confidence=0, reason=reason)

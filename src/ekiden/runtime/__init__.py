@@ -16,7 +16,7 @@ from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.claim import submit, taken_up
 from ekiden.runtime.results import RunResult
 from ekiden.runtime.runner import (
-    AgentRunner,
+    LocalRunner,
     Runner,
     set_default_agent_runner,
 )
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentKind",
-    "AgentRunner",
     "AgentUpdatedStreamEvent",
     "CallModelData",
     "CodeContext",
@@ -45,6 +44,7 @@ __all__ = [
     "HandoffController",
     "HandoffExecutor",
     "Limits",
+    "LocalRunner",
     "ModelInputData",
     "Price",
     "RawResponsesStreamEvent",

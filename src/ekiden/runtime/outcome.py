@@ -338,7 +338,7 @@ async def is_late(run: RunState, asked: Asked) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RunSnapshot:
     """The state of a run before an attempt to hand it over."""
 
     visible: list[Item]
@@ -346,7 +346,7 @@ class Standing:
     before: SessionRow | None
 
     @classmethod
-    def of(cls, run: RunState) -> Standing:
+    def of(cls, run: RunState) -> RunSnapshot:
         return cls(visible=list(run.visible), history_length=run.history_length, before=run.before)
 
     def restore(self, run: RunState) -> None:
@@ -360,7 +360,7 @@ class Standing:
 @contextmanager
 def as_before_if_stale(run: RunState) -> Iterator[None]:
     """Restore the state of the run if the request changed while the body served it."""
-    standing = Standing.of(run)
+    standing = RunSnapshot.of(run)
     try:
         yield
     except StaleDocument:

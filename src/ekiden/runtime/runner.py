@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _DEFAULT_CONFIG = RunConfig()
 
 
-class AgentRunner:
+class LocalRunner:
     """Runs agents in this process; `Runner` uses the default one."""
 
     async def run(
@@ -187,16 +187,16 @@ def _check_session(session: Session | None) -> None:
         raise UserError(f"session must be a Session(id, store=…), not {type(session).__name__}")
 
 
-_default_runner = AgentRunner()
+_default_runner = LocalRunner()
 
 
-def set_default_agent_runner(runner: AgentRunner | None) -> None:
+def set_default_agent_runner(runner: LocalRunner | None) -> None:
     """Make `Runner` use another runner; `None` restores the built-in one."""
     global _default_runner
-    _default_runner = AgentRunner() if runner is None else runner
+    _default_runner = LocalRunner() if runner is None else runner
 
 
-def get_default_agent_runner() -> AgentRunner:
+def get_default_agent_runner() -> LocalRunner:
     """The runner that `Runner` uses."""
     return _default_runner
 

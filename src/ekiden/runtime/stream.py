@@ -34,7 +34,7 @@ _reading: set[asyncio.Task[None]] = set()
 """Event loops hold tasks weakly."""
 
 
-class EventStream(Generic[T]):
+class RunEventStream(Generic[T]):
     """Events of a run, one for each that is asked for: the run goes on while somebody reads.
 
     Leaving the loop cancels the run and keeps the session; `aclose` waits until that is stored.
@@ -43,7 +43,7 @@ class EventStream(Generic[T]):
     def __init__(self, source: Callable[[], AsyncGenerator[T, None]]) -> None:
         self._pipe = _Pipe(source)
 
-    def __aiter__(self) -> EventStream[T]:
+    def __aiter__(self) -> RunEventStream[T]:
         return self
 
     async def __anext__(self) -> T:
@@ -194,34 +194,34 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
     def __init__(self, open_run: Callable[[], AbstractAsyncContextManager[RunState]]) -> None:
         self._open_run = open_run
         self._run: RunState | None = None
-        self._stream: ref[EventStream[Event | ModelDelta]] | None = None
+        self._stream: ref[RunEventStream[Event | ModelDelta]] | None = None
         """Weak: a stream that its reader dropped has to end."""
         self._cancelled = False
         self._depths: dict[str, int] = {}
         """By session of an agent that answers this run."""
         self.is_complete = False
 
-    def events(self) -> EventStream[Event | ModelDelta]:
+    def events(self) -> RunEventStream[Event | ModelDelta]:
         """All stored events, and answer deltas between them.
 
         Raises the exceptions of the run.
         """
         return self._read(self._own_deltas)
 
-    def stream_events(self) -> EventStream[StreamEvent]:
+    def stream_events(self) -> RunEventStream[StreamEvent]:
         """The events as items and changes of agent.
 
         They include the events of agents that the run asks or calls as tools; `agent` and `depth`
         identify the agent.
         """
-        return EventStream(self._translated)
+        return RunEventStream(self._translated)
 
     def _read(
         self, source: Callable[[], AsyncGenerator[Event | ModelDelta, None]]
-    ) -> EventStream[Event | ModelDelta]:
+    ) -> RunEventStream[Event | ModelDelta]:
         if self._stream is not None:
             raise UserError("this run is being read already; a stream can be read once")
-        stream = EventStream(source)
+        stream = RunEventStream(source)
         self._stream = ref(stream)
         return stream
 

@@ -16,7 +16,7 @@ _PHASES = ("think", "act", "answered", "end")
 
 
 @dataclass(slots=True)
-class Progress:
+class RunProgress:
     """How far the run has come."""
 
     run: int = 0
@@ -51,7 +51,7 @@ class Progress:
             data["e"] = self.errors
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Progress:
+    def from_json(cls, data: Mapping[str, Any]) -> RunProgress:
         """The inverse of `to_json`."""
         get = data.get
         return cls(
@@ -63,9 +63,9 @@ class Progress:
         """The key of an effect of the turn under way: the same after a restart."""
         return f"{self.run}.{self.turn + 1}.{suffix}"
 
-    def next_run(self, first: int) -> Progress:
+    def next_run(self, first: int) -> RunProgress:
         """That of the run that follows and begins with event `first`."""
-        return Progress(run=self.run + 1, phase="think", first=first)
+        return RunProgress(run=self.run + 1, phase="think", first=first)
 
     def hand_on(self, *, started: bool) -> None:
         """Another agent has the run from the next turn on."""

@@ -32,10 +32,10 @@ from ekiden.core.handoffs.handoff import transfer_tool_name
 from ekiden.core.roles import AgentReply, RemoteTask
 from ekiden.testing.clock import ManualClock
 from ekiden.testing.steps import (
-    Answer,
+    AnswerStep,
     Crash,
     Delayed,
-    Failure,
+    FailureStep,
     Hang,
     Step,
     StepLike,
@@ -196,7 +196,7 @@ class ScriptedModel:
         number = self._asked
         step = await self._next(request)
         chunks: int | tuple[str, ...] = _CHUNKS
-        while not isinstance(step, Answer):
+        while not isinstance(step, AnswerStep):
             match step:
                 case Streamed():
                     chunks = step.chunks
@@ -207,7 +207,7 @@ class ScriptedModel:
                 case Delayed():
                     await self._wait(step)
                     step = step.step
-                case Failure():
+                case FailureStep():
                     raise step.error
                 case Hang():
                     await asyncio.get_running_loop().create_future()
@@ -292,7 +292,7 @@ class ScriptedModel:
         else:
             await asyncio.sleep(step.until)
 
-    def _response(self, step: Answer, request: ModelRequest, number: int) -> ModelResponse:
+    def _response(self, step: AnswerStep, request: ModelRequest, number: int) -> ModelResponse:
         return ModelResponse(
             output=_said(step, request, number),
             usage=replace(step.usage or self._usage),
@@ -310,7 +310,7 @@ def check_unused(*models: ScriptedModel) -> Iterator[None]:
         model.assert_done()
 
 
-def _said(step: Answer, request: ModelRequest, number: int) -> list[Item]:
+def _said(step: AnswerStep, request: ModelRequest, number: int) -> list[Item]:
     """The step's items, with the names and call ids that depend on who asks.
 
     A call id follows from the step's key, so a repeated call asks for the same again.

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ekiden.testing.simulation import Report, simulate
+from ekiden.testing.simulation import SimulationReport, simulate
 from ekiden.testing.simulation.scene import load_scene
 
 _COMMAND = "python -m ekiden.testing.simulate"
@@ -39,7 +39,7 @@ class Subject:
     said: tuple[str, ...] = ()
     """What people say, each in a conversation of its own, if the name is that of a team."""
 
-    def simulate(self, seed: int) -> Report:
+    def simulate(self, seed: int) -> SimulationReport:
         """Live through one world."""
         if self.scene is None:
             return simulate(seed=seed)
@@ -120,7 +120,7 @@ def _one(subject: Subject, seed: int, *, as_json: bool) -> int:
     return 0 if report.ok else 1
 
 
-def _verdict(report: Report) -> str:
+def _verdict(report: SimulationReport) -> str:
     counts = ", ".join(f"{name} {number}" for name, number in sorted(report.counts.items()))
     told = "every promise was kept" if report.ok else "\n".join(map(str, report.violations))
     return f"\nseed {report.seed}, {report.seconds:.1f} s: {told}\n({counts})"

@@ -22,7 +22,7 @@ from ekiden.testing.clock import ManualClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class AnswerStep:
     """Say these items."""
 
     output: tuple[Item, ...]
@@ -50,7 +50,7 @@ class Streamed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class FailureStep:
     """Raise."""
 
     error: BaseException
@@ -88,35 +88,35 @@ class Crash:
         return "crash()"
 
 
-Step: TypeAlias = Answer | Streamed | Failure | Delayed | Hang | Crash
+Step: TypeAlias = AnswerStep | Streamed | FailureStep | Delayed | Hang | Crash
 
 StepLike: TypeAlias = Step | str | BaseException | ModelResponse | Iterable[Any]
 """A step, or what `to_step` makes one of."""
 
 
-def say(text: str, *, usage: Usage | None = None) -> Answer:
+def say(text: str, *, usage: Usage | None = None) -> AnswerStep:
     """The assistant says `text`."""
-    return Answer(output=(assistant_message(text),), usage=usage)
+    return AnswerStep(output=(assistant_message(text),), usage=usage)
 
 
-def call(tool: str, /, call_id: str | None = None, **arguments: Any) -> Answer:
+def call(tool: str, /, call_id: str | None = None, **arguments: Any) -> AnswerStep:
     """The model calls a tool. For parallel calls, put several calls into one list."""
     item: Item = {"type": "function_call", "name": tool, "arguments": dumps(arguments)}
     if call_id is not None:
         item["call_id"] = call_id
-    return Answer(output=(item,))
+    return AnswerStep(output=(item,))
 
 
-def transfer(to: Any, /, call_id: str | None = None, **arguments: Any) -> Answer:
+def transfer(to: Any, /, call_id: str | None = None, **arguments: Any) -> AnswerStep:
     """The model requests a handoff. `to` is an agent, the name of an agent, a `Handoff`, or the
     name of a handoff tool."""
     name = to if isinstance(to, str) else getattr(to, "tool_name", None) or to.name
     return replace(call(name, call_id, **arguments), transfers=frozenset({0}))
 
 
-def fail(error: BaseException | type[BaseException]) -> Failure:
+def fail(error: BaseException | type[BaseException]) -> FailureStep:
     """The model call raises `error`."""
-    return Failure(error=error() if isinstance(error, type) else error)
+    return FailureStep(error=error() if isinstance(error, type) else error)
 
 
 def delay(
@@ -154,15 +154,15 @@ def stream(step: StepLike, *, chunks: int | Sequence[str]) -> Streamed:
 def to_step(value: StepLike) -> Step:
     """`value` as a step: a text, an exception, a response, or a list of items and answers."""
     match value:
-        case Answer() | Streamed() | Failure() | Delayed() | Hang() | Crash():
+        case AnswerStep() | Streamed() | FailureStep() | Delayed() | Hang() | Crash():
             return value
         case str():
             return say(value)
         case BaseException():
-            return Failure(error=value)
+            return FailureStep(error=value)
         case ModelResponse():
             counted = value.usage if value.usage != Usage() else None
-            return Answer(
+            return AnswerStep(
                 output=tuple(map(to_item, value.output)),
                 usage=counted,
                 response_id=value.response_id,
@@ -182,7 +182,7 @@ def pieces(text: str, count: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def _joined(parts: Iterable[Any]) -> Answer:
+def _joined(parts: Iterable[Any]) -> AnswerStep:
     """One answer of all `parts`: items, texts, and answers made by `say`, `call`, `transfer`."""
     output: list[Item] = []
     transfers: set[int] = set()
@@ -190,13 +190,13 @@ def _joined(parts: Iterable[Any]) -> Answer:
     for part in parts:
         if isinstance(part, str):
             output.append(assistant_message(part))
-        elif isinstance(part, Answer):
+        elif isinstance(part, AnswerStep):
             transfers.update(len(output) + index for index in part.transfers)
             output.extend(part.output)
             usage = part.usage or usage
         else:
             output.append(to_item(part))
-    return Answer(output=tuple(output), transfers=frozenset(transfers), usage=usage)
+    return AnswerStep(output=tuple(output), transfers=frozenset(transfers), usage=usage)
 
 
 def _describe_item(item: Item) -> str:

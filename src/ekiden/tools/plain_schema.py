@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 from ekiden.core.tools.tool import ensure_strict_json_schema
-from ekiden.tools.signature import Arguments
+from ekiden.tools.signature import ParameterSchema
 
 _TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
@@ -25,11 +25,11 @@ def arguments_of(
     tool: str,
     descriptions: Mapping[str, str],
     strict: bool,
-) -> Arguments:
+) -> ParameterSchema:
     """The arguments that `params` ask for; `UserError` where a type has no JSON Schema."""
 
     @cache
-    def read() -> Arguments:
+    def read() -> ParameterSchema:
         from ekiden.tools.schema import read_arguments
 
         return read_arguments(params, tool=tool, descriptions=descriptions, strict=strict)
@@ -43,7 +43,7 @@ def arguments_of(
     schema |= {"title": f"{tool}_args", "type": "object"}
     if strict:
         schema = ensure_strict_json_schema(schema)
-    return Arguments(json_schema=schema, parse=lambda text: read().parse(text))
+    return ParameterSchema(json_schema=schema, parse=lambda text: read().parse(text))
 
 
 def _is_plain(param: inspect.Parameter) -> bool:

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.tools.tool import ensure_strict_json_schema
-from ekiden.tools.signature import Arguments, bad_arguments
+from ekiden.tools.signature import ParameterSchema, bad_arguments
 
 _typed_dict: Any = TypedDict
 """Type checkers know only `TypedDict`s that are written out."""
@@ -29,7 +29,7 @@ def read_arguments(
     tool: str,
     descriptions: Mapping[str, str],
     strict: bool,
-) -> Arguments:
+) -> ParameterSchema:
     """The arguments that `params` ask for; `UserError` where a type has no JSON Schema."""
     fields = {param.name: _field(param, descriptions.get(param.name)) for param in params}
     shape: Any = _typed_dict(f"{tool}_args", fields)
@@ -48,7 +48,7 @@ def read_arguments(
             schema = ensure_strict_json_schema(schema)
         except UserError as exc:
             raise UserError(f"tool {tool!r}: {exc} (strict_mode=False)") from exc
-    return Arguments(json_schema=schema, parse=_parser(tool, adapter))
+    return ParameterSchema(json_schema=schema, parse=_parser(tool, adapter))
 
 
 def _field(param: inspect.Parameter, description: str | None) -> Any:

@@ -62,7 +62,7 @@ _BESIDE_KEYWORDS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
+class ParameterSchema:
     """What the model is told to give, and how it is read."""
 
     json_schema: dict[str, Any]

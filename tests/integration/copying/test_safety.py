@@ -22,7 +22,7 @@ from ekiden.core.errors.stored_data import (
 )
 from ekiden.project import open_store
 from ekiden.project.copying import CopyStep, copy_store, store_info, verify_store
-from ekiden.project.keys import Keys
+from ekiden.project.keys import KeyStore
 from ekiden.project.stores import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from ekiden.storage.postgres.connection.address import parse_address
@@ -379,13 +379,13 @@ async def test_the_stores_of_all_tenants_are_copied(place: Place) -> None:
     source, target = place("sqlite"), place("postgresql")
     await tenants_made(source)
     async with open_store(source) as store:
-        await Keys(store).create("k", scopes=["read"], tenant="acme")
+        await KeyStore(store).create("k", scopes=["read"], tenant="acme")
     report = await copy_store(source, target)
     assert [tenant.name for tenant in report.tenants] == ["default", "acme", "beta"]
     assert await sessions_at(target) == {"main"}
     assert await sessions_at(tenant_url(target, "acme")) == {"of-acme"}
     async with open_store(target) as store:
-        assert [key.tenant for key in await Keys(store).list()] == ["acme"]
+        assert [key.tenant for key in await KeyStore(store).list()] == ["acme"]
     [_, acme, _] = await store_info(target)
     assert (acme["tenant"], acme["sessions"]) == ("acme", 1)
     assert all(found.ok for found in await verify_store(target))

@@ -30,7 +30,7 @@ from ekiden import (
 )
 from ekiden.project import open_store
 from ekiden.project.copying.whole_stores import snapshot_at
-from ekiden.project.keys import Keys
+from ekiden.project.keys import KeyStore
 from ekiden.project.stores import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut, SearchEntry, Store
 from ekiden.storage.copying import TABLES, Row, TableName
@@ -114,7 +114,7 @@ async def act(store: Store, what: str, number: int) -> None:
         case "index":
             await search_sessions(store, "hello")
         case "key":
-            await Keys(store).create(name, scopes=["read"])
+            await KeyStore(store).create(name, scopes=["read"])
         case "raw":
             await _raw(store, number)
 

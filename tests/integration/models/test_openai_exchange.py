@@ -25,7 +25,7 @@ from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.models import resolve_model
 from ekiden.testing import call, say, stream
 from ekiden.testing.servers.openai import OpenAIServer, refuse
-from ekiden.testing.steps import Answer
+from ekiden.testing.steps import AnswerStep
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -346,7 +346,7 @@ async def test_images_arrive_by_url_and_by_value(api: str, ask: Any) -> None:
 async def test_an_answer_cut_at_its_token_limit_is_marked(
     api: str, streamed: bool, ask: Any
 ) -> None:
-    half = Answer(output=({**assistant_message("Once upon a"), "status": "incomplete"},))
+    half = AnswerStep(output=({**assistant_message("Once upon a"), "status": "incomplete"},))
     async with OpenAIServer([half]) as server:
         _, response = await ask(
             connect(api, server), request(user_message("a tale"), stream=streamed)
@@ -356,7 +356,7 @@ async def test_an_answer_cut_at_its_token_limit_is_marked(
 
 
 async def test_an_answer_that_is_only_reasoning_says_that_the_limit_is_too_low(ask: Any) -> None:
-    only = Answer(output=({**reasoning("Hmm"), "status": "incomplete"},))
+    only = AnswerStep(output=({**reasoning("Hmm"), "status": "incomplete"},))
     async with OpenAIServer([only]) as server:
         with pytest.raises(ModelBehaviorError, match="raise max_tokens"):
             await ask(connect("openai", server), request(user_message("a tale")))

@@ -10,7 +10,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
-from ekiden.project.keys import Keys
+from ekiden.project.keys import KeyStore
 from ekiden.server import ServerConfig
 from ekiden.server.access.cookies import csrf_token
 from ekiden.server.middleware import authentication
@@ -21,7 +21,7 @@ EVENTS = "/api/v1/events"
 
 async def test_a_websocket_needs_a_key_before_it_is_accepted(tmp_path: Path) -> None:
     async with application(tmp_path, workers=0) as app, served(app) as url:
-        keys = Keys((await app.state.service.tenant_service()).store)
+        keys = KeyStore((await app.state.service.tenant_service()).store)
         made = await keys.create("page", scopes=["read"])
         other = await keys.create("asker", scopes=["answer"])
         address = url.replace("http", "ws") + EVENTS
@@ -45,7 +45,7 @@ async def test_a_websocket_needs_a_key_before_it_is_accepted(tmp_path: Path) -> 
 
 async def test_a_websocket_with_a_cookie_is_for_the_servers_own_pages(tmp_path: Path) -> None:
     async with application(tmp_path, workers=0) as app, served(app) as url:
-        keys = Keys((await app.state.service.tenant_service()).store)
+        keys = KeyStore((await app.state.service.tenant_service()).store)
         made = await keys.create("page", scopes=["read"])
         address = url.replace("http", "ws") + EVENTS
         login = await keys.logins.begin(made.key.id)
@@ -62,7 +62,7 @@ async def test_a_websocket_with_a_cookie_is_for_the_servers_own_pages(tmp_path: 
 
 async def test_a_websocket_with_a_stale_cookie_is_told_to_forget_it(tmp_path: Path) -> None:
     async with application(tmp_path, workers=0) as app, served(app) as url:
-        keys = Keys((await app.state.service.tenant_service()).store)
+        keys = KeyStore((await app.state.service.tenant_service()).store)
         made = await keys.create("page", scopes=["read"])
         login = await keys.logins.begin(made.key.id)
         await keys.revoke(made.key.id)
@@ -81,7 +81,7 @@ async def test_a_websocket_ends_when_its_browser_logs_out(
     monkeypatch.setattr(authentication, "RECHECK_S", 0.0)
     config = ServerConfig(heartbeat_s=0.05)
     async with application(tmp_path, workers=0, config=config) as app, served(app) as url:
-        keys = Keys((await app.state.service.tenant_service()).store)
+        keys = KeyStore((await app.state.service.tenant_service()).store)
         login = await keys.logins.begin((await keys.create("page", scopes=["read"])).key.id)
         headers = {"Cookie": f"ekiden_login_{url.rpartition(':')[2]}={login}", "Origin": url}
         address = url.replace("http", "ws") + f"{EVENTS}?inbox=true"
@@ -101,7 +101,7 @@ async def test_a_websocket_ends_when_its_key_is_revoked(
     monkeypatch.setattr(authentication, "RECHECK_S", 0.0)
     config = ServerConfig(heartbeat_s=0.05)
     async with application(tmp_path, workers=0, config=config) as app, served(app) as url:
-        keys = Keys((await app.state.service.tenant_service()).store)
+        keys = KeyStore((await app.state.service.tenant_service()).store)
         made = await keys.create("page", scopes=["read"])
         address = url.replace("http", "ws") + f"{EVENTS}?inbox=true"
         async with connect(address, additional_headers={"X-API-Key": made.text}) as socket:
@@ -120,7 +120,7 @@ async def test_a_stream_ends_when_its_key_is_revoked(
     monkeypatch.setattr(authentication, "RECHECK_S", 0.0)
     config = ServerConfig(heartbeat_s=0.05)
     async with application(tmp_path, config=config) as app, served(app) as url:
-        keys = Keys((await app.state.service.tenant_service()).store)
+        keys = KeyStore((await app.state.service.tenant_service()).store)
         made = await keys.create("page", scopes=["read", "run"])
         headers = {"X-API-Key": made.text}
         async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=60) as client:

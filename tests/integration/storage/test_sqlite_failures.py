@@ -12,7 +12,7 @@ import pytest
 from ekiden.core.errors import StoreUnavailable
 from ekiden.storage.base import DocumentWrite, NewSession
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.connection import Moment, connect, unavailable
+from ekiden.storage.sqlite.connection import TransactionTime, connect, unavailable
 from ekiden.storage.sqlite.writer import Writer
 from tests.support.sqlite import one_event
 
@@ -58,7 +58,7 @@ async def test_a_full_disk_refuses_what_has_no_room_and_takes_the_rest(tmp_path:
     db.execute("CREATE TABLE t (x); PRAGMA max_page_count = 20")
     writer = Writer(
         connect=lambda: connect(path, busy_s=1),
-        now=lambda: Moment(0, 0, 0),
+        now=lambda: TransactionTime(0, 0, 0),
         translate=lambda exc: unavailable(path, exc),
         on_change=lambda: None,
         name=str(path),

@@ -17,7 +17,7 @@ import pytest
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.storage.base import NewSession, SessionPage, SessionRow
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.connection import Moment, connect, unavailable
+from ekiden.storage.sqlite.connection import TransactionTime, connect, unavailable
 from ekiden.storage.sqlite.readers import Readers
 from ekiden.storage.sqlite.writer import Writer
 from tests.support.sqlite import one_event
@@ -48,7 +48,7 @@ def writer(tmp_path: Path) -> Writer:
     db = connect(path, busy_s=1)
     writer = Writer(
         connect=lambda: connect(path, busy_s=1),
-        now=lambda: Moment(0, 0, 0),
+        now=lambda: TransactionTime(0, 0, 0),
         translate=lambda exc: unavailable(path, exc),
         on_change=lambda: None,
         name=str(path),

@@ -13,7 +13,12 @@ from temporalio.worker import Worker
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
 from ekiden.engine.store_worker import StoreWorker
-from ekiden.integrations.temporal import TemporalAddress, TemporalFleet, TemporalWorker, Terms
+from ekiden.integrations.temporal import (
+    TemporalAddress,
+    TemporalFleet,
+    TemporalSettings,
+    TemporalWorker,
+)
 from ekiden.integrations.temporal.names import Due, TimeJob, store_name
 from ekiden.integrations.temporal.workflows import RUN_TIMERS, TimekeeperWorkflow
 from ekiden.runtime import CodeContext, RunConfig
@@ -179,7 +184,9 @@ async def test_a_tenant_whose_store_is_away_for_a_moment_does_not_end_the_others
     engine = TemporalEngine(store, temporal_server.address)
     engine.prepare(echo_team())
     await engine.submit("hello", "s")
-    fleet = TemporalFleet(address=TemporalAddress(temporal_server.address), terms=Terms())
+    fleet = TemporalFleet(
+        address=TemporalAddress(temporal_server.address), terms=TemporalSettings()
+    )
     team = echo_team()
     fleet.add(StoreWorker(store, team, serves=["desk"], config=RunConfig(), name="there"))
     async with asyncio.timeout(60):

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from ekiden.cli.terminal.tables import (
     Extra,
     Id,
-    Moment,
+    TimeCell,
     narrow_table,
     plain_pairs,
     plain_table,
@@ -109,7 +109,7 @@ def test_wide_shows_everything_on_a_terminal_as_in_a_pipe(
 
 
 def test_times_are_relative_on_a_terminal_and_absolute_in_a_pipe() -> None:
-    moment = Moment(time.time() - 7300)
+    moment = TimeCell(time.time() - 7300)
     assert narrow_table(("time",), [(moment,)], width=80) == "time\n2h ago\n"
     assert re.fullmatch(
         r"time\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n", plain_table(("time",), [(moment,)])

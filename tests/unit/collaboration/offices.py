@@ -14,7 +14,7 @@ from ekiden.collaboration import (
     Executor,
     Party,
 )
-from ekiden.collaboration.ledger import Ledger
+from ekiden.collaboration.ledger import CollaborationLedger
 from ekiden.collaboration.messages import Drafts
 from ekiden.collaboration.protocol.record import WAYS
 from ekiden.collaboration.protocol.stored import Signer
@@ -87,7 +87,7 @@ class Office:
 
     def drafts(self, name: str) -> Drafts:
         """What writes and signs an agent's messages, without sending them."""
-        return Drafts(name, Ledger(self.store, SETTINGS))
+        return Drafts(name, CollaborationLedger(self.store, SETTINGS))
 
     async def signed(self, message: AgentMessage, **changes: Any) -> AgentMessage:
         """The message with changes, signed as only the store can."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.conditions import Evaluation, Trace, compile_condition
+from ekiden.conditions import ConditionTrace, Evaluation, compile_condition
 from ekiden.core.values import dumps
 from tests.support.cases import each_case
 
@@ -17,12 +17,14 @@ def test_the_trace_has_every_part_that_was_evaluated_in_the_order_of_the_text() 
     found = evaluated("(confidence < 0.5) and error_count + 1 > 3", confidence=0.3, error_count=1)
     assert found.value is False
     assert found.trace == (
-        Trace(text="(confidence < 0.5) and error_count + 1 > 3", value=False, start=0, end=42),
-        Trace(text="confidence < 0.5", value=True, start=1, end=17),
-        Trace(text="confidence", value=0.3, start=1, end=11),
-        Trace(text="error_count + 1 > 3", value=False, start=23, end=42),
-        Trace(text="error_count + 1", value=2, start=23, end=38),
-        Trace(text="error_count", value=1, start=23, end=34),
+        ConditionTrace(
+            text="(confidence < 0.5) and error_count + 1 > 3", value=False, start=0, end=42
+        ),
+        ConditionTrace(text="confidence < 0.5", value=True, start=1, end=17),
+        ConditionTrace(text="confidence", value=0.3, start=1, end=11),
+        ConditionTrace(text="error_count + 1 > 3", value=False, start=23, end=42),
+        ConditionTrace(text="error_count + 1", value=2, start=23, end=38),
+        ConditionTrace(text="error_count", value=1, start=23, end=34),
     )
 
 
@@ -81,7 +83,7 @@ def test_the_reason_is_noted(text: str, note: str) -> None:
 def test_exists_asks_without_missing_anything() -> None:
     found = evaluated("exists(a.b)")
     assert found.missing == ()
-    assert found.trace == (Trace(text="exists(a.b)", value=False, start=0, end=11),)
+    assert found.trace == (ConditionTrace(text="exists(a.b)", value=False, start=0, end=11),)
 
 
 def test_later_changes_of_the_facts_do_not_change_the_trace() -> None:

@@ -17,7 +17,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.errors import ModelBehaviorError, ModelError, ModelTimeout
 from ekiden.models import ModelOptions
-from ekiden.models.exchange import Exchange
+from ekiden.models.exchange import ProviderClient
 from ekiden.models.providers import BUILT_IN
 from ekiden.models.registry import target_of
 
@@ -25,14 +25,14 @@ SECRET = "sk-canary-1"
 
 
 @pytest.fixture
-async def exchange() -> AsyncIterator[Exchange]:
+async def exchange() -> AsyncIterator[ProviderClient]:
     options = ModelOptions(provider="openai", model="gpt-5.2", api_key=SECRET, timeout_s=9)
-    made = Exchange(target_of(options, BUILT_IN["openai"]))
+    made = ProviderClient(target_of(options, BUILT_IN["openai"]))
     yield made
     await made.aclose()
 
 
-async def test_openai_itself_gets_its_own_reasoning_back(exchange: Exchange) -> None:
+async def test_openai_itself_gets_its_own_reasoning_back(exchange: ProviderClient) -> None:
     thought = {"type": "reasoning", "id": "rs_9", "summary": [], "encrypted_content": "sealed"}
     called = {**function_call("c", "f", "{}"), "id": "fc_9"}
     items = [user_message("hi"), thought, called, function_output("c", "1")]
@@ -40,7 +40,7 @@ async def test_openai_itself_gets_its_own_reasoning_back(exchange: Exchange) -> 
     assert [part.id for part in call.messages[1].parts] == ["rs_9", "fc_9"]
 
 
-async def test_a_time_out_and_our_own_retries_replace_the_clients(exchange: Exchange) -> None:
+async def test_a_time_out_and_our_own_retries_replace_the_clients(exchange: ProviderClient) -> None:
     call = exchange.prepare(ModelRequest(instructions=None, input=[user_message("hi")]))
     assert call.settings["timeout"] == 9
     assert call.settings["max_retries"] == 0
@@ -48,7 +48,7 @@ async def test_a_time_out_and_our_own_retries_replace_the_clients(exchange: Exch
 
 async def test_a_model_without_native_output_is_told_the_schema() -> None:
     options = ModelOptions(provider="anthropic", model="claude-3-haiku-20240307", api_key="k")
-    exchange = Exchange(target_of(options, BUILT_IN["anthropic"]))
+    exchange = ProviderClient(target_of(options, BUILT_IN["anthropic"]))
     output = OutputSpec(name="o", json_schema={"type": "object", "properties": {}})
     call = exchange.prepare(
         ModelRequest(instructions=None, input=[user_message("hi")], output=output)
@@ -57,7 +57,9 @@ async def test_a_model_without_native_output_is_told_the_schema() -> None:
     await exchange.aclose()
 
 
-async def test_a_connection_that_is_not_made_in_time_is_no_slow_answer(exchange: Exchange) -> None:
+async def test_a_connection_that_is_not_made_in_time_is_no_slow_answer(
+    exchange: ProviderClient,
+) -> None:
     slow = exchange.failure_of(ModelTimeoutError("m", "timed out", phase="read"))
     assert isinstance(slow.error, ModelTimeout)
     unreachable = exchange.failure_of(ModelTimeoutError("m", "timed out", phase="connect"))
@@ -71,7 +73,7 @@ async def test_a_connection_that_is_not_made_in_time_is_no_slow_answer(exchange:
     ("hint", "again"), [({"x-should-retry": "false"}, False), ({"x-should-retry": "true"}, True)]
 )
 async def test_a_provider_may_say_whether_to_ask_again(
-    exchange: Exchange, hint: dict[str, str], again: bool
+    exchange: ProviderClient, hint: dict[str, str], again: bool
 ) -> None:
     failure = exchange.failure_of(ModelHTTPError(500, "m", None, headers=hint))
     assert failure.again is again
@@ -93,14 +95,14 @@ async def test_a_provider_may_say_whether_to_ask_again(
     ],
 )
 async def test_the_message_is_found_in_every_providers_error(
-    exchange: Exchange, body: object, said: str
+    exchange: ProviderClient, body: object, said: str
 ) -> None:
     error = exchange.failure_of(ModelHTTPError(418, "m", body)).error
     with pytest.raises(ModelError, match=f"openai:gpt-5.2 answered 418: {said}"):
         raise error
 
 
-async def test_a_secret_deep_in_the_chain_of_causes_is_cut_off(exchange: Exchange) -> None:
+async def test_a_secret_deep_in_the_chain_of_causes_is_cut_off(exchange: ProviderClient) -> None:
     inner = ValueError(f"header Bearer {SECRET}")
     outer = ModelAPIError("m", "it failed")
     outer.__cause__ = inner
@@ -111,14 +113,14 @@ async def test_a_secret_deep_in_the_chain_of_causes_is_cut_off(exchange: Exchang
 
 async def test_a_placeholder_for_a_key_hides_no_words() -> None:
     options = ModelOptions(provider="openai", model="m", api_key="any")
-    exchange = Exchange(target_of(options, BUILT_IN["openai"]))
+    exchange = ProviderClient(target_of(options, BUILT_IN["openai"]))
     error = exchange.failure_of(ModelHTTPError(400, "m", "too many")).error
     assert "too many" in str(error)
     assert error.__cause__ is not None
     await exchange.aclose()
 
 
-async def test_what_validation_says_of_an_answer_is_told_in_short(exchange: Exchange) -> None:
+async def test_what_validation_says_of_an_answer_is_told_in_short(exchange: ProviderClient) -> None:
     class Strict(BaseModel):
         a: int
         b: int

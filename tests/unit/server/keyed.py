@@ -6,12 +6,12 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from ekiden.project.keys import Keys, NewKey
+from ekiden.project.keys import KeyStore, NewKey
 
 
-async def keys_of(app: FastAPI) -> Keys:
+async def keys_of(app: FastAPI) -> KeyStore:
     """The keys that the application looks at."""
-    return Keys((await app.state.service.tenant_service()).store)
+    return KeyStore((await app.state.service.tenant_service()).store)
 
 
 async def make_key(

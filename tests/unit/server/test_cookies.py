@@ -15,7 +15,7 @@ from ekiden.core.errors.server import (
     TooManyRequests,
     Unauthenticated,
 )
-from ekiden.project.keys import LOGINS, Keys, Logins, NewKey
+from ekiden.project.keys import LOGINS, KeyStore, Logins, NewKey
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import LOCAL
 from ekiden.server.access.authorization import KeyAuthorization, KeyRing
@@ -37,8 +37,8 @@ async def store() -> AsyncIterator[MemoryStore]:
 
 @pytest.fixture
 async def ring(store: MemoryStore) -> AsyncIterator[KeyRing]:
-    async def keys() -> Keys:
-        return Keys(store)
+    async def keys() -> KeyStore:
+        return KeyStore(store)
 
     chores = BackgroundTasks()
     yield KeyRing(keys, chores)
@@ -47,12 +47,12 @@ async def ring(store: MemoryStore) -> AsyncIterator[KeyRing]:
 
 @pytest.fixture
 async def made(store: MemoryStore) -> NewKey:
-    return await Keys(store).create("console", scopes=["read", "answer"])
+    return await KeyStore(store).create("console", scopes=["read", "answer"])
 
 
 @pytest.fixture
 async def login(store: MemoryStore, made: NewKey) -> str:
-    return await Keys(store).logins.begin(made.key.id)
+    return await KeyStore(store).logins.begin(made.key.id)
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ async def test_a_login_is_over_after_a_month(
 async def test_a_header_wins_and_the_cookie_is_not_looked_at(
     gate: KeyAuthorization, made: NewKey, login: str, store: MemoryStore
 ) -> None:
-    other = await Keys(store).create("program", scopes=["run"])
+    other = await KeyStore(store).create("program", scopes=["run"])
     for left in (cookie(login), cookie(UNKNOWN), f"{cookie(login)}; {cookie(UNKNOWN)}"):
         asks = connection(left, method="POST", authorization=f"Bearer {other.text}")
         assert (await gate.caller(asks)).key_id == other.key.id
@@ -188,7 +188,7 @@ async def test_a_broken_login_is_refused_and_to_be_forgotten(
 async def test_a_key_that_was_good_once_is_told_so(
     gate: KeyAuthorization, ring: KeyRing, made: NewKey, login: str, store: MemoryStore
 ) -> None:
-    await Keys(store).revoke(made.key.id)
+    await KeyStore(store).revoke(made.key.id)
     ring.forget()
     asks = connection(cookie(login), method="POST")
     with pytest.raises(KeyExpired):
@@ -211,8 +211,8 @@ async def test_what_a_page_of_a_parent_domain_adds_locks_nobody_out(
 async def test_two_keys_that_are_both_good_are_refused(
     gate: KeyAuthorization, made: NewKey, login: str, store: MemoryStore
 ) -> None:
-    other = await Keys(store).create("other", scopes=["read"])
-    also = await Keys(store).logins.begin(other.key.id)
+    other = await KeyStore(store).create("other", scopes=["read"])
+    also = await KeyStore(store).logins.begin(other.key.id)
     asks = connection(cookie(login), cookie(also))
     with pytest.raises(Unauthenticated, match="several"):
         await gate.caller(asks)

@@ -19,7 +19,7 @@ from ekiden.core.errors.server import (
     TooManyRequests,
     Unauthenticated,
 )
-from ekiden.project.keys import Keys
+from ekiden.project.keys import KeyStore
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import LOCAL
 from ekiden.server.access.authorization import (
@@ -81,8 +81,8 @@ def time() -> Time:
 
 @pytest.fixture
 def ring(store: MemoryStore, chores: BackgroundTasks, time: Time) -> KeyRing:
-    async def keys() -> Keys:
-        return Keys(store)
+    async def keys() -> KeyStore:
+        return KeyStore(store)
 
     return KeyRing(keys, chores, monotonic=time)
 
@@ -183,13 +183,13 @@ async def test_with_the_first_key_everybody_needs_one(
 ) -> None:
     gate = KeyAuthorization(ring, ServerConfig())
     assert await gate.caller(connection()) == LOCAL
-    made = await Keys(store).create("x", scopes=["read"], tenant="acme")
+    made = await KeyStore(store).create("x", scopes=["read"], tenant="acme")
     time.now += FRESH_S
     with pytest.raises(Unauthenticated):
         await gate.caller(connection())
     with pytest.raises(KeyExpired):
         await gate.recheck(LOCAL)
-    await Keys(store).revoke(made.key.id)
+    await KeyStore(store).revoke(made.key.id)
     time.now += FRESH_S
     with pytest.raises(Unauthenticated):
         await gate.caller(connection())
@@ -197,7 +197,7 @@ async def test_with_the_first_key_everybody_needs_one(
 
 @pytest.mark.parametrize("header", ["authorization", "x_api_key"])
 async def test_a_key_says_who_calls(ring: KeyRing, store: MemoryStore, header: str) -> None:
-    made = await Keys(store).create("console", scopes=["read", "answer"], tenant="acme")
+    made = await KeyStore(store).create("console", scopes=["read", "answer"], tenant="acme")
     text = f"bearer   {made.text} " if header == "authorization" else made.text
     caller = await KeyAuthorization(ring, ServerConfig(host="0.0.0.0")).caller(
         connection(client=("10.1.1.1", 7), **{header: text})
@@ -212,7 +212,7 @@ async def test_a_key_says_who_calls(ring: KeyRing, store: MemoryStore, header: s
 async def test_a_page_gives_its_key_as_a_subprotocol_of_a_websocket(
     ring: KeyRing, store: MemoryStore
 ) -> None:
-    made = await Keys(store).create("page", scopes=["read"])
+    made = await KeyStore(store).create("page", scopes=["read"])
     offer = f"ekiden.v1, ekiden.bearer.{made.text}"
     socket = connection(kind="websocket", sec_websocket_protocol=offer)
     assert (await KeyAuthorization(ring, ServerConfig()).caller(socket)).name == "page"
@@ -227,7 +227,7 @@ async def test_a_page_gives_its_key_as_a_subprotocol_of_a_websocket(
 async def test_a_key_in_an_address_is_refused_even_with_a_good_one(
     ring: KeyRing, store: MemoryStore
 ) -> None:
-    made = await Keys(store).create("x", scopes=["admin"])
+    made = await KeyStore(store).create("x", scopes=["admin"])
     gate = KeyAuthorization(ring, ServerConfig())
     with pytest.raises(Unauthenticated, match="revoke it") as caught:
         await gate.caller(
@@ -254,7 +254,7 @@ async def test_a_key_in_an_address_is_refused_even_with_a_good_one(
 async def test_what_is_no_good_key_is_refused_and_not_repeated(
     ring: KeyRing, store: MemoryStore, value: str
 ) -> None:
-    await Keys(store).create("x", scopes=["admin"])
+    await KeyStore(store).create("x", scopes=["admin"])
     with pytest.raises(Unauthenticated) as caught:
         await KeyAuthorization(ring, ServerConfig()).caller(connection(authorization=value))
     assert value.partition(" ")[2] not in str(caught.value) or not value.partition(" ")[2].strip()
@@ -264,16 +264,16 @@ async def test_what_is_no_good_key_is_refused_and_not_repeated(
 async def test_the_right_prefix_with_another_secret_is_refused(
     ring: KeyRing, store: MemoryStore
 ) -> None:
-    made = await Keys(store).create("x", scopes=["admin"])
-    other = await Keys(store).create("y", scopes=["admin"])
+    made = await KeyStore(store).create("x", scopes=["admin"])
+    other = await KeyStore(store).create("y", scopes=["admin"])
     mixed = f"ek_{made.key.id}_{other.text.rpartition('_')[2]}"
     with pytest.raises(Unauthenticated):
         await KeyAuthorization(ring, ServerConfig()).caller(connection(x_api_key=mixed))
 
 
 async def test_several_keys_that_differ_are_refused(ring: KeyRing, store: MemoryStore) -> None:
-    made = await Keys(store).create("x", scopes=["admin"])
-    other = await Keys(store).create("y", scopes=["read"])
+    made = await KeyStore(store).create("x", scopes=["admin"])
+    other = await KeyStore(store).create("y", scopes=["read"])
     gate = KeyAuthorization(ring, ServerConfig())
     both = connection(authorization=f"Bearer {made.text}", x_api_key=other.text)
     with pytest.raises(Unauthenticated, match="several"):
@@ -285,11 +285,11 @@ async def test_several_keys_that_differ_are_refused(ring: KeyRing, store: Memory
 async def test_what_another_process_revokes_is_revoked_within_a_second(
     ring: KeyRing, store: MemoryStore, time: Time
 ) -> None:
-    made = await Keys(store).create("x", scopes=["read"])
+    made = await KeyStore(store).create("x", scopes=["read"])
     gate = KeyAuthorization(ring, ServerConfig())
     asks = connection(x_api_key=made.text)
     caller = await gate.caller(asks)
-    await Keys(store).revoke(made.key.id)
+    await KeyStore(store).revoke(made.key.id)
     time.now += FRESH_S * 0.9
     assert await gate.caller(asks) == caller
     time.now += FRESH_S * 0.2
@@ -301,10 +301,10 @@ async def test_what_another_process_revokes_is_revoked_within_a_second(
 
 
 async def test_what_this_process_changes_counts_at_once(ring: KeyRing, store: MemoryStore) -> None:
-    made = await Keys(store).create("x", scopes=["read"])
+    made = await KeyStore(store).create("x", scopes=["read"])
     gate = KeyAuthorization(ring, ServerConfig())
     await gate.caller(connection(x_api_key=made.text))
-    await Keys(store).revoke(made.key.id)
+    await KeyStore(store).revoke(made.key.id)
     ring.forget()
     with pytest.raises(KeyExpired):
         await gate.caller(connection(x_api_key=made.text))
@@ -313,7 +313,7 @@ async def test_what_this_process_changes_counts_at_once(ring: KeyRing, store: Me
 async def test_a_store_that_does_not_answer_lets_nobody_in(
     ring: KeyRing, store: MemoryStore
 ) -> None:
-    made = await Keys(store).create("x", scopes=["read"])
+    made = await KeyStore(store).create("x", scopes=["read"])
     await store.close()
     with pytest.raises(StoreUnavailable):
         await KeyAuthorization(ring, ServerConfig()).caller(connection(x_api_key=made.text))
@@ -324,7 +324,7 @@ async def test_a_store_that_does_not_answer_lets_nobody_in(
 async def test_the_last_use_is_noted_once_a_minute_and_nobody_waits(
     ring: KeyRing, store: MemoryStore, chores: BackgroundTasks, time: Time
 ) -> None:
-    keys = Keys(store)
+    keys = KeyStore(store)
     made = await keys.create("x", scopes=["read"])
     gate = KeyAuthorization(ring, ServerConfig())
     for _ in range(20):
@@ -439,7 +439,7 @@ async def test_nobody_learns_what_there_is_without_a_key(
 
 
 async def test_a_server_for_others_does_not_start_without_a_good_key(store: MemoryStore) -> None:
-    keys = Keys(store)
+    keys = KeyStore(store)
     exposed = ServerConfig(host="0.0.0.0")
     await check_exposure(ServerConfig(), keys)
     await check_exposure(ServerConfig(host="localhost"), keys)

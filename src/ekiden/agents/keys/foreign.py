@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import Report, model_of, shown
+from ekiden.agents.checks import ProblemReport, model_of, shown
 from ekiden.agents.definition import AgentDefinition, Origin, Place
 from ekiden.agents.keys.kinds import INVALID, plain_value, read
 from ekiden.agents.keys.objects import MODEL_SETTINGS
@@ -73,7 +73,7 @@ def is_safety_key(text: str) -> bool:
 
 
 def read_foreign(
-    root: nodes.Mapping, body: str, report: Report, origin: Origin, scope: Scope
+    root: nodes.Mapping, body: str, report: ProblemReport, origin: Origin, scope: Scope
 ) -> AgentDefinition | None:
     """The definition; `None`, with a warning, for what is no agent that can run here."""
     values: dict[str, Node] = {}
@@ -111,7 +111,7 @@ def read_foreign(
     )
 
 
-def _second(key: Scalar, plain: str, report: Report) -> None:
+def _second(key: Scalar, plain: str, report: ProblemReport) -> None:
     words = f"the key {shown(key.text)} appears twice"
     if is_safety_key(plain):
         report.error(key, "unsafe_key", f"{words}, so that the file is not used; remove one")
@@ -119,7 +119,7 @@ def _second(key: Scalar, plain: str, report: Report) -> None:
         report.warning(key, "passed_over", f"{words} and is passed over")
 
 
-def _name(root: nodes.Mapping, values: Mapping[str, Node], report: Report) -> str | None:
+def _name(root: nodes.Mapping, values: Mapping[str, Node], report: ProblemReport) -> str | None:
     node = values.get("name")
     text = node.text.strip() if isinstance(node, Scalar) else ""
     if not text:
@@ -138,7 +138,7 @@ def _name(root: nodes.Mapping, values: Mapping[str, Node], report: Report) -> st
     return slug
 
 
-def _is_usable(values: Mapping[str, Node], report: Report) -> bool:
+def _is_usable(values: Mapping[str, Node], report: ProblemReport) -> bool:
     kind = values.get("kind")
     if isinstance(kind, Scalar) and kind.text == "remote":
         words = "`kind` is remote: remote agents are not supported"
@@ -152,7 +152,7 @@ def _is_usable(values: Mapping[str, Node], report: Report) -> bool:
     return True
 
 
-def _text(values: Mapping[str, Node], key: str, report: Report) -> str | None:
+def _text(values: Mapping[str, Node], key: str, report: ProblemReport) -> str | None:
     node = values.get(key)
     if node is None or (isinstance(node, Scalar) and value_of(node) is None):
         return None
@@ -168,19 +168,19 @@ def _text(values: Mapping[str, Node], key: str, report: Report) -> str | None:
     return text
 
 
-def _description(values: Mapping[str, Node], report: Report) -> str | None:
+def _description(values: Mapping[str, Node], report: ProblemReport) -> str | None:
     """With the line breaks that files write as ``\\n`` where YAML does not take them for any."""
     text = _text(values, "description", report)
     return None if text is None else text.replace("\\n", "\n").strip()
 
 
-def _instructions(values: Mapping[str, Node], body: str, report: Report) -> str:
+def _instructions(values: Mapping[str, Node], body: str, report: ProblemReport) -> str:
     """What the front matter says, then the text below it."""
     said = [_text(values, key, report) for key in _PROMPTS]
     return "\n\n".join(filter(None, [*said, body]))
 
 
-def _model(values: Mapping[str, Node], report: Report) -> str | None:
+def _model(values: Mapping[str, Node], report: ProblemReport) -> str | None:
     node = values.get("model")
     text = node.text.strip() if isinstance(node, Scalar) else ""
     if node is None or not text or text == INHERIT or is_nothing(node):
@@ -197,14 +197,14 @@ def _model(values: Mapping[str, Node], report: Report) -> str | None:
     return None
 
 
-def _model_settings(values: Mapping[str, Node], report: Report) -> ModelSettings | None:
+def _model_settings(values: Mapping[str, Node], report: ProblemReport) -> ModelSettings | None:
     found: dict[str, Any] = {}
     kinds = {each.name: each.kind for each in MODEL_SETTINGS.fields}
     for key, name in _SETTINGS.items():
         node = values.get(key)
         if node is None or is_nothing(node):
             continue
-        trial = Report(report.path)
+        trial = ProblemReport(report.path)
         value = read(kinds[name], node, key, trial)
         if value is not INVALID:
             found[name] = value
@@ -223,7 +223,10 @@ def _model_settings(values: Mapping[str, Node], report: Report) -> ModelSettings
 
 
 def _tools(
-    root: nodes.Mapping, values: Mapping[str, Node], report: Report, restrictions: Restrictions
+    root: nodes.Mapping,
+    values: Mapping[str, Node],
+    report: ProblemReport,
+    restrictions: Restrictions,
 ) -> dict[str, Place]:
     """The counterparts, each with its place; without a list, all that are built in."""
     everything = dict.fromkeys(BUILTIN_TOOLS, (root.line, root.column))
@@ -279,7 +282,7 @@ def _switched(key: str, node: nodes.Mapping, restrictions: Restrictions) -> list
 
 
 def _counterparts(
-    node: Node, items: list[Scalar], report: Report, everything: Mapping[str, Place]
+    node: Node, items: list[Scalar], report: ProblemReport, everything: Mapping[str, Place]
 ) -> dict[str, Place]:
     tools: dict[str, Place] = {}
     without: dict[str, None] = {}

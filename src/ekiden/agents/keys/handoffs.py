@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import Report, filter_fault, short_target_fault, shown, target_fault
+from ekiden.agents.checks import (
+    ProblemReport,
+    filter_fault,
+    short_target_fault,
+    shown,
+    target_fault,
+)
 from ekiden.agents.definition import HandoffDefinition
 from ekiden.agents.keys.kinds import INVALID, ConditionText
 from ekiden.agents.keys.objects import (
@@ -34,7 +40,9 @@ BEST = "*"
 _EXAMPLE = "such as condition: error_count > 3"
 
 
-def check_handoff(node: nodes.Mapping, values: Mapping[str, Any], at: str, report: Report) -> None:
+def check_handoff(
+    node: nodes.Mapping, values: Mapping[str, Any], at: str, report: ProblemReport
+) -> None:
     """Report keys that need others; what is wrong by itself was reported before."""
     written: dict[str, nodes.Node] = {}
     for key, value in node.entries:
@@ -51,7 +59,7 @@ def check_handoff(node: nodes.Mapping, values: Mapping[str, Any], at: str, repor
 
 
 def _check_condition(
-    written: Mapping[str, nodes.Node], values: Mapping[str, Any], at: str, report: Report
+    written: Mapping[str, nodes.Node], values: Mapping[str, Any], at: str, report: ProblemReport
 ) -> None:
     asking = [key for key in ("when", "policy") if values.get(key) == "conditional"]
     if "condition" in written:
@@ -184,7 +192,7 @@ class Trigger:
     inside: Object
     condition: ConditionText
 
-    def read(self, node: Node, at: str, report: Report) -> Any:
+    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         if isinstance(node, Scalar):
             text = self.condition.read(node, at, report)
             return text if text is INVALID else HandoffTrigger(type="condition", expression=text)
@@ -200,7 +208,7 @@ class Trigger:
         return {"anyOf": [self.inside.schema(), self.condition.schema()]}
 
 
-def _fits(node: nodes.Mapping, values: Mapping[str, Any], at: str, report: Report) -> bool:
+def _fits(node: nodes.Mapping, values: Mapping[str, Any], at: str, report: ProblemReport) -> bool:
     """Whether the keys are those of its type; those that are not are reported."""
     kind = values.get("type")
     if kind is None:

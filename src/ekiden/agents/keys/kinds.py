@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
-from ekiden.agents.checks import Report, shown
+from ekiden.agents.checks import ProblemReport, shown
 from ekiden.agents.definition import WrittenCondition
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
@@ -20,7 +20,7 @@ _ANY_TEXT: Final = Text()
 class NodeKind(Protocol):
     """What is more than a single value, or needs its place."""
 
-    def read(self, node: Node, at: str, report: Report) -> Any:
+    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         """The value of the key `at`, or `INVALID` after telling the report why."""
         ...
 
@@ -34,7 +34,7 @@ Kind: TypeAlias = Text | Number | Choice | Flag | FlagOrWord | NodeKind
 _SINGLE = (Text, Number, Choice, Flag, FlagOrWord)
 
 
-def read(kind: Kind, node: Node, at: str, report: Report) -> Any:
+def read(kind: Kind, node: Node, at: str, report: ProblemReport) -> Any:
     """The value of the key `at`, or `INVALID` after telling the report why."""
     if not isinstance(kind, _SINGLE):
         return kind.read(node, at, report)
@@ -59,7 +59,7 @@ class ConditionText:
 
     what: str = "a condition, as a text such as error_count > 3"
 
-    def read(self, node: Node, at: str, report: Report) -> Any:
+    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         value = read(Text(what=self.what), node, at, report)
         if value is not INVALID:
             report.conditions.append(
@@ -79,7 +79,7 @@ class AnyMapping:
 
     expects: str
 
-    def read(self, node: Node, at: str, report: Report) -> Any:
+    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         if not isinstance(node, nodes.Mapping):
             return wrong_type(node, at, self.expects, report)
         return _plain(node, at, report)
@@ -88,7 +88,7 @@ class AnyMapping:
         return {"type": "object"}
 
 
-def _plain(node: Node, at: str, report: Report) -> Any:
+def _plain(node: Node, at: str, report: ProblemReport) -> Any:
     """The node as JSON values."""
     if isinstance(node, Scalar):
         return _plain_scalar(node, at, report)
@@ -105,7 +105,7 @@ def _plain(node: Node, at: str, report: Report) -> Any:
     return made
 
 
-def _plain_scalar(node: Scalar, at: str, report: Report) -> Any:
+def _plain_scalar(node: Scalar, at: str, report: ProblemReport) -> Any:
     value = value_of(node)
     if isinstance(value, float) and not math.isfinite(value):
         report.error(node, "wrong_type", f"`{at}` has {node.text}, which JSON cannot say")
@@ -120,7 +120,7 @@ def _plain_scalar(node: Scalar, at: str, report: Report) -> Any:
     return value
 
 
-def duplicate_key(key: Scalar, at: str, first: Scalar | None, report: Report) -> None:
+def duplicate_key(key: Scalar, at: str, first: Scalar | None, report: ProblemReport) -> None:
     """Report a key that is there a second time."""
     where = "above" if first is None else f"in line {first.line}"
     inside = f" of `{at}`" if at else ""
@@ -131,7 +131,7 @@ def duplicate_key(key: Scalar, at: str, first: Scalar | None, report: Report) ->
     )
 
 
-def wrong_type(node: Node, at: str, expects: str, report: Report) -> Any:
+def wrong_type(node: Node, at: str, expects: str, report: ProblemReport) -> Any:
     """Report that a value is of another kind than is expected; gives `INVALID`."""
     report.error(node, "wrong_type", f"`{at}` {wrong(expects, plain_value(node))}")
     return INVALID

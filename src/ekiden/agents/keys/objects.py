@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from ekiden.agents.checks import Report, shown, template_fault
+from ekiden.agents.checks import ProblemReport, shown, template_fault
 from ekiden.agents.keys.kinds import INVALID, Kind, duplicate_key, read, wrong_type
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
@@ -56,7 +56,7 @@ class Field:
         return first + "".join(part.capitalize() for part in rest)
 
 
-Check: TypeAlias = Callable[[nodes.Mapping, Mapping[str, Any], str, Report], None]
+Check: TypeAlias = Callable[[nodes.Mapping, Mapping[str, Any], str, ProblemReport], None]
 """Reports what is wrong between the keys of a mapping, of which the values were read."""
 
 
@@ -80,7 +80,7 @@ class Object:
         self._by_key = {key: each for each in fields for key in (each.camel, each.name)}
         self._required = [each for each in fields if each.required]
 
-    def read(self, node: Node, at: str, report: Report) -> Any:
+    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         """The values by name, without those that are missing or wrong."""
         if not isinstance(node, nodes.Mapping):
             return wrong_type(node, at, self.wanted, report)
@@ -107,7 +107,7 @@ class Object:
             self._check(node, values, at, report)
         return values
 
-    def _unknown(self, key: Scalar, at: str, report: Report) -> str | None:
+    def _unknown(self, key: Scalar, at: str, report: ProblemReport) -> str | None:
         """Reports the key; gives the one that was probably meant."""
         whole = f"{at}.{key.text}" if at else key.text
         home = next((each.name for each in self.fields if _has_inside(each.kind, key.text)), None)
@@ -121,7 +121,7 @@ class Object:
         report.error(key, "unknown_key", f"there is no key {shown(whole)}; {advice}")
         return near
 
-    def _missing(self, node: Node, at: str, missing: Field, report: Report) -> None:
+    def _missing(self, node: Node, at: str, missing: Field, report: ProblemReport) -> None:
         example = f", such as {missing.name}: {missing.example}" if missing.example else ""
         where = f"`{at}`" if at else "the front matter"
         report.error(node, "missing_key", f"{where} has no `{missing.name}`; add it{example}")
@@ -180,7 +180,7 @@ class ListOf:
         """What the items are made of, when they are mappings."""
         return getattr(self.item, "inside", None)
 
-    def read(self, node: Node, at: str, report: Report) -> Any:
+    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         if not isinstance(node, nodes.Sequence):
             return wrong_type(node, at, self.wanted, report)
         if self.max_items is not None and len(node.items) > self.max_items:
@@ -207,7 +207,7 @@ class Entry:
     """The key that a text stands for."""
     kind: Kind
 
-    def read(self, node: Node, at: str, report: Report) -> Any:
+    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         if isinstance(node, Scalar):
             value = read(self.kind, node, at, report)
             return value if value is INVALID else Placed({self.short: value}, *_place(node))
@@ -225,7 +225,7 @@ class FlagOr:
     inside: Object
     wanted: str
 
-    def read(self, node: Node, at: str, report: Report) -> Any:
+    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         if isinstance(node, nodes.Mapping):
             return self.inside.read(node, at, report)
         value = value_of(node) if isinstance(node, Scalar) else None
@@ -241,7 +241,7 @@ class OnePlaced:
 
     kind: Kind
 
-    def read(self, node: Node, at: str, report: Report) -> Any:
+    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         value = read(self.kind, node, at, report)
         return value if value is INVALID else Placed(value, *_place(node))
 
@@ -258,7 +258,7 @@ class Names:
     in_schema: Mapping[str, Any] = field(default_factory=dict)
     """What the schema says of the names in a text."""
 
-    def read(self, node: Node, at: str, report: Report) -> Any:
+    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         if isinstance(node, nodes.Mapping) or (
             isinstance(node, Scalar) and not isinstance(value_of(node), str)
         ):
@@ -289,7 +289,7 @@ class NamesOr:
     inside: Object
     key: str
 
-    def read(self, node: Node, at: str, report: Report) -> Any:
+    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         if isinstance(node, nodes.Mapping):
             return self.inside.read(node, at, report)
         value = self.names.read(node, at, report)
@@ -305,7 +305,7 @@ class FlagOrNames:
 
     names: Names
 
-    def read(self, node: Node, at: str, report: Report) -> Any:
+    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         value = value_of(node) if isinstance(node, Scalar) else None
         return value if isinstance(value, bool) else self.names.read(node, at, report)
 

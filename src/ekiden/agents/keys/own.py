@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import Report, model_of, shown
+from ekiden.agents.checks import ProblemReport, model_of, shown
 from ekiden.agents.definition import (
     AgentDefinition,
     GuardrailDefinition,
@@ -31,7 +31,9 @@ from ekiden.core.questions import DEFAULT_ROLE
 from ekiden.core.text.wording import matches_everything
 
 
-def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> AgentDefinition:
+def read_own(
+    root: nodes.Mapping, body: str, report: ProblemReport, scope: Scope
+) -> AgentDefinition:
     """The definition; if the report has an error, what of it can be checked all the same."""
     values: dict[str, Any] = AGENT.read(root, "", report)
     tools = values.get("tools", {})
@@ -86,7 +88,7 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
 
 
 def _model_settings(
-    root: nodes.Mapping, values: Mapping[str, Any], report: Report
+    root: nodes.Mapping, values: Mapping[str, Any], report: ProblemReport
 ) -> ModelSettings | None:
     said: dict[str, Any] = dict(values.get("model_settings", {}))
     if "temperature" in values:
@@ -115,7 +117,7 @@ def _roles(said: bool | Iterable[Placed]) -> tuple[str, ...]:
 
 
 def _confirmation(
-    root: nodes.Mapping, values: Mapping[str, Any], tools: Mapping[str, Any], report: Report
+    root: nodes.Mapping, values: Mapping[str, Any], tools: Mapping[str, Any], report: ProblemReport
 ) -> Mapping[str, Any]:
     """What is said of confirmation, in whichever of the three places it stands."""
     said: dict[str, Any] = {}
@@ -159,7 +161,7 @@ def _once(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _warn_of_broad_patterns(
-    root: nodes.Mapping, triggers: Mapping[str, Any], report: Report
+    root: nodes.Mapping, triggers: Mapping[str, Any], report: ProblemReport
 ) -> None:
     for pattern in triggers.get("patterns", ()):
         if matches_everything(pattern):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ekiden.agents.checks import Report, shown
+from ekiden.agents.checks import ProblemReport, shown
 from ekiden.agents.definition import GuardrailDefinition, Place
 from ekiden.agents.keys.objects import BUDGET, CONFIRMATION, split_names
 from ekiden.agents.keys.sections import GUARDRAILS, guardrail_definition
@@ -67,7 +67,7 @@ def restricts(key: str) -> bool:
 class Restrictions:
     """What the keys of a file that were taken so far forbid."""
 
-    report: Report
+    report: ProblemReport
     denied: list[str] = field(default_factory=list)
     """Names of tools, perhaps with ``*``; built-in ones by their names here."""
     asking: list[str] = field(default_factory=list)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import Report, function_fault, member_fault
+from ekiden.agents.checks import ProblemReport, function_fault, member_fault
 from ekiden.agents.definition import (
     GuardrailDefinition,
     Peer,
@@ -114,7 +114,9 @@ def remote_definition(placed: Placed | None) -> RemoteDefinition | None:
     return RemoteDefinition(**values, line=placed.line, column=placed.column)
 
 
-def check_remote(root: nodes.Mapping, values: Mapping[str, Any], body: str, report: Report) -> None:
+def check_remote(
+    root: nodes.Mapping, values: Mapping[str, Any], body: str, report: ProblemReport
+) -> None:
     """Report what an agent that is elsewhere cannot have here."""
     if "a2a" not in values:
         return
@@ -226,7 +228,9 @@ _NAME = Text(
 _DEFAULT = SupervisorDefinition()
 
 
-def _check_members(node: nodes.Mapping, values: Mapping[str, Any], at: str, report: Report) -> None:
+def _check_members(
+    node: nodes.Mapping, values: Mapping[str, Any], at: str, report: ProblemReport
+) -> None:
     """Report an empty list; a list of invalid names was reported before."""
     for key, listed in node.entries:
         if isinstance(listed, nodes.Sequence):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ekiden.agents.checks import Report
+from ekiden.agents.checks import ProblemReport
 from ekiden.agents.definition import FIRST_LINE
 from ekiden.agents.yaml.nodes import Mapping, Node, Scalar, YamlFault
 from ekiden.agents.yaml.quick import quick_yaml, surely_no_yaml
@@ -47,7 +47,11 @@ IsKey: TypeAlias = Callable[[str], bool]
 
 
 def parse_front_matter(
-    front: str, report: Report, *, is_key: IsKey | None = None, is_strict: IsKey | None = None
+    front: str,
+    report: ProblemReport,
+    *,
+    is_key: IsKey | None = None,
+    is_strict: IsKey | None = None,
 ) -> Mapping | None:
     """The mapping, or `None` after telling the report why there is none.
 
@@ -88,7 +92,7 @@ def _complete(front: str, first_line: int = FIRST_LINE) -> Node | None:
     return parse_yaml(front, first_line=first_line)
 
 
-def _quick_with_literals(front: str, report: Report) -> Node | None:
+def _quick_with_literals(front: str, report: ProblemReport) -> Node | None:
     """The same as the two functions below where that is certain, and much sooner."""
     lines = front.split("\n")
     literal = [entry for entry in _entries(lines) if surely_no_yaml(entry.first)]
@@ -99,7 +103,7 @@ def _quick_with_literals(front: str, report: Report) -> Node | None:
     return None if root is None else _put_in(root, literal, report)
 
 
-def _with_literals(front: str, fault: YamlFault, report: Report) -> Node | None:
+def _with_literals(front: str, fault: YamlFault, report: ProblemReport) -> Node | None:
     """The front matter with those texts as they stand that are not YAML alone."""
     lines = front.split("\n")
     literal = [entry for entry in _entries(lines) if not _is_yaml(lines[entry.start : entry.end])]
@@ -114,7 +118,7 @@ def _with_literals(front: str, fault: YamlFault, report: Report) -> Node | None:
     return _put_in(root, literal, report)
 
 
-def _without_tabs(front: str, report: Report) -> str:
+def _without_tabs(front: str, report: ProblemReport) -> str:
     lines = front.split("\n")
     for row, line in enumerate(lines):
         if "\t" in line:
@@ -125,7 +129,7 @@ def _without_tabs(front: str, report: Report) -> str:
     return "\n".join(lines)
 
 
-def _by_key(front: str, report: Report, is_key: IsKey, is_strict: IsKey) -> Mapping:
+def _by_key(front: str, report: ProblemReport, is_key: IsKey, is_strict: IsKey) -> Mapping:
     """Each key at the top alone, with all lines up to the next."""
     root = Mapping([], FIRST_LINE, 1)
     for row, lines in _pieces(front.split("\n"), is_key):
@@ -183,7 +187,7 @@ def _blank(lines: list[str], literal: list[_Entry]) -> None:
         lines[entry.start : entry.end] = [""] * (entry.end - entry.start)
 
 
-def _put_in(root: Node | None, literal: list[_Entry], report: Report) -> Node | None:
+def _put_in(root: Node | None, literal: list[_Entry], report: ProblemReport) -> Node | None:
     """Put the literal texts where they were among the other keys."""
     for entry in literal:
         _warn(entry.key, entry.text, report)
@@ -238,7 +242,7 @@ def _joined(lines: list[str]) -> str:
     return "\n".join(" ".join(words) for words in paragraphs)
 
 
-def _take_comments_as_texts(root: Mapping, front: str, report: Report) -> None:
+def _take_comments_as_texts(root: Mapping, front: str, report: ProblemReport) -> None:
     """A text that begins with ``#`` is a comment for YAML, and the key is left without a value."""
     for index, (key, value) in enumerate(root.entries):
         if key.text not in TEXT_KEYS or not isinstance(value, Scalar):
@@ -253,7 +257,7 @@ def _take_comments_as_texts(root: Mapping, front: str, report: Report) -> None:
             _warn(key, text, report, "is a comment for YAML")
 
 
-def _warn(key: Scalar, text: Scalar, report: Report, why: str = "is not valid YAML") -> None:
+def _warn(key: Scalar, text: Scalar, report: ProblemReport, why: str = "is not valid YAML") -> None:
     report.warning(
         text,
         "literal_text",

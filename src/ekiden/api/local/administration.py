@@ -27,7 +27,7 @@ class LocalKeys(api.Keys):
         if here.tenant != DEFAULT_TENANT:
             raise Forbidden("admin")
         self._here = here
-        self._keys = ring.Keys(here.store)
+        self._keys = ring.KeyStore(here.store)
 
     def list(self, *, tenant: str | None = None) -> Pages[api.ApiKey]:
         async def fetch(limit: int, cursor: str | None) -> Page[api.ApiKey]:

@@ -15,7 +15,7 @@ from ekiden.core.errors.memory import MemoryFailed, MemoryNotFound
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.memory import MemoryRecord
 from ekiden.core.profile import MemoryKind, MemorySettings
-from ekiden.memory import Delivery, Memory, all_mirrors
+from ekiden.memory import DeliveryReport, Memory, all_mirrors
 from ekiden.memory.outbox import queue_of
 from ekiden.project.run_options import embedder_of
 
@@ -128,7 +128,7 @@ class LocalMemory(api.Memory):
             came = await memory.deliver()
         except MemoryFailed as exc:
             waiting = await store.queue_depth(queue_of(backend))
-            came = Delivery(waiting=waiting, problem=str(exc))
+            came = DeliveryReport(waiting=waiting, problem=str(exc))
         return api.MemoryDelivery(
             backend=backend,
             delivered=came.delivered,

@@ -14,7 +14,7 @@ from contextlib import suppress
 from math import inf
 
 from ekiden.bus.parts import BusParts
-from ekiden.bus.serving.service import Service
+from ekiden.bus.serving.service import BusService
 from ekiden.bus.waits.waiters import SETTLED
 from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S
 from ekiden.core.errors import EkidenError
@@ -38,7 +38,7 @@ _CLEAN_AT_ONCE = 1000
 class Rounds:
     """Runs while there are waits or services here."""
 
-    def __init__(self, parts: BusParts, services: Mapping[str, Service]) -> None:
+    def __init__(self, parts: BusParts, services: Mapping[str, BusService]) -> None:
         self._parts = parts
         self._services = services
         self._task: asyncio.Task[None] | None = None

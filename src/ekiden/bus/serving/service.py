@@ -41,7 +41,7 @@ Handler: TypeAlias = Callable[[AgentMessage], Awaitable[Any]]
 """What serves an agent: what it returns is the answer to a query."""
 
 
-class Service:
+class BusService:
     """An agent that this process serves, until it is closed; see `Bus.serve`."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Service:
         agent: str,
         handler: Handler,
         concurrency: int,
-        on_close: Callable[[Service], None],
+        on_close: Callable[[BusService], None],
     ) -> None:
         self.agent = agent
         self.queue = agent_queue(agent)

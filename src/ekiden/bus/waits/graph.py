@@ -141,7 +141,7 @@ class WaitGraph:
         """As `find_cycle`, with what could be given up."""
         if node not in self._needs:
             return None
-        standing = Standing(self._needs, [node])
+        standing = BlockedNodes(self._needs, [node])
         return standing.cycle_through(node) or standing.any_cycle()
 
     def stuck(self, start: Iterable[str] | None = None) -> set[str]:
@@ -155,11 +155,11 @@ class WaitGraph:
             yield cycle
             standing.give_up(victim_of(cycle, policy))
 
-    def _standing(self, start: Iterable[str] | None) -> Standing:
-        return Standing(self._needs, list(self._needs if start is None else start))
+    def _standing(self, start: Iterable[str] | None) -> BlockedNodes:
+        return BlockedNodes(self._needs, list(self._needs if start is None else start))
 
 
-class Standing:
+class BlockedNodes:
     """Who is stuck, among all who can be reached from some nodes; kept up while needs are given up.
 
     Every need is met at most once, so that it takes linear time however often it is kept up.

@@ -26,7 +26,7 @@ from ekiden.cli.exits import Exit
 from ekiden.cli.ids import begun_session_id, session_id
 from ekiden.cli.options import LimitFlags
 from ekiden.cli.terminal.output import say
-from ekiden.cli.terminal.tables import Id, Moment
+from ekiden.cli.terminal.tables import Id, TimeCell
 from ekiden.cli.views.sessions import CHAIN_HEADERS, chain_line, chain_rows
 from ekiden.core.documents import to_json
 
@@ -246,7 +246,7 @@ async def _sessions(chat: RemoteChat, argument: str) -> CommandReply:
             Id(each.session_id),
             each.agent,
             each.status,
-            Moment(each.created_at),
+            TimeCell(each.created_at),
             each.title or "",
         )
         for each in page.items

@@ -32,7 +32,7 @@ async def prepared_config(
     be opened, reported before anything starts.
     """
     from ekiden.core.checks.addresses import is_loopback_address
-    from ekiden.project.keys import Keys
+    from ekiden.project.keys import KeyStore
     from ekiden.project.stores import open_store
     from ekiden.server.access.authorization import check_exposure
     from ekiden.server.configuration import server_config
@@ -40,7 +40,7 @@ async def prepared_config(
     config = server_config(settings, host=host, port=port)
     async with open_store(store) as opened:
         if not is_loopback_address(config.host):
-            await check_exposure(config, Keys(opened))
+            await check_exposure(config, KeyStore(opened))
     return config
 
 

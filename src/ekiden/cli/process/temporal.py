@@ -99,8 +99,8 @@ class TemporalOptions:
         from ekiden.integrations.temporal import (
             TemporalAddress,
             TemporalFleet,
+            TemporalSettings,
             TemporalTls,
-            Terms,
             WorkerVersion,
         )
 
@@ -121,5 +121,5 @@ class TemporalOptions:
                 tls=tls,
                 api_key_env=API_KEY if os.environ.get(API_KEY) else None,
             ),
-            terms=Terms(queue=self.task_queue, concurrency=concurrency, version=version),
+            terms=TemporalSettings(queue=self.task_queue, concurrency=concurrency, version=version),
         )

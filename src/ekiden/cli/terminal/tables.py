@@ -35,7 +35,7 @@ class Id(Whole):
     __slots__ = ()
 
 
-class Moment(float):
+class TimeCell(float):
     """A cell with a time, in seconds since the epoch; a terminal shows how long ago it was."""
 
     __slots__ = ()
@@ -47,7 +47,7 @@ class Extra(str):
     __slots__ = ()
 
 
-Cell: TypeAlias = str | Moment
+Cell: TypeAlias = str | TimeCell
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[Cell]]]
 """Headers and rows."""
 
@@ -94,7 +94,7 @@ def narrow_table(headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, widt
     ]
     texts = [[header, *_short(cells)] for header, cells in columns]
     widths = [max(map(cell_len, column)) for column in texts]
-    gives = [not any(isinstance(cell, Whole | Moment) for cell in cells) for _, cells in columns]
+    gives = [not any(isinstance(cell, Whole | TimeCell) for cell in cells) for _, cells in columns]
     caps = _caps(widths, gives, width - 2 * (len(widths) - 1))
     return _aligned(
         zip(
@@ -119,7 +119,7 @@ def plain_pairs(pairs: Iterable[tuple[str, str]]) -> str:
 
 def moment(seconds: float | None) -> Cell:
     """The cell of a time that may be missing."""
-    return "" if seconds is None else Moment(seconds)
+    return "" if seconds is None else TimeCell(seconds)
 
 
 def clock_time(seconds: float) -> str:
@@ -193,7 +193,7 @@ def _short(cells: Sequence[Cell]) -> list[str]:
     ids = iter(short_ids([cell for cell in cells if isinstance(cell, Id)]))
     return [
         ago(cell)
-        if isinstance(cell, Moment)
+        if isinstance(cell, TimeCell)
         else next(ids)
         if isinstance(cell, Id)
         else _text(cell)
@@ -202,7 +202,7 @@ def _short(cells: Sequence[Cell]) -> list[str]:
 
 
 def _text(cell: Cell) -> str:
-    return clock_time(cell) if isinstance(cell, Moment) else cell
+    return clock_time(cell) if isinstance(cell, TimeCell) else cell
 
 
 def _common(one: str, other: str) -> int:

@@ -11,8 +11,8 @@ from ekiden.cli.terminal.tables import (
     Cell,
     Extra,
     Id,
-    Moment,
     Table,
+    TimeCell,
     Whole,
     moment,
     print_pairs,
@@ -95,5 +95,5 @@ def _worker_row(worker: WorkerRecord) -> tuple[Cell, ...]:
         str(worker.finished),
         shown,
         ", ".join(worker.labels),
-        Moment(worker.seen_at),
+        TimeCell(worker.seen_at),
     )

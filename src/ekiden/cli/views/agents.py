@@ -10,7 +10,7 @@ from ekiden.api.agents import AgentDetails, AgentPresence, AgentSummary
 from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities import Fit, Match, missing_capabilities
 from ekiden.cli.terminal.output import say
-from ekiden.cli.terminal.tables import Cell, Extra, Id, Moment, Table, Whole, moment, print_table
+from ekiden.cli.terminal.tables import Cell, Extra, Id, Table, TimeCell, Whole, moment, print_table
 from ekiden.core.handoffs.handoff import DEFAULT_TERMS
 from ekiden.core.profile import Capability
 from ekiden.core.text.wording import suggestion
@@ -77,7 +77,7 @@ def deadlock_table(found: Sequence[Deadlock]) -> Table:
     headers = ("found", "cycle", "state", "victim", Extra("policy"), Extra("given up"))
     return headers, [
         (
-            Moment(each.found_at),
+            TimeCell(each.found_at),
             " → ".join(each.cycle),
             "resolved" if each.resolved else "present",
             each.victim or "",

@@ -11,7 +11,7 @@ from ekiden.api.local.audit import verification_of
 from ekiden.audit import Verification
 from ekiden.cli.ids import NO_SESSION
 from ekiden.cli.terminal.output import StatusLine, note, say
-from ekiden.cli.terminal.tables import Extra, Id, Moment, Table, clock_time, print_table
+from ekiden.cli.terminal.tables import Extra, Id, Table, TimeCell, clock_time, print_table
 from ekiden.core.values import dumps
 from ekiden.project.copying import BackupReport, CopyReport, CopyStep, StoreFindings
 
@@ -22,7 +22,7 @@ def record_table(records: Sequence[AuditEntry]) -> Table:
     """Records, one on each line."""
     return ("time", "record", "what", "from", "to", Extra("who"), "why"), [
         (
-            Moment(record.timestamp),
+            TimeCell(record.timestamp),
             Id(_shown_id(record)),
             record.move or record.type,
             record.source or "",

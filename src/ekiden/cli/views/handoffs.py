@@ -11,8 +11,8 @@ from ekiden.cli.terminal.tables import (
     Cell,
     Extra,
     Id,
-    Moment,
     Table,
+    TimeCell,
     clock_time,
     print_pairs,
     print_table,
@@ -43,7 +43,7 @@ def why(record: HandoffSummary) -> str:
 def _row(record: HandoffSummary) -> tuple[Cell, ...]:
     return (
         Id(record.id),
-        Moment(record.started_at),
+        TimeCell(record.started_at),
         record.source,
         record.target,
         record.status,

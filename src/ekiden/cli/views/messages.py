@@ -11,8 +11,8 @@ from ekiden.cli.terminal.tables import (
     Cell,
     Extra,
     Id,
-    Moment,
     Table,
+    TimeCell,
     clock_time,
     print_pairs,
     print_table,
@@ -64,7 +64,7 @@ def _message_row(details: MessageDetails) -> tuple[Cell, ...]:
     said = details.message
     return (
         Id(said.id),
-        Moment(details.stored_at),
+        TimeCell(details.stored_at),
         said.type,
         said.from_agent,
         said.to_agent or "all",
@@ -126,7 +126,7 @@ def print_move(found: CollaborationDetails, *, as_json: bool) -> None:
 def _collaboration_row(found: CollaborationDetails) -> tuple[Cell, ...]:
     return (
         Id(found.id),
-        Moment(found.created_at),
+        TimeCell(found.created_at),
         found.pattern,
         found.initiator,
         found.partner or "",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.terminal.output import say
-from ekiden.cli.terminal.tables import Cell, Extra, Id, Moment, Table, clock_time, print_table
+from ekiden.cli.terminal.tables import Cell, Extra, Id, Table, TimeCell, clock_time, print_table
 from ekiden.cli.views.traces import duration_text
 from ekiden.core.values import PRIORITIES
 
@@ -28,7 +28,7 @@ def session_table(sessions: Sequence[SessionSummary]) -> Table:
             each.status,
             last_outcome(each) or "",
             str(each.events),
-            Moment(each.created_at),
+            TimeCell(each.created_at),
             each.title or "",
         )
         for each in sessions
@@ -91,7 +91,7 @@ def chain_rows(chain: SessionChain) -> list[tuple[Cell, ...]]:
     """The handoffs, including refused and rolled-back ones."""
     return [
         (
-            Moment(each["timestamp"]),
+            TimeCell(each["timestamp"]),
             str(each.get("from", "")),
             str(each.get("to", "")),
             str(each.get("status", "")),

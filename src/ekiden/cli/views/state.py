@@ -7,7 +7,15 @@ from typing import Any
 
 from ekiden.api.memory import FoundMemory, MemoryDelivery, MemoryEntry
 from ekiden.cli.terminal.output import say
-from ekiden.cli.terminal.tables import Cell, Id, Moment, Table, clock_time, print_pairs, print_table
+from ekiden.cli.terminal.tables import (
+    Cell,
+    Id,
+    Table,
+    TimeCell,
+    clock_time,
+    print_pairs,
+    print_table,
+)
 from ekiden.cli.terminal.transcript import shorten
 from ekiden.core.values import dumps
 from ekiden.runtime.history.session_state import SharedVariable
@@ -110,4 +118,4 @@ def print_deliveries(done: Sequence[MemoryDelivery]) -> None:
 def _row(each: MemoryEntry) -> tuple[Cell, ...]:
     content = " ".join(each.content.split())
     short = content if len(content) <= _SHOWN else content[: _SHOWN - 1] + "…"
-    return (Id(each.key), Moment(each.stored_at), each.agent or "", short)
+    return (Id(each.key), TimeCell(each.stored_at), each.agent or "", short)

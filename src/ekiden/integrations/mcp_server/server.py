@@ -57,7 +57,7 @@ class OfferedTool:
     about: str
     """For models: what it does, and when to use it."""
     scope: Scope
-    takes: type[tools.Arguments]
+    takes: type[tools.ToolArguments]
     call: Callable[[ToolCallRequest, Any], Awaitable[dict[str, Any]]]
     gives: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
     """The JSON Schema of the result."""
@@ -205,7 +205,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
         title="Find the agent for a request",
         about="Which agent would get a request, and why; nothing is run.",
         scope="run",
-        takes=tools.Route,
+        takes=tools.RouteArguments,
         call=tools.route,
         read_only=True,
     ),

@@ -52,17 +52,17 @@ Limit = Annotated[int, Field(ge=1, le=200, description="How many at most.")]
 Cursor = Annotated[str | None, Field(max_length=500, description="next_cursor of the page before.")]
 
 
-class Arguments(BaseModel):
+class ToolArguments(BaseModel):
     """What one tool takes; anything else is refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class ListAgents(Arguments):
+class ListAgents(ToolArguments):
     """Nothing."""
 
 
-class Route(Arguments):
+class RouteArguments(ToolArguments):
     """A request to be routed."""
 
     input: Said
@@ -72,7 +72,7 @@ class Route(Arguments):
     ] = None
 
 
-class AskTeam(Arguments):
+class AskTeam(ToolArguments):
     """Something new for the team."""
 
     input: Said
@@ -90,7 +90,7 @@ class AskTeam(Arguments):
     wait_s: Wait = 120
 
 
-class ContinueSession(Arguments):
+class ContinueSession(ToolArguments):
     """Something more in a session."""
 
     session_id: SessionId
@@ -105,20 +105,20 @@ class ContinueSession(Arguments):
     wait_s: Wait = 120
 
 
-class GetRun(Arguments):
+class GetRun(ToolArguments):
     """A run, perhaps once it is over."""
 
     run_id: RunId
     wait_s: Wait = 0
 
 
-class CancelRun(Arguments):
+class CancelRun(ToolArguments):
     """A run to be stopped."""
 
     run_id: RunId
 
 
-class ListSessions(Arguments):
+class ListSessions(ToolArguments):
     """Which sessions."""
 
     agent: Annotated[
@@ -131,7 +131,7 @@ class ListSessions(Arguments):
     cursor: Cursor = None
 
 
-class GetSession(Arguments):
+class GetSession(ToolArguments):
     """A session with the end of its conversation."""
 
     session_id: SessionId
@@ -140,7 +140,7 @@ class GetSession(Arguments):
     ] = 50
 
 
-class ListInbox(Arguments):
+class ListInbox(ToolArguments):
     """Which questions to people."""
 
     session_id: Annotated[
@@ -151,7 +151,7 @@ class ListInbox(Arguments):
     cursor: Cursor = None
 
 
-class AnswerInbox(Arguments):
+class AnswerInbox(ToolArguments):
     """A person's decision."""
 
     item_id: Annotated[str, Field(min_length=1, max_length=128, description="As list_inbox gives.")]
@@ -169,7 +169,7 @@ class AnswerInbox(Arguments):
     wait_s: Wait = 120
 
 
-class HandOver(Arguments):
+class HandOver(ToolArguments):
     """A session for another agent."""
 
     session_id: SessionId
@@ -187,7 +187,7 @@ async def list_agents(tool_call: ToolCallRequest, given: ListAgents) -> dict[str
     return {"items": [to_json(agent_summary(tool_call.service.project, agent)) for agent in shown]}
 
 
-async def route(tool_call: ToolCallRequest, given: Route) -> dict[str, Any]:
+async def route(tool_call: ToolCallRequest, given: RouteArguments) -> dict[str, Any]:
     """Who would get a request."""
     address = AddressedMessage(text=given.input, to=None, strategy=given.strategy)
     return (await decide(tool_call.service.project, address)).to_json()

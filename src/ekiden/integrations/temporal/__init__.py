@@ -2,14 +2,14 @@
 
 from ekiden.integrations.temporal import sdk as sdk
 from ekiden.integrations.temporal.connection import TemporalAddress, TemporalTls, WorkerVersion
-from ekiden.integrations.temporal.store_worker import Terms
+from ekiden.integrations.temporal.store_worker import TemporalSettings
 from ekiden.integrations.temporal.worker import TemporalFleet, TemporalWorker
 
 __all__ = [
     "TemporalAddress",
     "TemporalFleet",
+    "TemporalSettings",
     "TemporalTls",
     "TemporalWorker",
-    "Terms",
     "WorkerVersion",
 ]

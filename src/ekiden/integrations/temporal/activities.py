@@ -20,7 +20,7 @@ from ekiden.core.errors import (
 )
 from ekiden.core.values import owner_name
 from ekiden.engine.store_worker import StoreWorker
-from ekiden.integrations.temporal.names import Due, Errand, Standing, labelled_queue
+from ekiden.integrations.temporal.names import AdvanceResult, Due, Errand, labelled_queue
 from ekiden.integrations.temporal.workflows import ADVANCE, AFTER_LEASE_S, LEAVE, RUN_TIMERS
 from ekiden.runtime.questions.due import run_timers
 from ekiden.runtime.state.calls import to_the_end
@@ -59,7 +59,7 @@ class Activities:
         self._calls = 0
 
     @activity.defn(name=ADVANCE)
-    async def advance(self, errand: Errand) -> Standing:
+    async def advance(self, errand: Errand) -> AdvanceResult:
         """Run the session to an outcome, if it has work and no other owner."""
         store = self._station.store
         self._calls += 1
@@ -67,7 +67,7 @@ class Activities:
             async with _heartbeats():
                 return await self._advance(store, errand.session)
         except SessionNotFound:
-            return Standing(status="gone")
+            return AdvanceResult(status="gone")
         except StoreError as exc:
             _log.warning("session %s is left for later: %s", errand.session, exc)
             raise _without_store(exc) from None
@@ -110,7 +110,7 @@ class Activities:
                 await self._station.stop_session(session_id, left_as="ready")
             await asyncio.sleep(_LEAVE_EVERY_S)
 
-    async def _advance(self, store: Store, session_id: str) -> Standing:
+    async def _advance(self, store: Store, session_id: str) -> AdvanceResult:
         if self._is_leaving:
             raise _stopped()
         before = await self._found(store, session_id)
@@ -184,8 +184,8 @@ class Activities:
                 category=ApplicationErrorCategory.BENIGN,
             )
 
-    def _standing(self, row: SessionRow, *, busy_s: float | None = None) -> Standing:
-        return Standing(
+    def _standing(self, row: SessionRow, *, busy_s: float | None = None) -> AdvanceResult:
+        return AdvanceResult(
             status=row.status,
             agent=row.agent,
             labels=self._labels.get(row.agent, []),

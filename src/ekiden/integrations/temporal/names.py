@@ -172,7 +172,7 @@ class Errand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class AdvanceResult:
     """How a session stands after `advance`."""
 
     status: str

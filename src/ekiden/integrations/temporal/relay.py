@@ -148,7 +148,7 @@ class _Sent:
     check_at: float
 
 
-class Relay:
+class WorkflowSignaller:
     """Signals the workflows of sessions that are ready, and the timekeeper when it is due earlier.
 
     It looks after the sessions of the agents in `labels`. Any number of processes may have one for

@@ -23,7 +23,7 @@ from ekiden.integrations.temporal.names import (
     served_queues,
     store_name,
 )
-from ekiden.integrations.temporal.relay import Relay
+from ekiden.integrations.temporal.relay import WorkflowSignaller
 from ekiden.integrations.temporal.workflows import SessionWorkflow, TimekeeperWorkflow
 from ekiden.runtime.questions.questions import pauses
 from ekiden.runtime.state.calls import to_the_end
@@ -46,7 +46,7 @@ all of a worker that was killed. The SDK has one poll for them, and they would s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class TemporalSettings:
     """Settings of workers and workflows; the same for all stores of a worker."""
 
     queue: str = "ekiden"
@@ -65,7 +65,7 @@ class TemporalStoreWorker:
     """Serves the sessions of a station, whose agents are those it `serves`."""
 
     def __init__(
-        self, station: StoreWorker, beside: Sequence[BackgroundWork], terms: Terms
+        self, station: StoreWorker, beside: Sequence[BackgroundWork], terms: TemporalSettings
     ) -> None:
         self.station = station
         self._beside = beside
@@ -149,7 +149,7 @@ class TemporalStoreWorker:
         )
 
     def _begin_beside(self, client: Client, job: SessionJob) -> list[asyncio.Task[None]]:
-        relay = Relay(self.station.store, client, job=job, labels=self._labels)
+        relay = WorkflowSignaller(self.station.store, client, job=job, labels=self._labels)
         return [asyncio.create_task(begin()) for begin in (relay.run, *self._beside)]
 
     async def _steer(self, client: Client, queue: str) -> None:

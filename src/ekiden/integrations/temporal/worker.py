@@ -18,7 +18,7 @@ from ekiden.engine.store_worker import Audience, StoreWorker, once_reachable
 from ekiden.engine.worker import background_work
 from ekiden.integrations.temporal.connection import TemporalAddress, WorkerVersion, connect
 from ekiden.integrations.temporal.names import register
-from ekiden.integrations.temporal.store_worker import TemporalStoreWorker, Terms
+from ekiden.integrations.temporal.store_worker import TemporalSettings, TemporalStoreWorker
 from ekiden.runtime import RunConfig
 from ekiden.sessions.retention import Retention
 from ekiden.storage.base import Store
@@ -39,7 +39,7 @@ class TemporalFleet:
         self,
         *,
         address: TemporalAddress,
-        terms: Terms,
+        terms: TemporalSettings,
         client: Client | None = None,
     ) -> None:
         """`client`: used instead of connecting, for one with a codec of its own."""
@@ -206,7 +206,7 @@ class TemporalWorker:
         members = team if isinstance(team, Team) else Team(team)
         found = check_labels(labels, "the labels of a worker")
         where = address if isinstance(address, TemporalAddress) else TemporalAddress(address)
-        terms = Terms(
+        terms = TemporalSettings(
             queue=queue,
             concurrency=concurrency,
             linger_s=linger_s,

@@ -20,10 +20,10 @@ from ekiden.integrations.temporal.names import (
     AGENT,
     OUTCOME,
     STATUS,
+    AdvanceResult,
     Due,
     Errand,
     SessionJob,
-    Standing,
     TimeJob,
     Wake,
     care_queue,
@@ -111,14 +111,14 @@ class SessionWorkflow:
                 break
         workflow.continue_as_new(self._job)
 
-    async def _advance(self) -> Standing:
+    async def _advance(self) -> AdvanceResult:
         """A look at the session now covers all earlier signals."""
         self._signalled, self._is_asked = [], False
-        standing: Standing = await workflow.execute_activity(
+        standing: AdvanceResult = await workflow.execute_activity(
             ADVANCE,
             Errand(session=self._job.session),
             task_queue=labelled_queue(self._job.queue, self._job.labels),
-            result_type=Standing,
+            result_type=AdvanceResult,
             start_to_close_timeout=_LONGEST,
             heartbeat_timeout=timedelta(seconds=self._job.heartbeat_s),
             retry_policy=_RETRY,
@@ -139,7 +139,7 @@ class SessionWorkflow:
             retry_policy=_RETRY,
         )
 
-    def _keep(self, standing: Standing) -> None:
+    def _keep(self, standing: AdvanceResult) -> None:
         """What an activity read last is truer than a signal that was sent before."""
         if standing.mark >= self._seen and standing.agent:
             self._seen = standing.mark
@@ -150,7 +150,7 @@ class SessionWorkflow:
                 priority=standing.priority,
             )
 
-    async def _news(self, standing: Standing) -> _News:
+    async def _news(self, standing: AdvanceResult) -> _News:
         """Returns when there is more to do, or when there was nothing for long."""
         if standing.status == "ready" and standing.busy_s is None:
             return "wanted"

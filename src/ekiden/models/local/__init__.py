@@ -1,7 +1,7 @@
 """Models on this machine's processor, in this process: ``local:/path/to/file.gguf``."""
 
 from ekiden.core.integrations.lazy import lazy_names
-from ekiden.models.local.settings import LocalSettings, set_default_local_settings
+from ekiden.models.local.settings import LocalEngineSettings, set_default_local_settings
 from ekiden.models.local.weights import (
     Weights,
     found_weights,
@@ -19,8 +19,8 @@ __getattr__ = lazy_names(
 )
 
 __all__ = [
+    "LocalEngineSettings",
     "LocalModel",
-    "LocalSettings",
     "Weights",
     "close_engines",
     "found_weights",

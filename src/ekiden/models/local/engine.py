@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeAlias
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import EkidenError, ModelError, ModelTimeout, UserError
 from ekiden.models.local.gguf import GgufInfo, check_gguf
-from ekiden.models.local.settings import LocalSettings, free_cores
+from ekiden.models.local.settings import LocalEngineSettings, free_cores
 
 BATCH = 64
 """Tokens of a prompt that are evaluated before anybody may stop it: small, to stop soon."""
@@ -106,7 +106,7 @@ class Engine:
     loaded fails every request with a `UserError`.
     """
 
-    def __init__(self, path: Path, settings: LocalSettings) -> None:
+    def __init__(self, path: Path, settings: LocalEngineSettings) -> None:
         self.path, self.settings = path, settings
         self._info: GgufInfo | None = None
         self._info_lock = threading.Lock()
@@ -193,7 +193,9 @@ class Engine:
             server.handle_chat_completions(body, pass_on)
 
 
-def _start(path: Path, n_ctx: int, settings: LocalSettings, *, address: str, key: str) -> _Server:
+def _start(
+    path: Path, n_ctx: int, settings: LocalEngineSettings, *, address: str, key: str
+) -> _Server:
     try:
         xllamacpp: Any = import_module("xllamacpp")
     except ImportError as exc:
@@ -222,11 +224,11 @@ def _start(path: Path, n_ctx: int, settings: LocalSettings, *, address: str, key
     return server
 
 
-_engines: dict[tuple[Path, LocalSettings], Engine] = {}
+_engines: dict[tuple[Path, LocalEngineSettings], Engine] = {}
 _engines_lock = threading.Lock()
 
 
-def shared_engine(path: Path, settings: LocalSettings) -> Engine:
+def shared_engine(path: Path, settings: LocalEngineSettings) -> Engine:
     """The one engine of this process for a file and settings; made, but not loaded, if new."""
     key = (path.resolve(), settings)
     with _engines_lock:

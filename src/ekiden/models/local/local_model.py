@@ -34,7 +34,7 @@ from ekiden.models.local.prompt import (
     json_of,
     without_echo,
 )
-from ekiden.models.local.settings import LocalSettings
+from ekiden.models.local.settings import LocalEngineSettings
 from ekiden.models.local.tool_choice import LikelyTool, choice_body, choice_of, wants_reason_only
 from ekiden.models.local.weights import Weights
 
@@ -91,7 +91,7 @@ def wish_of(request: ModelRequest, label: str) -> AllowedOutput:
     )
 
 
-def sampling(request: ModelRequest, settings: LocalSettings) -> dict[str, Any]:
+def sampling(request: ModelRequest, settings: LocalEngineSettings) -> dict[str, Any]:
     """How the model is to write, in llama.cpp's words."""
     wanted = request.settings
     body: dict[str, Any] = {
@@ -138,12 +138,12 @@ class LocalModel:
     def __init__(
         self,
         weights: Weights,
-        settings: LocalSettings | None = None,
+        settings: LocalEngineSettings | None = None,
         *,
         timeout_s: float | None = None,
     ) -> None:
         self.weights = weights
-        self.settings = settings or LocalSettings()
+        self.settings = settings or LocalEngineSettings()
         self._timeout_s = timeout_s
 
     @property

@@ -16,7 +16,7 @@ DEFAULT_CONTEXT = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalSettings(Checked):
+class LocalEngineSettings(Checked):
     """Settings of a local model. A file that is used with two different settings is loaded
     twice."""
 
@@ -34,26 +34,26 @@ class LocalSettings(Checked):
     """The temperature, if the request does not set it."""
 
     @classmethod
-    def from_environment(cls) -> LocalSettings:
+    def from_environment(cls) -> LocalEngineSettings:
         """The settings from ``EKIDEN_LOCAL_CTX`` and ``EKIDEN_LOCAL_THREADS``; the defaults for a
         variable that is not set."""
         n_ctx, threads = _number("EKIDEN_LOCAL_CTX"), _number("EKIDEN_LOCAL_THREADS")
         return cls(n_ctx=DEFAULT_CONTEXT if n_ctx is None else n_ctx, threads=threads)
 
 
-_default: LocalSettings | None = None
+_default: LocalEngineSettings | None = None
 
 
-def set_default_local_settings(settings: LocalSettings | None) -> None:
+def set_default_local_settings(settings: LocalEngineSettings | None) -> None:
     """Use these settings for models named ``local:…``. `None` restores the settings from the
     environment."""
     global _default
     _default = settings
 
 
-def default_local_settings() -> LocalSettings:
+def default_local_settings() -> LocalEngineSettings:
     """What was set, or else what the environment says."""
-    return _default or LocalSettings.from_environment()
+    return _default or LocalEngineSettings.from_environment()
 
 
 def _number(variable: str) -> int | None:

@@ -12,14 +12,14 @@ from ekiden.project.settings.loaded import (
     settings_schema,
     value_among,
 )
-from ekiden.project.settings.model import AgentsSettings, LocalSettings, Settings
+from ekiden.project.settings.model import AgentsSettings, LocalModelSettings, Settings
 from ekiden.project.settings.sources import load_settings
 
 __all__ = [
     "SETTINGS",
     "AgentsSettings",
     "LoadedSettings",
-    "LocalSettings",
+    "LocalModelSettings",
     "Setting",
     "SettingChange",
     "SettingEntry",

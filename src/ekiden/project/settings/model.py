@@ -63,7 +63,7 @@ class LimitSettings(Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalSettings(Checked):
+class LocalModelSettings(Checked):
     """`local`: the model in this process."""
 
     model: Annotated[str | None, Allowed(what="a GGUF file", risk="loads this model file")] = None
@@ -187,7 +187,7 @@ class Settings(Checked):
         field(default_factory=dict)
     )
     """MCP servers by name, in the common format; null removes one."""
-    local: LocalSettings = field(default_factory=LocalSettings)
+    local: LocalModelSettings = field(default_factory=LocalModelSettings)
     inbox: InboxSettings = field(default_factory=InboxSettings)
     memory: MemoryDefaults = field(default_factory=MemoryDefaults)
     chat: ChatSettings = field(default_factory=ChatSettings)

@@ -19,7 +19,7 @@ LEARNING: ContextVar[Callable[[int, int], None] | None] = ContextVar("learning",
 _MAX_REASON = 300
 
 
-class Meaning:
+class SemanticLoader:
     """Embeds what the agents say of themselves once, at the first question, in a thread."""
 
     def __init__(

@@ -29,7 +29,7 @@ from ekiden.core.handoffs.request import HandoffRequest
 from ekiden.core.values import loads
 from ekiden.runtime.conversation import view_for_others
 from ekiden.runtime.state.attempt import Attempt
-from ekiden.runtime.state.findings import Behavior, Finding, Result, Stage
+from ekiden.runtime.state.findings import Behavior, GuardrailFinding, Result, Stage
 from ekiden.runtime.state.state import RunState
 from ekiden.tools.guardrails import decided
 from ekiden.tools.output import to_jsonable
@@ -111,14 +111,14 @@ def finding(
     *,
     result: Result,
     behavior: Behavior,
-) -> Finding:
+) -> GuardrailFinding:
     """What is recorded of a guardrail's decision."""
     name = _name(guardrail)
     if isinstance(decision, GuardrailFailed):
-        return Finding(
+        return GuardrailFinding(
             type=stage, guardrail=name, result=result, behavior="crashed", problem=str(decision)
         )
-    return Finding(
+    return GuardrailFinding(
         type=stage,
         guardrail=name,
         result=result,
@@ -244,7 +244,7 @@ def _is_no(found: _Found) -> bool:
     return isinstance(found, GuardrailFailed) or found.output.tripwire_triggered
 
 
-def _finding(guardrail: HandoffGuardrail[Any], found: _Found) -> Finding:
+def _finding(guardrail: HandoffGuardrail[Any], found: _Found) -> GuardrailFinding:
     decision = found if isinstance(found, GuardrailFailed) else found.output
     if not _is_no(found):
         return finding("handoff", guardrail, decision, result="passed", behavior="allow")

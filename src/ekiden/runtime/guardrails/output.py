@@ -26,7 +26,7 @@ from ekiden.runtime.conversation import correction
 from ekiden.runtime.guardrails.checks import Checked, examine, finding, own_copy, violations_of
 from ekiden.runtime.outcome import checked_text, final_outcome, is_structured
 from ekiden.runtime.state.findings import (
-    Finding,
+    GuardrailFinding,
     record_failure,
     record_failures,
     store_stop,
@@ -39,17 +39,17 @@ _OUTPUT_TYPE = "output_type"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class OutputDecision:
     """What becomes of a model's final answer."""
 
     outcome: Done | Refused | None = None
     """`None`: the model is to be asked again, which is stored."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[GuardrailFinding, ...] = ()
 
 
 async def judge(
     run: RunState, response: ModelResponse, details: dict[str, Any] | None, duration_us: int
-) -> Verdict:
+) -> OutputDecision:
     """Whether a model's final answer may be recorded, or the model has to be asked again.
 
     Raises `OutputGuardrailTripwireTriggered` or `GuardrailFailed`, which are stored then, and
@@ -66,19 +66,19 @@ async def judge(
         if run.cursor.guardrails.repairs.get(_OUTPUT_TYPE, 0) >= most:
             raise
         await _ask_again(run, call, [_malformed(exc)], {_OUTPUT_TYPE})
-        return Verdict()
+        return OutputDecision()
     if isinstance(outcome, Refused) and is_structured(run.agent.output_type):
-        return Verdict(outcome=outcome)  # Guardrails of objects cannot read it.
+        return OutputDecision(outcome=outcome)  # Guardrails of objects cannot read it.
     checks = await _examine(run, _checked(run, outcome, response))
     failing = _failing(checks)
     if not failing:
-        return Verdict(outcome=outcome, findings=_passed(run, checks))
+        return OutputDecision(outcome=outcome, findings=_passed(run, checks))
     if any(_ends(run, guardrail, found) for guardrail, found in failing):
         _record_call(run, call)
         await _reject(run, checks)
     places = {_place(run, guardrail) for guardrail, _ in failing}
     await _ask_again(run, call, [_finding(run, *each) for each in checks], places)
-    return Verdict()
+    return OutputDecision()
 
 
 def _check_form(run: RunState, outcome: Done | Refused, response: ModelResponse) -> None:
@@ -96,7 +96,7 @@ def _checked(run: RunState, outcome: Done | Refused, response: ModelResponse) ->
     return outcome.output if is_structured(run.agent.output_type) else checked_text(response.output)
 
 
-async def approved(run: RunState, output: Any) -> tuple[Finding, ...]:
+async def approved(run: RunState, output: Any) -> tuple[GuardrailFinding, ...]:
     """What guardrails found of an answer that no model gave, and that may be recorded."""
     checks = await _examine(run, output)
     if _failing(checks):
@@ -158,7 +158,7 @@ def _ends(run: RunState, guardrail: OutputGuardrail[Any], found: _Found) -> bool
     return run.cursor.guardrails.repairs.get(_place(run, guardrail), 0) >= guardrail.tries
 
 
-def _passed(run: RunState, checks: _Checks) -> tuple[Finding, ...]:
+def _passed(run: RunState, checks: _Checks) -> tuple[GuardrailFinding, ...]:
     """What is told of an answer that may be seen; warnings are recorded."""
     findings = tuple(_finding(run, *each) for each in checks)
     for each in findings:
@@ -187,7 +187,7 @@ async def _reject(run: RunState, checks: _Checks) -> None:
 
 
 async def _ask_again(
-    run: RunState, call: _Call, findings: Sequence[Finding], places: set[str]
+    run: RunState, call: _Call, findings: Sequence[GuardrailFinding], places: set[str]
 ) -> None:
     """Store the answer and what is wrong with it where the model reads it, and the turn as over.
 
@@ -214,8 +214,8 @@ def _record_call(run: RunState, call: _Call) -> None:
     run.record("llm_call", details=details, duration_us=call.duration_us)
 
 
-def _malformed(exc: ModelBehaviorError) -> Finding:
-    return Finding(
+def _malformed(exc: ModelBehaviorError) -> GuardrailFinding:
+    return GuardrailFinding(
         type="output",
         guardrail=_OUTPUT_TYPE,
         result="failed",
@@ -241,7 +241,7 @@ def _token(step: object) -> str:
     return str(step).replace("~", "~0").replace("/", "~1")
 
 
-def _finding(run: RunState, guardrail: OutputGuardrail[Any], found: _Found) -> Finding:
+def _finding(run: RunState, guardrail: OutputGuardrail[Any], found: _Found) -> GuardrailFinding:
     decision = found if isinstance(found, GuardrailFailed) else found.output
     if _is_no(found):
         is_warning = guardrail.on_failure == "warn"

@@ -39,7 +39,7 @@ from ekiden.runtime.handoff.acceptance import check_available, joined_chain
 from ekiden.runtime.handoff.controller import carry_out, refuse, store_refusal
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back
 from ekiden.runtime.outcome import (
-    Standing,
+    RunSnapshot,
     as_before_if_stale,
     is_late,
     store_withdrawal,
@@ -112,7 +112,7 @@ async def make(
     The document of the request is removed in either case: `taken` is part of the transaction. An
     error in user code is also a refusal, because the request would be retried for ever.
     """
-    standing = Standing.of(run)
+    standing = RunSnapshot.of(run)
     problem: Exception | None = None
     begun = asked.own_id
     try:

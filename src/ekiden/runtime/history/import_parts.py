@@ -25,7 +25,6 @@ from ekiden.runtime.history.import_shapes import (
     OF_TYPE,
     REWINDING,
     Answered,
-    Call,
     Message,
     Output,
     Said,
@@ -33,6 +32,7 @@ from ekiden.runtime.history.import_shapes import (
     StoredEvent,
     StoredPlan,
     StoredResult,
+    ToolCallShape,
 )
 from ekiden.runtime.history.session_export import is_shared_step
 from ekiden.runtime.state.cursor import Cursor, opened_in
@@ -52,7 +52,7 @@ def check_items(value: Any, place: str) -> list[Item]:
         if is_message(item):
             check(Message, item, at)
         elif item.get("type") == "function_call":
-            check(Call, item, at)
+            check(ToolCallShape, item, at)
         elif item.get("type") == "function_call_output":
             check(Output, item, at)
         elif "type" not in item:

@@ -29,7 +29,7 @@ from ekiden.core.events import EventType
 from ekiden.sessions.state import STATE
 
 
-class Part(TypedDict, total=False):
+class ContentPart(TypedDict, total=False):
     """A part of what was said."""
 
     type: str | None
@@ -41,7 +41,7 @@ def _parts_of(value: Any) -> Any:
     return [] if isinstance(value, str) else value
 
 
-Content: TypeAlias = Annotated[list[Part] | None, BeforeValidator(_parts_of)]
+Content: TypeAlias = Annotated[list[ContentPart] | None, BeforeValidator(_parts_of)]
 """Text, or a list of parts."""
 
 
@@ -59,7 +59,7 @@ class Message(Said):
     role: Name  # type: ignore[misc]
 
 
-class Call(Said, total=False):
+class ToolCallShape(Said, total=False):
     """A call of a tool."""
 
     call_id: Required[Name]
@@ -183,7 +183,7 @@ class Header(TypedDict, total=False):
     variables: Required[Object]
 
 
-class Answer(TypedDict, total=False):
+class AnswerShape(TypedDict, total=False):
     """What an agent was told that asked another."""
 
     error: str | None
@@ -199,7 +199,7 @@ class Answered(TypedDict):
     who: Name
     by: Name
     state: Name
-    answer: Answer | None
+    answer: AnswerShape | None
 
 
 class StoredTask(TypedDict, total=False):

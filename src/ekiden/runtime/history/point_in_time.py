@@ -14,7 +14,7 @@ from ekiden.runtime.history.session_export import is_shared_step
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.runtime.state.snapshot import REWOUND, kept_until, run_of, snapshot_key, turn_of
 from ekiden.sessions import is_rewind, standing, variables_at
-from ekiden.sessions.progress import Progress
+from ekiden.sessions.progress import RunProgress
 from ekiden.sessions.state import told_state
 from ekiden.storage.base import SessionRow, Store
 
@@ -185,7 +185,12 @@ def _check_age(
 
 
 def _remembered(
-    events: list[Event], steps: Mapping[str, Any], progress: Progress, run: int, *, is_whole: bool
+    events: list[Event],
+    steps: Mapping[str, Any],
+    progress: RunProgress,
+    run: int,
+    *,
+    is_whole: bool,
 ) -> dict[str, Any]:
     """The steps up to the end of `events`, but for values of users and apps: of the turn under way
     those that an event tells of, or all if nothing more came of it (`is_whole`), and none that

@@ -16,7 +16,7 @@ from ekiden.core.handoffs.request import Actor, HandoffContext, HandoffRequest
 from ekiden.core.values import dumps, loads
 from ekiden.handoff.lifecycle import Lifecycle
 from ekiden.handoff.records.requests import TriedHandoff
-from ekiden.runtime.state.findings import Finding
+from ekiden.runtime.state.findings import GuardrailFinding
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.variables import VariablesNow
 from ekiden.storage.base import DocumentWrite
@@ -86,7 +86,7 @@ class Attempt:
     """What the target must be able to do, beyond what the edge requires."""
     condition: str = ""
     """What must hold, beside the edge's condition."""
-    findings: Sequence[Finding] = ()
+    findings: Sequence[GuardrailFinding] = ()
     """What guardrails of handoffs found."""
     before: VariablesNow | None = None
     """The variables without those that it brings."""

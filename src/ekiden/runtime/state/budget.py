@@ -14,7 +14,7 @@ from ekiden.core.errors import StaleDocument, StoreError, UserError
 from ekiden.core.profile import Budget
 from ekiden.core.runs import LimitName, LimitScope, OutOfBudget
 from ekiden.core.values import dumps, new_id
-from ekiden.runtime.state.ledger import HELD, HOLDABLE, SPENT, Ledger, read_day, read_ledger
+from ekiden.runtime.state.ledger import HELD, HOLDABLE, SPENT, SharedLimit, read_day, read_ledger
 from ekiden.runtime.state.step_record import Recording
 from ekiden.storage.base import DocumentStore, DocumentWrite
 
@@ -331,7 +331,7 @@ async def shared_budget_removals(
     return writes
 
 
-async def _ledgers(run: Recording, now_us: int) -> list[Ledger]:
+async def _ledgers(run: Recording, now_us: int) -> list[SharedLimit]:
     """All that the run spends from together with others, that of the day included."""
     collections = [_collection(each) for each in shared_budgets_of(run)]
     found = [await read_ledger(run.store, each, now_us) for each in collections]

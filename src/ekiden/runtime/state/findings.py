@@ -29,7 +29,7 @@ _MOST = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class GuardrailFinding:
     """What one guardrail found: all of it is JSON."""
 
     type: Stage
@@ -84,7 +84,7 @@ def decided_output(data: Mapping[str, Any]) -> GuardrailFunctionOutput:
 
 
 def tell_findings(
-    run: RunState, details: dict[str, Any] | None, findings: Sequence[Finding] = ()
+    run: RunState, details: dict[str, Any] | None, findings: Sequence[GuardrailFinding] = ()
 ) -> dict[str, Any]:
     """`details` of an event that also tells what guardrails found that no event told before."""
     sensitive = run.config.trace_include_sensitive_data
@@ -94,7 +94,7 @@ def tell_findings(
 
 
 def record_failures(
-    run: RunState, findings: Sequence[Finding], *, undoes: int | None = None
+    run: RunState, findings: Sequence[GuardrailFinding], *, undoes: int | None = None
 ) -> None:
     """Record those that let nothing through, each with those that did as far as none told of them.
 
@@ -116,8 +116,8 @@ async def store_stop(run: RunState) -> None:
 
 def record_failure(
     run: RunState,
-    finding: Finding,
-    passed: Sequence[Finding] = (),
+    finding: GuardrailFinding,
+    passed: Sequence[GuardrailFinding] = (),
     *,
     items: tuple[dict[str, Any], ...] = (),
     undoes: int | None = None,

@@ -31,7 +31,7 @@ _MANY = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class SharedLimit:
     """A shared limit as it stands."""
 
     document: Document
@@ -61,7 +61,7 @@ class Ledger:
                 return False
         return True
 
-    async def of_the_living(self, store: Store) -> Ledger:
+    async def of_the_living(self, store: Store) -> SharedLimit:
         """Without what is held by sessions that no process runs any more."""
         held = {}
         for key, hold in self.held.items():
@@ -84,7 +84,7 @@ class Ledger:
         )
 
 
-async def read_ledger(store: Store, collection: str, now_us: int) -> Ledger | None:
+async def read_ledger(store: Store, collection: str, now_us: int) -> SharedLimit | None:
     """The ledger of a shared budget; `None` if the session that shared it is done."""
     document = await store.get_document(collection, HELD)
     if document is None:
@@ -94,7 +94,7 @@ async def read_ledger(store: Store, collection: str, now_us: int) -> Ledger | No
     for each in await _documents(store, collection, SPENT):
         for name, used in zip(HOLDABLE, each.body, strict=True):
             spent[name] += used
-    return Ledger(
+    return SharedLimit(
         document=document,
         limits=document.body["limits"],
         held=_current(document, now_us),
@@ -102,7 +102,7 @@ async def read_ledger(store: Store, collection: str, now_us: int) -> Ledger | No
     )
 
 
-async def read_day(run: Recording, now_us: int) -> Ledger:
+async def read_day(run: Recording, now_us: int) -> SharedLimit:
     """The ledger of today, which belongs to all runs of the store; `run.config.daily` is set.
 
     `now_us` is the store's time, for holds. Which day it is tells the clock of the process, as for
@@ -133,7 +133,7 @@ async def read_day(run: Recording, now_us: int) -> Ledger:
             await store.write_documents([sum_up, *map(_removal, steps)])
     if not document.version:
         await _forget_before(store, _today(run, earlier=timedelta(days=1)))
-    return Ledger(
+    return SharedLimit(
         document=document,
         limits={name: getattr(run.config.daily, name) for name in _DAILY},
         held=_current(document, now_us),
@@ -148,7 +148,7 @@ class DaySpending:
     __slots__ = ("_charges", "_counted", "_stored", "ledger")
 
     def __init__(self, counted: tuple[float, float, float]) -> None:
-        self.ledger: Ledger | None = None
+        self.ledger: SharedLimit | None = None
         """What is left of that budget, read before the step."""
         self._charges = 0
         self._counted = self._stored = counted

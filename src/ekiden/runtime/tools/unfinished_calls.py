@@ -16,7 +16,7 @@ from ekiden.core.values import loads, new_id
 from ekiden.runtime.questions.questions import decided, post
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.state import RunState
-from ekiden.sessions.progress import Progress
+from ekiden.sessions.progress import RunProgress
 from ekiden.storage.base import SessionRow, Store
 from ekiden.tools.output import shortened, spelled_out
 
@@ -86,7 +86,7 @@ async def interrupted(
 
 
 async def interrupted_code(
-    store: Store, session_id: str, events: Sequence[Event], progress: Progress
+    store: Store, session_id: str, events: Sequence[Event], progress: RunProgress
 ) -> list[ClosedCall]:
     """The calls of an agent's code that a new message interrupts: they were begun, their result is
     unknown, and no person gave them up."""

@@ -24,7 +24,7 @@ from starlette.requests import HTTPConnection
 
 from ekiden.core.checks.addresses import is_loopback_address, network_of, parse_host
 from ekiden.core.errors.server import KeyExpired, ServerExposed, TooManyRequests, Unauthenticated
-from ekiden.project.keys import Keys, StoredKey, login_id, parse_key
+from ekiden.project.keys import KeyStore, StoredKey, login_id, parse_key
 from ekiden.project.service import Service
 from ekiden.server.access.access import LOCAL, Caller
 from ekiden.server.access.cookies import check_own_page, csrf_token, kept_logins
@@ -51,7 +51,7 @@ class KeyRing:
 
     def __init__(
         self,
-        keys: Callable[[], Awaitable[Keys]],
+        keys: Callable[[], Awaitable[KeyStore]],
         background: BackgroundTasks,
         *,
         monotonic: Callable[[], float] = time.monotonic,
@@ -391,13 +391,13 @@ def _is_proxied(connection: HTTPConnection) -> bool:
 def key_ring(service: Service, background: BackgroundTasks) -> KeyRing:
     """The ring of keys in the service's main store."""
 
-    async def keys() -> Keys:
-        return Keys((await service.tenant_service()).store)
+    async def keys() -> KeyStore:
+        return KeyStore((await service.tenant_service()).store)
 
     return KeyRing(keys, background)
 
 
-async def check_exposure(config: ServerConfig, keys: Keys) -> None:
+async def check_exposure(config: ServerConfig, keys: KeyStore) -> None:
     """`ServerExposed` if other machines could call the server and no key keeps them out.
 
     Call it before the server listens.

@@ -23,7 +23,12 @@ from ekiden.sessions.replica.base import (
     is_news,
     replicated_event,
 )
-from ekiden.sessions.replica.progress import DueSession, Progress, ReplicaLeaseLost, ReplicaProgress
+from ekiden.sessions.replica.progress import (
+    DueSession,
+    ReplicaLeaseLost,
+    ReplicaProgress,
+    SentEvents,
+)
 from ekiden.storage.base import SessionRow, Store
 
 _PAGE = 100
@@ -238,8 +243,8 @@ class _Feeding:
             tools.update(calls_of(earlier))
 
     async def _send(
-        self, row: SessionRow, event: Event, progress: Progress, tools: dict[str, str]
-    ) -> Progress:
+        self, row: SessionRow, event: Event, progress: SentEvents, tools: dict[str, str]
+    ) -> SentEvents:
         """Send one event, and store that it was sent."""
         await self._book.keep()
         at_us = max(event.at_us, progress.last_us + 1)
@@ -286,7 +291,9 @@ class _Feeding:
             )
         )
 
-    async def _put_aside(self, event: Event, progress: Progress, exc: ReplicaFailed) -> Progress:
+    async def _put_aside(
+        self, event: Event, progress: SentEvents, exc: ReplicaFailed
+    ) -> SentEvents:
         _log.warning("%s: the event %s is set aside: %s", exc.mirror, event.event_id, exc.problem)
         self._set_aside += 1
         self._book.set_aside += 1

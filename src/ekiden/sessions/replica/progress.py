@@ -39,7 +39,7 @@ class DueSession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class SentEvents:
     """What was sent of a session."""
 
     session_id: str
@@ -168,16 +168,16 @@ class ReplicaProgress:
         await self._store.write_documents([gone])
         await self.settle(due)
 
-    async def progress(self, row: SessionRow) -> Progress:
+    async def progress(self, row: SessionRow) -> SentEvents:
         """How far the mirror is with a session; one that was made anew begins anew."""
         document = await self._store.get_document(self._sessions, row.id)
-        fresh = Progress(session_id=row.id, created_at_us=row.created_at_us)
+        fresh = SentEvents(session_id=row.id, created_at_us=row.created_at_us)
         if document is None:
             return fresh
         body = document.body
         if body["at"] != row.created_at_us:
             return replace(fresh, version=document.version)
-        return Progress(
+        return SentEvents(
             session_id=row.id,
             created_at_us=row.created_at_us,
             seq=body["seq"],
@@ -187,7 +187,7 @@ class ReplicaProgress:
             version=document.version,
         )
 
-    async def save(self, progress: Progress, *, aside: DocumentWrite | None = None) -> Progress:
+    async def save(self, progress: SentEvents, *, aside: DocumentWrite | None = None) -> SentEvents:
         """Store the position; `ReplicaLeaseLost` if another process did."""
         body = {
             "at": progress.created_at_us,

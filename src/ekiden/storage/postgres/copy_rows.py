@@ -58,37 +58,37 @@ _MICROSECONDS: Final = "(extract(epoch from {}) * 1000000)::bigint"
 _MILLISECONDS: Final = "least(floor(extract(epoch from {}) * 1000)::bigint, " + f"{LAST_TIME_MS})"
 
 
-class Column(NamedTuple):
+class PostgresColumn(NamedTuple):
     """How a column is read."""
 
     stored: str
     read: str = "{}"
 
 
-def _time(stored: str) -> Column:
-    return Column(stored, read=_MICROSECONDS)
+def _time(stored: str) -> PostgresColumn:
+    return PostgresColumn(stored, read=_MICROSECONDS)
 
 
-_OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
+_OWN: Final[Mapping[TableName, Mapping[str, PostgresColumn]]] = {
     "sessions": {
         "created_us": _time("created_at"),
         "updated_us": _time("updated_at"),
         "ready_us": _time("ready_at"),
     },
-    "events": {"place": Column("xid")},
+    "events": {"place": PostgresColumn("xid")},
     "steps": {},
     "documents": {"updated_us": _time("updated_at")},
     "messages": {
-        "due_ms": Column(
+        "due_ms": PostgresColumn(
             "due_at",
             read=f"case when state = 'open' and (owner is null or owner like '{OF_SESSIONS}')"
             f" then {_MILLISECONDS} else 0 end",
         ),
-        "expires_ms": Column(
+        "expires_ms": PostgresColumn(
             "expires_at",
             read=f"case when state = 'open' and {{}} is not null then {_MILLISECONDS} end",
         ),
-        "owner": Column(
+        "owner": PostgresColumn(
             "owner",
             read=f"case when state = 'open' and owner not like '{OF_SESSIONS}' then null"
             " else {} end",
@@ -129,7 +129,7 @@ def written_columns(table: TableName) -> list[str]:
 
 def select_sql(table: TableName) -> str:
     """The rows of a table."""
-    told = [_expression(_OWN[table].get(name, Column(name))) for name in TABLES[table]]
+    told = [_expression(_OWN[table].get(name, PostgresColumn(name))) for name in TABLES[table]]
     return f"select {', '.join(told)} {_from(table)}"
 
 
@@ -158,7 +158,7 @@ def _where(table: TableName) -> str:
     return _WHERE.get(table, "true")
 
 
-def _expression(column: Column) -> str:
+def _expression(column: PostgresColumn) -> str:
     return column.read.replace("{}", column.stored)
 
 

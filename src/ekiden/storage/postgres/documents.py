@@ -32,7 +32,7 @@ _DROP = "delete from documents where collection = $1 and key = $2"
 _DROP_VERSION = f"{_DROP} and version = $3 returning version"
 
 
-class PreparedDocument(NamedTuple):
+class PostgresDocumentWrite(NamedTuple):
     """A write with its body as JSON text."""
 
     write: DocumentWrite
@@ -44,14 +44,14 @@ class PreparedDocument(NamedTuple):
         return to_column(self.write.collection), to_column(self.write.key)
 
 
-def prepare_documents(writes: Sequence[DocumentWrite]) -> Sequence[PreparedDocument]:
+def prepare_documents(writes: Sequence[DocumentWrite]) -> Sequence[PostgresDocumentWrite]:
     """The writes in an order that all writers keep; `UserError` for what is not JSON.
 
     The order by key keeps two writers of the same documents from waiting for each other; writes to
     the same key stay in the order in which they were given.
     """
     return [
-        PreparedDocument(
+        PostgresDocumentWrite(
             write,
             None
             if write.body is None
@@ -90,7 +90,7 @@ class Documents(Role):
         return [document(record) for record in found]
 
 
-async def store_documents(connection: Any, prepared: Sequence[PreparedDocument]) -> None:
+async def store_documents(connection: Any, prepared: Sequence[PostgresDocumentWrite]) -> None:
     """Write within the transaction of `connection`; `StaleDocument`: it must be undone."""
     for each in prepared:
         if not await _store(connection, each):
@@ -102,7 +102,7 @@ async def store_documents(connection: Any, prepared: Sequence[PreparedDocument])
             )
 
 
-async def _store(connection: Any, prepared: PreparedDocument) -> bool:
+async def _store(connection: Any, prepared: PostgresDocumentWrite) -> bool:
     """Whether the version was as expected, and so the document was written."""
     expected, place, body = prepared.write.expected_version, prepared.place, prepared.body
     if body is None:

@@ -1,4 +1,4 @@
-"""The store as `Journal`: events of one session, and of all sessions by filter or in feed order."""
+"""The journal in PostgreSQL: events of one session, or of all by filter or in feed order."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def _columns(messages: Sequence[PreparedMessage]) -> list[list[Any]]:
     ]
 
 
-class PreparedSettle(NamedTuple):
+class PostgresSettle(NamedTuple):
     """A settlement with its answer as JSON text."""
 
     settle: MessageSettle
@@ -235,12 +235,12 @@ class PreparedSettle(NamedTuple):
         return not self.settle.forget
 
 
-def prepare_settles(settles: Sequence[MessageSettle]) -> Sequence[PreparedSettle]:
+def prepare_settles(settles: Sequence[MessageSettle]) -> Sequence[PostgresSettle]:
     """The settlements; `UserError` for an answer that is not JSON, or a state that is no end."""
     for settle in settles:
         check_settle(settle)
     return [
-        PreparedSettle(
+        PostgresSettle(
             settle,
             None
             if settle.answer is None
@@ -250,7 +250,7 @@ def prepare_settles(settles: Sequence[MessageSettle]) -> Sequence[PreparedSettle
     ]
 
 
-async def store_settles(connection: Any, settles: Sequence[PreparedSettle]) -> list[Settled]:
+async def store_settles(connection: Any, settles: Sequence[PostgresSettle]) -> list[Settled]:
     """The results, with one statement each, so that several need a transaction.
 
     Messages are settled in the order of their keys, so that two transactions that settle the same
@@ -262,7 +262,7 @@ async def store_settles(connection: Any, settles: Sequence[PreparedSettle]) -> l
     return results
 
 
-async def _store(connection: Any, prepared: PreparedSettle) -> Settled | None:
+async def _store(connection: Any, prepared: PostgresSettle) -> Settled | None:
     settle, by = prepared.settle, prepared.settle.by
     delivery = (None, None, None) if by is None else (by.id, to_column(by.owner), by.attempts)
     args: list[Any] = [to_column(settle.key), *delivery]
@@ -273,7 +273,7 @@ async def _store(connection: Any, prepared: PreparedSettle) -> Settled | None:
     return result
 
 
-async def repeated_settles(connection: Any, settles: Sequence[PreparedSettle]) -> list[Settled]:
+async def repeated_settles(connection: Any, settles: Sequence[PostgresSettle]) -> list[Settled]:
     """The results of settlements that are sent again because the outcome of the first copy is
     unknown: a message in the state that this copy leaves was settled by it."""
     results = await store_settles(connection, settles)
@@ -287,7 +287,7 @@ async def repeated_settles(connection: Any, settles: Sequence[PreparedSettle]) -
     ]
 
 
-def _by_first_copy(prepared: PreparedSettle, state: str | None, answer: str | None) -> Settled:
+def _by_first_copy(prepared: PostgresSettle, state: str | None, answer: str | None) -> Settled:
     wanted = prepared.settle.state
     if prepared.settle.forget:
         return "settled" if state is None else "no"

@@ -10,13 +10,13 @@ import apsw
 from ekiden.core.errors import QueueFull, SessionExists
 from ekiden.storage.base import Batch, SessionOpening, Written
 from ekiden.storage.chain import HEAD, head_text, linked
-from ekiden.storage.sqlite.connection import Moment, query
-from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents, write_documents
+from ekiden.storage.sqlite.connection import TransactionTime, query
+from ekiden.storage.sqlite.documents import SqliteDocumentWrite, prepare_documents, write_documents
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
 from ekiden.storage.sqlite.rows import NO_SESSION, Row, event_rows, insert_events
 from ekiden.storage.sqlite.sessions import meta_text
 from ekiden.storage.sqlite.settle import (
-    PreparedSettle,
+    SqliteSettle,
     prepare_settles,
     settle_messages,
     wake_sessions,
@@ -24,7 +24,7 @@ from ekiden.storage.sqlite.settle import (
 from ekiden.storage.values import check_free_event, check_numbers, json_text
 
 
-class PreparedOpening(NamedTuple):
+class SqliteNewSession(NamedTuple):
     """A session that is to be made."""
 
     row: Row
@@ -42,21 +42,21 @@ class PreparedBatch:
     def __init__(self, batch: Batch, now_us: int) -> None:
         for event in batch.events:
             check_free_event(event)
-        self.documents: Sequence[PreparedDocument] = prepare_documents(batch.documents, now_us)
+        self.documents: Sequence[SqliteDocumentWrite] = prepare_documents(batch.documents, now_us)
         self.puts: Sequence[PreparedPut] = prepare_puts(batch.messages)
-        self.settles: Sequence[PreparedSettle] = prepare_settles(batch.settles)
-        self.openings: Sequence[PreparedOpening] = prepare_openings(batch.openings, now_us)
+        self.settles: Sequence[SqliteSettle] = prepare_settles(batch.settles)
+        self.openings: Sequence[SqliteNewSession] = prepare_openings(batch.openings, now_us)
         self.wakes = batch.wakes
         self.events = event_rows(NO_SESSION, "", batch.events)
         self.now_us = now_us
 
 
-def prepare_openings(openings: Sequence[SessionOpening], now_us: int) -> list[PreparedOpening]:
+def prepare_openings(openings: Sequence[SessionOpening], now_us: int) -> list[SqliteNewSession]:
     """The sessions as rows; `UserError`, `StepConflict`."""
     return [_prepare_opening(opening, now_us) for opening in openings]
 
 
-def write_batch(db: apsw.Connection, batch: PreparedBatch, now: Moment) -> Written:
+def write_batch(db: apsw.Connection, batch: PreparedBatch, now: TransactionTime) -> Written:
     """Write it; `SessionExists` comes before anything is written, `StaleDocument` and `QueueFull`
     may come after some is."""
     check_openings(db, batch.openings)
@@ -77,7 +77,7 @@ def write_batch(db: apsw.Connection, batch: PreparedBatch, now: Moment) -> Writt
     return Written(receipts=receipts, settled=settled)
 
 
-def check_openings(db: apsw.Connection, openings: Sequence[PreparedOpening]) -> None:
+def check_openings(db: apsw.Connection, openings: Sequence[SqliteNewSession]) -> None:
     """`SessionExists` if one of the ids is taken, or there twice."""
     seen: set[str] = set()
     for opening in openings:
@@ -87,7 +87,7 @@ def check_openings(db: apsw.Connection, openings: Sequence[PreparedOpening]) -> 
         seen.add(session_id)
 
 
-def open_sessions(db: apsw.Connection, openings: Sequence[PreparedOpening]) -> None:
+def open_sessions(db: apsw.Connection, openings: Sequence[SqliteNewSession]) -> None:
     """Make sessions whose ids are free, with their events."""
     for opening in openings:
         db.execute(
@@ -99,11 +99,11 @@ def open_sessions(db: apsw.Connection, openings: Sequence[PreparedOpening]) -> N
         insert_events(db, [(num, *row[1:]) for row in opening.events])
 
 
-def _prepare_opening(opening: SessionOpening, now_us: int) -> PreparedOpening:
+def _prepare_opening(opening: SessionOpening, now_us: int) -> SqliteNewSession:
     new, events = opening.new, opening.events
     if events:
         check_numbers(new.id, 0, events)
-    return PreparedOpening(
+    return SqliteNewSession(
         (
             new.id,
             new.agent,

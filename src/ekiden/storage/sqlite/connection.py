@@ -287,7 +287,7 @@ class LeaseClock:
     now_ms: Callable[[], int]
 
 
-class Moment(NamedTuple):
+class TransactionTime(NamedTuple):
     """The time of a transaction."""
 
     ms: int
@@ -307,10 +307,10 @@ class StoreClock:
     offset_ms: int
     """Wall time minus lease clock, as the first who used the file after a boot saw it."""
 
-    def now(self) -> Moment:
+    def now(self) -> TransactionTime:
         """The time now."""
         ms = self.lease_clock.now_ms()
-        return Moment(ms, (ms + self.offset_ms) * 1000, self.wall.now_us())
+        return TransactionTime(ms, (ms + self.offset_ms) * 1000, self.wall.now_us())
 
     def now_us(self) -> int:
         """The store's clock now."""

@@ -14,7 +14,7 @@ from ekiden.storage.sqlite.connection import query
 from ekiden.storage.values import json_text, prefix_end
 
 
-class PreparedDocument(NamedTuple):
+class SqliteDocumentWrite(NamedTuple):
     """A write with its body as JSON text."""
 
     collection: str
@@ -24,10 +24,12 @@ class PreparedDocument(NamedTuple):
     now_us: int
 
 
-def prepare_documents(writes: Sequence[DocumentWrite], now_us: int) -> Sequence[PreparedDocument]:
+def prepare_documents(
+    writes: Sequence[DocumentWrite], now_us: int
+) -> Sequence[SqliteDocumentWrite]:
     """The writes as rows; `UserError` for what is not JSON."""
     return [
-        PreparedDocument(
+        SqliteDocumentWrite(
             write.collection,
             write.key,
             None
@@ -40,7 +42,7 @@ def prepare_documents(writes: Sequence[DocumentWrite], now_us: int) -> Sequence[
     ]
 
 
-def write_documents(db: apsw.Connection, writes: Sequence[PreparedDocument]) -> None:
+def write_documents(db: apsw.Connection, writes: Sequence[SqliteDocumentWrite]) -> None:
     """Write them one after the other; `StaleDocument` may come after some were written."""
     for write in writes:
         if write.expected_version is not None:
@@ -85,7 +87,7 @@ def read_documents(
     return [_document(collection, row) for row in found]
 
 
-def _check_version(db: apsw.Connection, write: PreparedDocument, expected: int) -> None:
+def _check_version(db: apsw.Connection, write: SqliteDocumentWrite, expected: int) -> None:
     rows = query(
         db,
         "SELECT version FROM documents WHERE collection = ? AND key = ?",

@@ -16,13 +16,13 @@ from ekiden.core.values import loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.chain import EventDigest, own_digest
 from ekiden.storage.sqlite.batches import (
-    PreparedOpening,
+    SqliteNewSession,
     check_openings,
     open_sessions,
     prepare_openings,
 )
-from ekiden.storage.sqlite.connection import Moment, query
-from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents, write_documents
+from ekiden.storage.sqlite.connection import TransactionTime, query
+from ekiden.storage.sqlite.documents import SqliteDocumentWrite, prepare_documents, write_documents
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
 from ekiden.storage.sqlite.rows import (
     NO_SESSION,
@@ -38,7 +38,7 @@ from ekiden.storage.sqlite.rows import (
     values_sql,
 )
 from ekiden.storage.sqlite.settle import (
-    PreparedSettle,
+    SqliteSettle,
     prepare_settles,
     settle_messages,
     wake_sessions,
@@ -138,10 +138,10 @@ class PreparedCommit:
             (num, key, json_text(result, "step {!r} of session {!r}", key, session_id))
             for key, result in commit.steps.items()
         ]
-        self.documents: Sequence[PreparedDocument] = ()
+        self.documents: Sequence[SqliteDocumentWrite] = ()
         self.puts: Sequence[PreparedPut] = ()
-        self.settles: Sequence[PreparedSettle] = ()
-        self.openings: Sequence[PreparedOpening] = ()
+        self.settles: Sequence[SqliteSettle] = ()
+        self.openings: Sequence[SqliteNewSession] = ()
         if commit.documents:
             self.documents = prepare_documents(commit.documents, now_us)
         if commit.messages:
@@ -157,7 +157,9 @@ class SpoiltGroup(Exception):
     """Some commit of a group was refused; which one shows when each is tried alone."""
 
 
-def write_commits(db: apsw.Connection, commits: Sequence[PreparedCommit], now: Moment) -> None:
+def write_commits(
+    db: apsw.Connection, commits: Sequence[PreparedCommit], now: TransactionTime
+) -> None:
     """Write the steps of different sessions, inside a transaction that is undone on any error.
 
     Of one commit it raises `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`,
@@ -198,7 +200,9 @@ def write_commits(db: apsw.Connection, commits: Sequence[PreparedCommit], now: M
         wake_sessions(db, wakes, now)
 
 
-def _write_messages(db: apsw.Connection, commits: Sequence[PreparedCommit], now: Moment) -> None:
+def _write_messages(
+    db: apsw.Connection, commits: Sequence[PreparedCommit], now: TransactionTime
+) -> None:
     puts = [commit.puts for commit in commits if commit.puts]
     if puts:
         for fate in put_messages(db, puts, now):

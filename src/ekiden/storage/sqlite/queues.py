@@ -12,7 +12,7 @@ import apsw
 from ekiden.core.errors import QueueFull
 from ekiden.core.values import dumps, loads
 from ekiden.storage.base import MessageFilter, PutReceipt, QueueMessage, QueuePut, StoredMessage
-from ekiden.storage.sqlite.connection import Moment, query
+from ekiden.storage.sqlite.connection import TransactionTime, query
 from ekiden.storage.sqlite.rows import Row, chunks, padded, values_sql
 from ekiden.storage.sqlite.settle import wake_sessions
 from ekiden.storage.values import check_limit, json_text
@@ -65,7 +65,7 @@ def prepare_puts(puts: Sequence[QueuePut]) -> list[PreparedPut]:
 
 
 def put_messages(
-    db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]], now: Moment
+    db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]], now: TransactionTime
 ) -> list[list[PutReceipt] | QueueFull]:
     """Put the messages of several callers; of each, all or none: then it is why.
 
@@ -94,7 +94,7 @@ def take_messages(
     lease_ms: int,
     limit: int,
     oldest_first: bool,
-    now: Moment,
+    now: TransactionTime,
 ) -> list[QueueMessage]:
     """The next ones that are due, leased to `owner`; what comes up too late is settled."""
     order = "id" if oldest_first else "priority DESC, id"
@@ -143,7 +143,7 @@ def has_expired(db: apsw.Connection, now_ms: int) -> bool:
     return bool(query(db, f"{_OVER} LIMIT 1", (now_ms, now_ms)))
 
 
-def expire_messages(db: apsw.Connection, now: Moment) -> None:
+def expire_messages(db: apsw.Connection, now: TransactionTime) -> None:
     """Settle those of all queues."""
     _expire(db, [message_id for (message_id,) in query(db, _OVER, (now.ms, now.ms))], now)
 
@@ -157,7 +157,7 @@ def read_depth(db: apsw.Connection, queue: str) -> int:
 
 
 def _put_all(
-    db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]], now: Moment
+    db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]], now: TransactionTime
 ) -> list[list[PutReceipt] | QueueFull]:
     """Insert them, except duplicates; returns the result of each."""
     puts = [put for group in groups for put in group]
@@ -295,7 +295,7 @@ def _lease(
     return [given[message_id] for message_id in ids]
 
 
-def _expire(db: apsw.Connection, ids: Sequence[int], now: Moment) -> None:
+def _expire(db: apsw.Connection, ids: Sequence[int], now: TransactionTime) -> None:
     woken = query(
         db,
         "UPDATE messages SET state = 'expired', settled_us = ?, dedup_key = NULL"

@@ -11,12 +11,12 @@ import apsw
 
 from ekiden.core.values import dumps
 from ekiden.storage.base import MessageSettle, MessageState, Settled
-from ekiden.storage.sqlite.connection import Moment, query
+from ekiden.storage.sqlite.connection import TransactionTime, query
 from ekiden.storage.sqlite.rows import chunks, flat, padded, values_sql
 from ekiden.storage.values import check_settle, is_late, json_text
 
 
-def wake_sessions(db: apsw.Connection, session_ids: Iterable[str], now: Moment) -> None:
+def wake_sessions(db: apsw.Connection, session_ids: Iterable[str], now: TransactionTime) -> None:
     """Wake each as often as it is named; one that does not exist is left out."""
     for chunk in chunks(list(Counter(session_ids).items())):
         size = padded(len(chunk))
@@ -34,7 +34,7 @@ def _wake_sql(size: int) -> str:
     """
 
 
-class PreparedSettle(NamedTuple):
+class SqliteSettle(NamedTuple):
     """A settlement with its answer as JSON text."""
 
     key: str
@@ -46,7 +46,7 @@ class PreparedSettle(NamedTuple):
     forget: bool
 
 
-def prepare_settles(settles: Sequence[MessageSettle]) -> list[PreparedSettle]:
+def prepare_settles(settles: Sequence[MessageSettle]) -> list[SqliteSettle]:
     """The settlements as rows; `UserError` for what is not JSON and for what is no end."""
     prepared = []
     for settle in settles:
@@ -55,9 +55,9 @@ def prepare_settles(settles: Sequence[MessageSettle]) -> list[PreparedSettle]:
         if answer is not None:
             answer = json_text(answer, "the answer to message {!r}", settle.key)
         if by is None:
-            row = PreparedSettle(settle.key, settle.state, answer, None, None, None, settle.forget)
+            row = SqliteSettle(settle.key, settle.state, answer, None, None, None, settle.forget)
         else:
-            row = PreparedSettle(
+            row = SqliteSettle(
                 settle.key, settle.state, answer, by.id, by.owner, by.attempts, settle.forget
             )
         prepared.append(row)
@@ -65,7 +65,7 @@ def prepare_settles(settles: Sequence[MessageSettle]) -> list[PreparedSettle]:
 
 
 def settle_messages(
-    db: apsw.Connection, settles: Sequence[PreparedSettle], now: Moment
+    db: apsw.Connection, settles: Sequence[SqliteSettle], now: TransactionTime
 ) -> list[Settled]:
     """Settle them and wake their sessions, each in its turn.
 
@@ -112,7 +112,7 @@ def _settle_sql(size: int) -> str:
 
 
 def _settle_one(
-    db: apsw.Connection, settle: PreparedSettle, now: Moment, woken: list[str]
+    db: apsw.Connection, settle: SqliteSettle, now: TransactionTime, woken: list[str]
 ) -> Settled:
     """Whatever the message and the settlement are."""
     if settle.forget:
@@ -146,7 +146,7 @@ def _settle_one(
     return "settled"
 
 
-def requeue_messages(db: apsw.Connection, keys: Collection[str], now: Moment) -> int:
+def requeue_messages(db: apsw.Connection, keys: Collection[str], now: TransactionTime) -> int:
     """Open `dead` and `expired` messages again."""
     db.execute(
         "UPDATE messages SET state = 'open', answer = NULL, settled_us = NULL, attempts = 0,"

@@ -46,8 +46,8 @@ from ekiden.storage.formats import Migration
 from ekiden.storage.sqlite import batches, documents, journal, queues, sessions, settle
 from ekiden.storage.sqlite.connection import (
     LeaseClock,
-    Moment,
     StoreClock,
+    TransactionTime,
     check_engine,
     check_in_place,
     connect,
@@ -161,7 +161,7 @@ class SqliteStore(Searching):
         return (self._parts or await self._running()).clock.now_us()
 
     async def check_writable(self) -> None:
-        def try_it(db: apsw.Connection, _: Moment) -> None:
+        def try_it(db: apsw.Connection, _: TransactionTime) -> None:
             check_in_place(db, self._path)
             db.execute("UPDATE machine SET boot = boot")
 
@@ -201,7 +201,7 @@ class SqliteStore(Searching):
         now_us = self._clock.now_us()
         meta = None if create is None else sessions.meta_text(create)
 
-        def take(db: apsw.Connection, now: Moment) -> tuple[Claim, SessionRow]:
+        def take(db: apsw.Connection, now: TransactionTime) -> tuple[Claim, SessionRow]:
             if create is not None:
                 made = sessions.claim_new(
                     db, create, meta, owner=owner, lease_s=lease_s, now_us=now_us, now_ms=now.ms
@@ -217,7 +217,7 @@ class SqliteStore(Searching):
     async def claim_next(
         self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
     ) -> tuple[Claim, SessionRow] | None:
-        def take(db: apsw.Connection, now: Moment) -> tuple[Claim, SessionRow] | None:
+        def take(db: apsw.Connection, now: TransactionTime) -> tuple[Claim, SessionRow] | None:
             claim = partial(
                 sessions.claim_ready,
                 db,
@@ -537,7 +537,7 @@ async def _claimed(writer: Writer, take: Work[T]) -> T:
     """The result of a claim; if nobody waits for it any more, the session is freed again."""
     taken: list[Claim] = []
 
-    def run(db: apsw.Connection, now: Moment) -> T:
+    def run(db: apsw.Connection, now: TransactionTime) -> T:
         # The writer may run this twice: with its group, and then alone.
         taken.clear()
         result = take(db, now)
@@ -545,7 +545,7 @@ async def _claimed(writer: Writer, take: Work[T]) -> T:
             taken.append(result[0])
         return result
 
-    def undo(db: apsw.Connection, _: Moment) -> None:
+    def undo(db: apsw.Connection, _: TransactionTime) -> None:
         for claim in taken:
             sessions.release_claim(db, claim)
 

@@ -28,14 +28,14 @@ from ekiden.core.errors import (
 )
 from ekiden.core.faults import fault_point
 from ekiden.storage.base import PutReceipt, Settled
-from ekiden.storage.sqlite.connection import UNREADABLE, Moment
+from ekiden.storage.sqlite.connection import UNREADABLE, TransactionTime
 from ekiden.storage.sqlite.journal import PreparedCommit, write_commits
 from ekiden.storage.sqlite.queues import PreparedPut, put_messages
-from ekiden.storage.sqlite.settle import PreparedSettle, settle_messages
+from ekiden.storage.sqlite.settle import SqliteSettle, settle_messages
 from ekiden.storage.values import closed_store
 
 T = TypeVar("T")
-Work = Callable[[apsw.Connection, Moment], T]
+Work = Callable[[apsw.Connection, TransactionTime], T]
 """A write inside a transaction, at its time. `SessionError` is raised before anything is written,
 so that the rest of the group can go on."""
 
@@ -51,7 +51,7 @@ class Writer:
         self,
         *,
         connect: Callable[[], apsw.Connection],
-        now: Callable[[], Moment],
+        now: Callable[[], TransactionTime],
         translate: Callable[[apsw.Error], StoreUnavailable],
         on_change: Callable[[], None],
         name: str,
@@ -108,7 +108,7 @@ class Writer:
         """Put messages, merged with those of others."""
         return self._submit(_Job("put", puts))
 
-    def settle(self, settles: Sequence[PreparedSettle]) -> asyncio.Future[Sequence[Settled]]:
+    def settle(self, settles: Sequence[SqliteSettle]) -> asyncio.Future[Sequence[Settled]]:
         """Settle messages, merged with the settlements of others."""
         return self._submit(_Job("settle", settles))
 
@@ -262,7 +262,7 @@ class _Job:
         self.error: Exception | None = None
 
 
-def _run(db: apsw.Connection, group: Sequence[_Job], now: Moment) -> None:
+def _run(db: apsw.Connection, group: Sequence[_Job], now: TransactionTime) -> None:
     """Write what the group wants: of each kind all at once, the rest one after the other.
 
     They were submitted before any of them was done, so that no order among them is promised.

@@ -25,10 +25,10 @@ from ekiden.testing.servers.openai_wire import (
     wire_item,
 )
 from ekiden.testing.steps import (
-    Answer,
+    AnswerStep,
     Crash,
     Delayed,
-    Failure,
+    FailureStep,
     Hang,
     Step,
     StepLike,
@@ -56,7 +56,7 @@ class HttpError:
 class Cut:
     """Say the beginning of `step`, then no more."""
 
-    step: Answer
+    step: AnswerStep
     after: int
     """Events of a stream that still get through; of a plain answer, half of it does."""
     how: Literal["drop", "end", "hang"] = "drop"
@@ -81,16 +81,16 @@ def http_error(
     return HttpError(status=status, message=message, code=code, headers=named)
 
 
-def refuse(text: str) -> Answer:
+def refuse(text: str) -> AnswerStep:
     """The model declines to answer."""
     part = {"type": "refusal", "refusal": text}
-    return Answer(output=({"type": "message", "role": "assistant", "content": [part]},))
+    return AnswerStep(output=({"type": "message", "role": "assistant", "content": [part]},))
 
 
 def cut(step: StepLike, *, after: int, how: Literal["drop", "end", "hang"] = "drop") -> Cut:
     """The connection breaks in the middle of `step`, or falls silent."""
     answer = to_step(step)
-    if not isinstance(answer, Answer):
+    if not isinstance(answer, AnswerStep):
         raise UserError(f"only an answer can be cut, not {answer}")
     return Cut(step=answer, after=after, how=how)
 
@@ -239,10 +239,10 @@ class OpenAIServer(LoopbackServer):
                 await _garbled(step.text, asked, reply)
             case Cut():
                 await _cut(step, self._said(step.step, asked, chunks), asked, reply)
-            case Answer():
+            case AnswerStep():
                 await _answer(self._said(step, asked, chunks), asked, reply)
 
-    def _said(self, step: Answer, asked: Received, chunks: int) -> WireAnswer:
+    def _said(self, step: AnswerStep, asked: Received, chunks: int) -> WireAnswer:
         number = str(len(self.requests))
         items: list[Item] = []
         reasoning: str | None = None
@@ -276,7 +276,7 @@ def _server_step(step: ServerStep) -> _Step:
     inner = made
     while isinstance(inner, Delayed | Streamed):
         inner = inner.step
-    if isinstance(inner, Failure | Crash):
+    if isinstance(inner, FailureStep | Crash):
         raise UserError(f"a server cannot play {inner}: use http_error(), cut() or garbled()")
     return made
 

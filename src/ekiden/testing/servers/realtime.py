@@ -38,7 +38,7 @@ from ekiden.testing.servers.realtime_wire import (
     pause,
     server_step,
 )
-from ekiden.testing.steps import Answer, Delayed, Hang, Streamed
+from ekiden.testing.steps import AnswerStep, Delayed, Hang, Streamed
 
 if TYPE_CHECKING:
     from websockets.asyncio.server import Server, ServerConnection
@@ -312,7 +312,7 @@ class _Talk:
                 chunks = step.chunks
             step = step.step
         match step:
-            case Answer():
+            case AnswerStep():
                 await self._say(step, response_id, chunks)
             case Cut():
                 await self._say(step.step, response_id, chunks, most=step.after)
@@ -333,7 +333,7 @@ class _Talk:
                 await asyncio.Event().wait()
 
     async def _say(
-        self, step: Answer, response_id: str, chunks: int, *, most: int | None = None
+        self, step: AnswerStep, response_id: str, chunks: int, *, most: int | None = None
     ) -> None:
         spoken = Spoken(
             response_id=response_id,
@@ -353,7 +353,7 @@ class _Talk:
         self._is_busy = False
         await self.send(frame)
 
-    def _items_of(self, step: Answer) -> Iterator[Item]:
+    def _items_of(self, step: AnswerStep) -> Iterator[Item]:
         offered = {tool["name"] for tool in self._server.session.get("tools") or ()}
         for index, item in enumerate(step.output):
             made = {"id": f"item_{next(self._server.numbers)}", **item}

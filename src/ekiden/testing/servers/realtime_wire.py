@@ -12,7 +12,16 @@ from typing import Any, TypeAlias
 from ekiden.core.conversation.model import Item, Usage, text_of
 from ekiden.core.errors import UserError
 from ekiden.testing.servers.openai import Cut, Garbled
-from ekiden.testing.steps import Crash, Delayed, Failure, Step, StepLike, Streamed, pieces, to_step
+from ekiden.testing.steps import (
+    Crash,
+    Delayed,
+    FailureStep,
+    Step,
+    StepLike,
+    Streamed,
+    pieces,
+    to_step,
+)
 
 Frame: TypeAlias = dict[str, Any]
 
@@ -226,7 +235,7 @@ def server_step(step: RealtimeStep) -> ServerStep:
     inner = made
     while isinstance(inner, Delayed | Streamed):
         inner = inner.step
-    if isinstance(inner, Failure | Crash):
+    if isinstance(inner, FailureStep | Crash):
         raise UserError(f"a server cannot play {inner}: use complain(), fail_turn() or cut()")
     return made
 

@@ -2,7 +2,7 @@
 
 from ekiden.testing.simulation.outside import Outside
 from ekiden.testing.simulation.scene import Scene, Talk
-from ekiden.testing.simulation.watch import Report, Violation
+from ekiden.testing.simulation.watch import GuaranteeViolation, SimulationReport
 from ekiden.testing.simulation.world import simulate
 
-__all__ = ["Outside", "Report", "Scene", "Talk", "Violation", "simulate"]
+__all__ = ["GuaranteeViolation", "Outside", "Scene", "SimulationReport", "Talk", "simulate"]

@@ -17,7 +17,7 @@ from ekiden.storage.timers import TIMERS
 from ekiden.testing.simulation.loop import drive, drive_on
 from ekiden.testing.simulation.outside import Outside
 from ekiden.testing.simulation.scene import Scene, Talk
-from ekiden.testing.simulation.watch import Watch
+from ekiden.testing.simulation.watch import InvariantChecker
 
 _ONCE = (0, 1)
 """How often something may be done of which a talk says nothing."""
@@ -33,7 +33,7 @@ def is_over(truth: MemoryStore) -> bool:
     return not drive(truth.find_messages(MessageFilter(states={"open"}), limit=1))
 
 
-def check_end(truth: MemoryStore, scene: Scene, outside: Outside, watch: Watch) -> None:
+def check_end(truth: MemoryStore, scene: Scene, outside: Outside, watch: InvariantChecker) -> None:
     """Compare everything with what it should be."""
     for session in truth._sessions.values():
         for rule, text in watch.records[session.id].unchanged(session):
@@ -71,7 +71,7 @@ def _check_effects(
     expected: Mapping[str, int | Collection[int]],
     done: Counter[str],
     unknown: Counter[str],
-    watch: Watch,
+    watch: InvariantChecker,
 ) -> None:
     for what in sorted({*expected, *done}):
         counts = range(done[what] - unknown[what], done[what] + 1)
@@ -117,7 +117,7 @@ def _fits(expected: int | Collection[int], found: object) -> bool:
     return found in ((expected,) if isinstance(expected, int) else expected)
 
 
-def _check_talk(truth: MemoryStore, talk: Talk, watch: Watch) -> None:
+def _check_talk(truth: MemoryStore, talk: Talk, watch: InvariantChecker) -> None:
     session = truth._sessions.get(talk.id)
     if session is None:
         watch.accuse("lost", f"session {talk.id} was never made")
@@ -155,7 +155,7 @@ def _is_undone_handoff(events: Sequence[Event]) -> bool:
     return bool(begun) and begun[-1] in undone
 
 
-def _check_left_over(truth: MemoryStore, watch: Watch) -> None:
+def _check_left_over(truth: MemoryStore, watch: InvariantChecker) -> None:
     for name, collection in (("timers", TIMERS), ("inbox items", OPEN)):
         left = drive(truth.list_documents(collection))
         if left:

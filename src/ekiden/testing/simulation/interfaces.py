@@ -21,13 +21,15 @@ from ekiden.storage.base import Store
 from ekiden.testing.simulation.loop import PROCESS
 from ekiden.testing.simulation.outside import Outside
 from ekiden.testing.simulation.scene import Scene, Talk
-from ekiden.testing.simulation.watch import Watch
+from ekiden.testing.simulation.watch import InvariantChecker
 
 
 class Interfaces:
     """What each program does, with the store as its process sees it."""
 
-    def __init__(self, scene: Scene, outside: Outside, watch: Watch, chance: Random) -> None:
+    def __init__(
+        self, scene: Scene, outside: Outside, watch: InvariantChecker, chance: Random
+    ) -> None:
         self._scene = scene
         self._outside = outside
         self._watch = watch

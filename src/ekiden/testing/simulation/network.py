@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from ekiden.core.errors import EkidenError, StoreUnavailable
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.simulation.loop import BEGIN_US, Process, SimulatedLoop, drive
-from ekiden.testing.simulation.watch import Watch
+from ekiden.testing.simulation.watch import InvariantChecker
 
 Kind: TypeAlias = Literal["ok", "refused", "lost", "late"]
 """`refused`: no effect, an error; `lost`: the effect, and an error; `late`: an error, and the
@@ -131,7 +131,7 @@ class Network:
         self,
         loop: SimulatedLoop,
         weather: FaultRates,
-        watch: Watch,
+        watch: InvariantChecker,
         kill: Callable[[Process], None],
     ) -> None:
         self.truth = MemoryStore(SimulatedStoreClock(loop))

@@ -16,7 +16,7 @@ from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.simulation.loop import SimulatedLoop, drive
-from ekiden.testing.simulation.watch import Watch
+from ekiden.testing.simulation.watch import InvariantChecker
 
 
 class Outside:
@@ -31,7 +31,7 @@ class Outside:
     def __init__(
         self,
         loop: SimulatedLoop,
-        watch: Watch,
+        watch: InvariantChecker,
         truth: MemoryStore,
         after_effect: Callable[[], None],
     ) -> None:

@@ -18,7 +18,7 @@ from ekiden.testing.simulation.loop import Process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
+class GuaranteeViolation:
     """A violated guarantee."""
 
     at_s: float
@@ -32,11 +32,11 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class SimulationReport:
     """The result of one simulation."""
 
     seed: int
-    violations: tuple[Violation, ...]
+    violations: tuple[GuaranteeViolation, ...]
     trace: tuple[str, ...]
     """A log of the whole simulation. The same seed gives exactly the same log."""
     seconds: float
@@ -182,7 +182,7 @@ class Record:
                 yield "step", f"{session.id}: step {key} is not as it was stored"
 
 
-class Watch:
+class InvariantChecker:
     """Keeps its own books of leases, epochs, events, steps and handoffs, and compares.
 
     It trusts neither the runtime nor the store: who may write follows from what it saw.
@@ -190,7 +190,7 @@ class Watch:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.now_s = 0.0
-        self.violations: list[Violation] = []
+        self.violations: list[GuaranteeViolation] = []
         self.records: dict[str, Record] = {}
         self._tell = tell
         self._truth: MemoryStore | None = None
@@ -214,7 +214,7 @@ class Watch:
     def accuse(self, rule: str, text: str) -> None:
         """A promise was not kept."""
         if len(self.violations) < _MOST:
-            self.violations.append(Violation(at_s=self.now_s, rule=rule, text=text))
+            self.violations.append(GuaranteeViolation(at_s=self.now_s, rule=rule, text=text))
             self._tell(f"VIOLATION [{rule}] {text}")
 
     def __enter__(self) -> Self:

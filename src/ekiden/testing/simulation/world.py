@@ -21,7 +21,7 @@ from ekiden.testing.simulation.network import FaultRates, Network
 from ekiden.testing.simulation.outside import Outside
 from ekiden.testing.simulation.scene import Scene
 from ekiden.testing.simulation.store import Handle
-from ekiden.testing.simulation.watch import Report, Watch
+from ekiden.testing.simulation.watch import InvariantChecker, SimulationReport
 
 Work: TypeAlias = Callable[[Store], Coroutine[Any, Any, None]]
 
@@ -44,7 +44,7 @@ class Program:
     is_done: bool = False
 
 
-def simulate(scene: Scene | None = None, *, seed: int) -> Report:
+def simulate(scene: Scene | None = None, *, seed: int) -> SimulationReport:
     """Run one simulation, and report its log and the guarantees that were violated.
 
     The same seed gives the same simulation, independent of earlier work in this process. Without a
@@ -57,7 +57,7 @@ def simulate(scene: Scene | None = None, *, seed: int) -> Report:
         return other.submit(_lived_through, scene, seed).result()
 
 
-def _lived_through(scene: Scene | None, seed: int) -> Report:
+def _lived_through(scene: Scene | None, seed: int) -> SimulationReport:
     chance = Random(seed)
     loop = SimulatedLoop(chance)
     with seeded(loop, chance):
@@ -81,7 +81,7 @@ class World:
         self._seed = seed
         self._trace: list[str] = []
         self._scene = scene
-        self.watch = Watch(self._tell)
+        self.watch = InvariantChecker(self._tell)
         self.weather = FaultRates(chance)
         self.network = Network(loop, self.weather, self.watch, self._kill)
         self.watch.look_at(self.network.truth)
@@ -137,9 +137,9 @@ class World:
                 self._crash("something beside", exc)
         check_end(self.network.truth, self._scene, self.outside, self.watch)
 
-    def report(self) -> Report:
+    def report(self) -> SimulationReport:
         """What happened."""
-        return Report(
+        return SimulationReport(
             seed=self._seed,
             violations=tuple(self.watch.violations),
             trace=tuple(self._trace),

@@ -21,7 +21,7 @@ from ekiden.core.conversation.model import Usage
 from ekiden.core.events import PRIVATE, Event, EventType
 from ekiden.tracing.building.parts import (
     CostOf,
-    Part,
+    SpanDraft,
     is_rewind,
     is_transfer,
     part,
@@ -31,13 +31,13 @@ from ekiden.tracing.building.parts import (
     usage_of,
 )
 from ekiden.tracing.building.questions import take_answer, take_inbox, take_question, take_task
-from ekiden.tracing.building.scene import Scene
+from ekiden.tracing.building.scene import SessionSpans
 from ekiden.tracing.spans import NOTHING, Span, TraceContext, trace_id_of
 
 _MODEL: Final[Mapping[str, str]] = {"kind": "model"}
 
 
-def take_handoff(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def take_handoff(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     """A handoff moved."""
     found = details.get("id")
     handoff_id = found if isinstance(found, str) else event.event_id
@@ -70,7 +70,7 @@ def take_handoff(scene: Scene, event: Event, details: Mapping[str, Any]) -> None
         scene.open_handoffs.pop(key, None)
 
 
-def _new(scene: Scene, event: Event, details: Mapping[str, Any], key: str) -> Part:
+def _new(scene: SessionSpans, event: Event, details: Mapping[str, Any], key: str) -> SpanDraft:
     name = f"{text(details.get('from'), '?')} → {text(details.get('to'), '?')}"
     handoff = scene.new(event, "handoff", name, parent=_place(scene, event, details), key=key)
     handoff.details.setdefault("policy", "graceful")
@@ -85,7 +85,7 @@ def _new(scene: Scene, event: Event, details: Mapping[str, Any], key: str) -> Pa
     return handoff
 
 
-def _place(scene: Scene, event: Event, details: Mapping[str, Any]) -> Part:
+def _place(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> SpanDraft:
     """Below the stay of the source; a handoff without a source's work is part of no stay."""
     is_made = is_transfer(event, details)
     if details.get("begins_run") or (scene.run is None and not is_made):
@@ -97,7 +97,9 @@ def _place(scene: Scene, event: Event, details: Mapping[str, Any]) -> Part:
     return scene.working_stay(event)
 
 
-def _tell(scene: Scene, handoff: Part, event: Event, details: Mapping[str, Any]) -> None:
+def _tell(
+    scene: SessionSpans, handoff: SpanDraft, event: Event, details: Mapping[str, Any]
+) -> None:
     scene.tells_of(event, handoff)
     if "compensation" in details:
         return
@@ -106,7 +108,7 @@ def _tell(scene: Scene, handoff: Part, event: Event, details: Mapping[str, Any])
     handoff.tell(event.seq, facts, words)
 
 
-def _note_compensation(handoff: Part, event: Event, details: Mapping[str, Any]) -> None:
+def _note_compensation(handoff: SpanDraft, event: Event, details: Mapping[str, Any]) -> None:
     tried: dict[str, Any] = {"key": details.get("compensation"), "attempt": details.get("attempt")}
     if event.error is not None:
         tried["failed"] = True
@@ -122,7 +124,7 @@ def _moves(details: Mapping[str, Any]) -> list[Any]:
 _ENDED_BADLY: Final = frozenset({"failed", "out_of_budget"})
 
 
-class SpanBuilder(Scene):
+class SpanBuilder(SessionSpans):
     """Builds the spans of one session; call `add` with its events in order."""
 
     def add(self, event: Event) -> None:
@@ -170,7 +172,7 @@ def _begins_run(event: Event, details: Mapping[str, Any], *, is_open: bool) -> b
     return not (is_open and all(each.get("role") == "assistant" for each in event.items))
 
 
-def _take_message(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def _take_message(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     if is_rewind(event, details):
         scene.end_run("rewound")
         scene.moment(event, "message", "rewind", parent=scene.session)
@@ -189,7 +191,7 @@ def _take_message(scene: Scene, event: Event, details: Mapping[str, Any]) -> Non
         _take_work(scene, event, details)
 
 
-def _take_work(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def _take_work(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     """What an agent that is code said, or something that happened while one worked."""
     stay = scene.working_stay(event)
     if event.items and event.step is None and scene.run is not None:
@@ -201,7 +203,7 @@ def _take_work(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
     _say(scene, event, name, parent=stay)
 
 
-def _say(scene: Scene, event: Event, name: str, *, parent: Part) -> None:
+def _say(scene: SessionSpans, event: Event, name: str, *, parent: SpanDraft) -> None:
     said = scene.moment(event, "message", name, parent=parent)
     if not event.items:
         return
@@ -213,7 +215,7 @@ def _say(scene: Scene, event: Event, name: str, *, parent: Part) -> None:
             scene.remember_call(item)
 
 
-def _take_start(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def _take_start(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     stay = scene.stay
     if stay is not None and stay.agent == event.agent and stay.is_started:
         scene.end_stay()
@@ -222,7 +224,7 @@ def _take_start(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
     scene.tells_of(event, stay)
 
 
-def _take_end(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def _take_end(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     run = scene.working_run(event)
     stay = scene.stay
     scene.tells_of(event, stay or run)
@@ -245,7 +247,7 @@ def _take_end(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
     scene.end_run(outcome, error)
 
 
-def _take_call(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def _take_call(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     stay = scene.working_stay(event)
     model = text(details.get("model"))
     call = scene.new(event, "llm_call", model or "model", parent=stay)
@@ -262,7 +264,7 @@ def _take_call(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
 
 
 def _count(
-    scene: Scene, call: Part, event: Event, details: Mapping[str, Any], usage: Usage
+    scene: SessionSpans, call: SpanDraft, event: Event, details: Mapping[str, Any], usage: Usage
 ) -> None:
     call.tokens = tokens_of(usage)
     if usage.cost:
@@ -271,7 +273,7 @@ def _count(
         call.cost = scene.cost(text(details.get("model"), "?"), usage, event.at_us)
 
 
-def _take_tool(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def _take_tool(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     stay = scene.working_stay(event)
     call = scene.new(event, "tool_call", text(details.get("tool"), "?"), parent=stay)
     for item in event.items:
@@ -289,12 +291,12 @@ def _take_tool(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
     scene.end(call)
 
 
-def _take_confirmation(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def _take_confirmation(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     stay = scene.working_stay(event)
     scene.moment(event, "tool_confirmation", text(details.get("tool"), "?"), parent=stay)
 
 
-def _take_guardrail(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def _take_guardrail(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     stay = scene.working_stay(event)
     check = scene.moment(event, "guardrail", text(details.get("guardrail"), "?"), parent=stay)
     if details.get("result") == "failed":
@@ -304,7 +306,7 @@ def _take_guardrail(scene: Scene, event: Event, details: Mapping[str, Any]) -> N
         scene.heard.extend(event.items)
 
 
-def _take_route(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def _take_route(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     run = scene.working_run(event)
     choice = scene.new(event, "route", text(details.get("agent"), "nobody"), parent=run)
     handoff, scene.arriving = scene.arriving, None
@@ -316,7 +318,7 @@ def _take_route(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
     scene.end(choice)
 
 
-_TAKES: Final[Mapping[EventType, Callable[[Scene, Event, Mapping[str, Any]], None]]] = {
+_TAKES: Final[Mapping[EventType, Callable[[SessionSpans, Event, Mapping[str, Any]], None]]] = {
     "agent_complete": _take_end,
     "agent_error": _take_end,
     "agent_start": _take_start,

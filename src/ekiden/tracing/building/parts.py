@@ -14,7 +14,7 @@ CostOf: TypeAlias = Callable[[str, Usage, int], float | None]
 unknown."""
 
 
-class Part:
+class SpanDraft:
     """One span to be."""
 
     __slots__ = (
@@ -49,7 +49,7 @@ class Part:
         *,
         seq: int,
         at_us: int,
-        parent: Part | None,
+        parent: SpanDraft | None,
         agent: str | None = None,
         details: dict[str, Any] | None = None,
         content: dict[str, Any] | None = None,
@@ -71,15 +71,17 @@ class Part:
         self.tokens: Tokens = NO_TOKENS
         self.cost: float | None = None
         self.links: tuple[str, ...] = ()
-        self.open_parts: dict[str, Part] | None = None
+        self.open_parts: dict[str, SpanDraft] | None = None
         """Those below it that end, at the latest, with it."""
-        self.run: Part | None = self if kind == "run" else None if parent is None else parent.run
+        self.run: SpanDraft | None = (
+            self if kind == "run" else None if parent is None else parent.run
+        )
         self.is_private = False
         """Whether nothing of what was said is shown; of a run: in all of it."""
         self.is_started = False
         """Of a stay: whether an event told that it began."""
 
-    def hold(self, other: Part) -> None:
+    def hold(self, other: SpanDraft) -> None:
         """`other` is open, and ends at the latest with this one."""
         if self.open_parts is None:
             self.open_parts = {}

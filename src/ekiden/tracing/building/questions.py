@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ekiden.core.events import Event
-from ekiden.tracing.building.parts import Part, part, split_details, text
-from ekiden.tracing.building.scene import Scene
+from ekiden.tracing.building.parts import SpanDraft, part, split_details, text
+from ekiden.tracing.building.scene import SessionSpans
 from ekiden.tracing.spans import session_span_id
 
 _AGGREGATION: Final = "\0aggregation"
 
 
-def take_question(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def take_question(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     """An agent asked or told another one something."""
     is_asked = "asks" in details
     told = part(details.get("asks" if is_asked else "tells"))
@@ -40,7 +40,7 @@ def take_question(scene: Scene, event: Event, details: Mapping[str, Any]) -> Non
         scene.end(asked)
 
 
-def take_answer(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def take_answer(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     """The answer came, or the question ended without one."""
     told = part(details.get("answer"))
     scene.working_run(event)
@@ -58,7 +58,7 @@ def take_answer(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
     scene.end(asked)
 
 
-def take_inbox(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def take_inbox(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     """Something is put before people, or was decided."""
     found = details.get("item")
     item = found if isinstance(found, str) else ""
@@ -79,7 +79,7 @@ def take_inbox(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
 
 
 def _take_decision(
-    scene: Scene, event: Event, details: Mapping[str, Any], posted: Part | None
+    scene: SessionSpans, event: Event, details: Mapping[str, Any], posted: SpanDraft | None
 ) -> None:
     if posted is None:
         scene.moment(event, "inbox", text(details.get("kind"), "answer"), parent=scene.place())
@@ -92,7 +92,7 @@ def _take_decision(
     scene.end(posted)
 
 
-def take_task(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+def take_task(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     """A move in the plan of a supervisor."""
     stay = scene.working_stay(event)
     found = details.get("task_id")
@@ -110,14 +110,14 @@ def take_task(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
             _complete(scene, event, stay)
 
 
-def _open(scene: Scene, event: Event, name: str, parent: Part) -> Part:
+def _open(scene: SessionSpans, event: Event, name: str, parent: SpanDraft) -> SpanDraft:
     made = scene.new(event, "task", name, parent=parent)
     parent.hold(made)
     return made
 
 
 def _start_task(
-    scene: Scene, event: Event, task_id: str, parent: Part, details: Mapping[str, Any]
+    scene: SessionSpans, event: Event, task_id: str, parent: SpanDraft, details: Mapping[str, Any]
 ) -> None:
     task = scene.tasks.get(task_id)
     if task is None or task.end is not None:
@@ -130,7 +130,7 @@ def _start_task(
 
 
 def _finish_task(
-    scene: Scene, event: Event, task_id: str, parent: Part, details: Mapping[str, Any]
+    scene: SessionSpans, event: Event, task_id: str, parent: SpanDraft, details: Mapping[str, Any]
 ) -> None:
     task = scene.tasks.pop(task_id, None)
     if task is None or task.end is not None:
@@ -144,7 +144,7 @@ def _finish_task(
     scene.end(task)
 
 
-def _complete(scene: Scene, event: Event, stay: Part) -> None:
+def _complete(scene: SessionSpans, event: Event, stay: SpanDraft) -> None:
     aggregation = scene.tasks.pop(_AGGREGATION, None)
     if aggregation is not None:
         scene.end(aggregation)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.core.conversation.model import Item
 from ekiden.core.events import PRIVATE, Event
-from ekiden.tracing.building.parts import CostOf, Part, is_rewind, split_details, text
+from ekiden.tracing.building.parts import CostOf, SpanDraft, is_rewind, split_details, text
 from ekiden.tracing.spans import NOTHING, Span, SpanKind, TraceContext, session_span_id, span_id_of
 
 _LOOSE_ENDS = 10_000
@@ -94,7 +94,7 @@ def _numbers(values: Sequence[Any]) -> list[int]:
     return [each for each in values if isinstance(each, int) and not isinstance(each, bool)]
 
 
-class Scene:
+class SessionSpans:
     """The spans of one session so far."""
 
     def __init__(
@@ -123,37 +123,37 @@ class Scene:
         self.last_seq = 0
         self.now_us = 0
         self.runs = runs
-        self.run: Part | None = None
-        self.stay: Part | None = None
-        self.open_handoffs: dict[str, Part] = {}
-        self.arriving: Part | None = None
+        self.run: SpanDraft | None = None
+        self.stay: SpanDraft | None = None
+        self.open_handoffs: dict[str, SpanDraft] = {}
+        self.arriving: SpanDraft | None = None
         """The handoff whose target was not heard of yet."""
-        self.waits: dict[str, Part] = {}
+        self.waits: dict[str, SpanDraft] = {}
         """Questions under way, by the id of the message or of the inbox item."""
-        self.tasks: dict[str, Part] = {}
+        self.tasks: dict[str, SpanDraft] = {}
         """Those of the plan, by id."""
-        self.latest_task: Part | None = None
-        self.plan: Part | None = None
+        self.latest_task: SpanDraft | None = None
+        self.plan: SpanDraft | None = None
         self.calls: dict[str, tuple[str, Any]] = {}
         """Calls of models that are not answered: the tool and its arguments."""
         self.heard: list[Item] = []
         """What was said since a model was last asked."""
-        self.session = Part(
+        self.session = SpanDraft(
             session_span_id(session_id), "session", session_id, seq=0, at_us=started_at_us,
             parent=None,
         )  # fmt: skip
         self.session.parent_id = context.parent_id
         self.session.details.update(details)
         self.session.links = links
-        self._parts: list[Part] = [self.session]
-        self._told: dict[int, Part] = {}
+        self._parts: list[SpanDraft] = [self.session]
+        self._told: dict[int, SpanDraft] = {}
         self._undoing = Undoing()
         self._is_private = False
         """Whether the event that is looked at is one of a private run."""
-        self._ended_run: Part | None = None
-        self.known: dict[str, Part] = {}
+        self._ended_run: SpanDraft | None = None
+        self.known: dict[str, SpanDraft] = {}
         """Handoffs and questions by their ids: each is one span, whatever comes later."""
-        self._news: list[tuple[bool, Part]] | None = [] if is_live else None
+        self._news: list[tuple[bool, SpanDraft]] | None = [] if is_live else None
 
     def begin(self, event: Event, details: Mapping[str, Any]) -> None:
         """The next event is looked at."""
@@ -173,13 +173,13 @@ class Scene:
         kind: SpanKind,
         name: str,
         *,
-        parent: Part,
+        parent: SpanDraft,
         key: str | None = None,
         details: Mapping[str, Any] | None = None,
-    ) -> Part:
+    ) -> SpanDraft:
         """A span that begins with the event."""
         facts, words = split_details((event.details or NOTHING) if details is None else details)
-        made = Part(
+        made = SpanDraft(
             span_id_of(self.session_id, key or f"e{event.seq}"),
             kind,
             name,
@@ -195,13 +195,13 @@ class Scene:
         self._told[event.seq] = made
         return made
 
-    def moment(self, event: Event, kind: SpanKind, name: str, *, parent: Part) -> Part:
+    def moment(self, event: Event, kind: SpanKind, name: str, *, parent: SpanDraft) -> SpanDraft:
         """A span that begins and ends with the event: it took as long as the event says."""
         made = self.new(event, kind, name, parent=parent)
         self.end(made)
         return made
 
-    def keep(self, made: Part) -> None:
+    def keep(self, made: SpanDraft) -> None:
         """The span is part of the trace."""
         made.is_private = self._is_private
         if self._news is None:
@@ -209,14 +209,14 @@ class Scene:
         else:
             self._news.append((True, made))
 
-    def tells_of(self, event: Event, of: Part) -> None:
+    def tells_of(self, event: Event, of: SpanDraft) -> None:
         """The event tells of a span that is there already."""
         self._told[event.seq] = of
         of.last = event.seq
         if self._is_private:
             of.is_private = True
 
-    def end(self, over: Part, outcome: str | None = None) -> None:
+    def end(self, over: SpanDraft, outcome: str | None = None) -> None:
         """The span is over, and so is what was under way below it."""
         if over.end is not None:
             return
@@ -232,15 +232,15 @@ class Scene:
         if self._news is not None:
             self._news.append((False, over))
 
-    def begin_run(self, event: Event) -> Part:
+    def begin_run(self, event: Event) -> SpanDraft:
         """A run begins with the event."""
         if self.run is not None:
             self.end_run("abandoned")
         self.runs += 1
         return self._open_run(event)
 
-    def _open_run(self, event: Event) -> Part:
-        run = Part(
+    def _open_run(self, event: Event) -> SpanDraft:
+        run = SpanDraft(
             span_id_of(self.session_id, f"r{event.seq}"),
             "run",
             f"run {self.runs}",
@@ -276,7 +276,7 @@ class Scene:
                 stay.fail(error)
             self.end(stay, outcome)
 
-    def working_run(self, event: Event) -> Part:
+    def working_run(self, event: Event) -> SpanDraft:
         """The run that the event is part of: one that was left is resumed by it."""
         if self.run is None:
             before = self._ended_run
@@ -293,14 +293,14 @@ class Scene:
                 self.stay.status = "ok"
         return self.run
 
-    def working_stay(self, event: Event) -> Part:
+    def working_stay(self, event: Event) -> SpanDraft:
         """The stay of the event's agent, which begins with it if it did not before."""
         run = self.working_run(event)
         stay = self.stay
         if stay is not None and stay.agent == event.agent:
             return stay
         self.end_stay()
-        stay = Part(
+        stay = SpanDraft(
             span_id_of(self.session_id, f"a{event.seq}"),
             "agent",
             text(event.agent, "?"),
@@ -319,7 +319,7 @@ class Scene:
         self.keep(stay)
         return stay
 
-    def place(self) -> Part:
+    def place(self) -> SpanDraft:
         """The place of something that is no agent's work: the innermost open span."""
         return self.stay or self.run or self.session
 
@@ -343,17 +343,17 @@ class Scene:
             for each in self._parts
         ]
 
-    def span(self, of: Part) -> Span:
+    def span(self, of: SpanDraft) -> Span:
         """One span as it is now, whatever becomes of it."""
         span = of.span(self.context.trace_id, self.session_id, self.correlation_id)
         span.details, span.content = dict(span.details), dict(span.content)
         return span
 
-    def span_of(self, seq: int) -> Part:
+    def span_of(self, seq: int) -> SpanDraft:
         """The span that the event of this number tells of."""
         return self._told.get(seq, self.session)
 
-    def take(self) -> list[tuple[bool, Part]]:
+    def take(self) -> list[tuple[bool, SpanDraft]]:
         """What began (`True`) and ended since the last call, in order."""
         taken, self._news = self._news or [], []
         self._told.clear()

@@ -16,7 +16,7 @@ from ekiden.core.events import Event
 from ekiden.storage.base import EventPage, SessionRow, Store
 from ekiden.storage.records import is_copied
 from ekiden.tracing.building.builder import SpanBuilder
-from ekiden.tracing.building.parts import Part
+from ekiden.tracing.building.parts import SpanDraft
 from ekiden.tracing.lookup import builder_for, trace_context
 from ekiden.tracing.otel.export import OtlpSender, Sent
 from ekiden.tracing.otel.exporter import OtelSpans, OtlpReport, batches, is_disabled
@@ -43,7 +43,7 @@ class EndedSpans:
         self._builder = builder
         self._first = first
         self._is_wanted = is_wanted
-        self._held: Part | None = None
+        self._held: SpanDraft | None = None
         """A handoff that is over before its target was heard of: its link is not known yet."""
         self.last_seq = 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.models.local import LocalModel, LocalSettings, Weights, close_engines
+from ekiden.models.local import LocalEngineSettings, LocalModel, Weights, close_engines
 from tests.support.tiny_gguf import write_tiny_gguf
 
 pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
@@ -29,4 +29,4 @@ def tiny_weights(tiny_gguf: Path) -> Iterator[Weights]:
 @pytest.fixture
 def tiny(tiny_weights: Weights) -> LocalModel:
     """The model behind the protocol, with short answers."""
-    return LocalModel(tiny_weights, LocalSettings(n_ctx=2048, max_tokens=300, threads=1))
+    return LocalModel(tiny_weights, LocalEngineSettings(n_ctx=2048, max_tokens=300, threads=1))

@@ -23,7 +23,7 @@ from ekiden.core.conversation.model import (
     user_message,
 )
 from ekiden.core.errors import ModelBehaviorError, ModelError, ModelTimeout, UserError
-from ekiden.models.local import LocalModel, LocalSettings, Weights
+from ekiden.models.local import LocalEngineSettings, LocalModel, Weights
 
 ORDER = ToolSpec(
     name="order",
@@ -361,7 +361,7 @@ async def test_requests_at_once_are_answered_one_after_the_other(tiny: LocalMode
 
 
 async def test_more_waiting_requests_than_allowed_are_refused(tiny_weights: Weights) -> None:
-    model = LocalModel(tiny_weights, LocalSettings(n_ctx=1024, max_waiting=1, threads=1))
+    model = LocalModel(tiny_weights, LocalEngineSettings(n_ctx=1024, max_waiting=1, threads=1))
     requests = [asking(max_tokens=200, extra={"ignore_eos": True}) for _ in range(6)]
     results = await asyncio.gather(
         *(answered(model, request) for request in requests), return_exceptions=True
@@ -373,7 +373,7 @@ async def test_more_waiting_requests_than_allowed_are_refused(tiny_weights: Weig
 
 
 async def test_a_request_that_takes_too_long_is_stopped(tiny_weights: Weights) -> None:
-    model = LocalModel(tiny_weights, LocalSettings(n_ctx=2048, threads=1), timeout_s=0.05)
+    model = LocalModel(tiny_weights, LocalEngineSettings(n_ctx=2048, threads=1), timeout_s=0.05)
     endless = asking(max_tokens=1900, extra={"ignore_eos": True})
     with pytest.raises(ModelTimeout):
         await answered(model, endless)

@@ -17,7 +17,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Triggers
-from ekiden.models.local import LocalModel, LocalSettings, close_engines, locate
+from ekiden.models.local import LocalEngineSettings, LocalModel, close_engines, locate
 from ekiden.routing.llm import agent_tool, instructions, request_item
 
 AGENTS = [
@@ -57,7 +57,7 @@ def model() -> Iterator[LocalModel]:
         pytest.skip(f"no real weights: {exc}")
     if weights.size < 500_000_000:
         pytest.skip(f"{weights.name} is too small a model to choose well")
-    yield LocalModel(weights, LocalSettings(n_ctx=1024))
+    yield LocalModel(weights, LocalEngineSettings(n_ctx=1024))
     close_engines()
 
 

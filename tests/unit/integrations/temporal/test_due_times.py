@@ -16,7 +16,7 @@ from ekiden.integrations.temporal import leader_lease
 from ekiden.integrations.temporal import relay as relaying
 from ekiden.integrations.temporal.leader_lease import TERM_S, LeaderLease
 from ekiden.integrations.temporal.names import SessionJob, workflow_id
-from ekiden.integrations.temporal.relay import Relay
+from ekiden.integrations.temporal.relay import WorkflowSignaller
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.timers import Timer, timer_removal, timer_write
@@ -92,9 +92,9 @@ def cluster() -> Cluster:
 
 
 @pytest.fixture
-def relay(store: MemoryStore, cluster: Cluster) -> Relay:
+def relay(store: MemoryStore, cluster: Cluster) -> WorkflowSignaller:
     client: Any = cluster
-    return Relay(store, client, job=JOB, labels=LABELS)
+    return WorkflowSignaller(store, client, job=JOB, labels=LABELS)
 
 
 async def due_in(store: MemoryStore, seconds: float, name: str = "t") -> Timer:
@@ -104,7 +104,7 @@ async def due_in(store: MemoryStore, seconds: float, name: str = "t") -> Timer:
 
 
 async def test_sessions_are_signalled_though_the_timekeeper_takes_no_more_signals(
-    store: MemoryStore, cluster: Cluster, relay: Relay, caplog: pytest.LogCaptureFixture
+    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller, caplog: pytest.LogCaptureFixture
 ) -> None:
     await due_in(store, 60)
     cluster.refuses_time = True
@@ -117,7 +117,7 @@ async def test_sessions_are_signalled_though_the_timekeeper_takes_no_more_signal
 
 
 async def test_a_later_deadline_is_no_news_until_the_one_told_has_passed(
-    store: MemoryStore, cluster: Cluster, relay: Relay
+    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller
 ) -> None:
     first = await due_in(store, 60, "first")
     await relay.look()
@@ -135,7 +135,7 @@ async def test_a_later_deadline_is_no_news_until_the_one_told_has_passed(
 
 
 async def test_an_earlier_deadline_is_told(
-    store: MemoryStore, cluster: Cluster, relay: Relay
+    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller
 ) -> None:
     await due_in(store, 60, "late")
     await relay.look()
@@ -146,7 +146,7 @@ async def test_an_earlier_deadline_is_told(
 
 
 async def test_what_is_overdue_because_the_clock_was_set_is_told_at_once_and_not_all_the_time(
-    store: MemoryStore, cluster: Cluster, relay: Relay
+    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller
 ) -> None:
     await due_in(store, 3600)
     await relay.look()
@@ -160,10 +160,10 @@ async def test_relays_that_know_other_agents_do_not_wait_for_each_other(
     store: MemoryStore, cluster: Cluster
 ) -> None:
     client: Any = cluster
-    old = Relay(store, client, job=JOB, labels=LABELS)
-    new = Relay(store, client, job=JOB, labels={**LABELS, "billing": []})
-    same = Relay(store, client, job=JOB, labels=dict(LABELS))
-    moved = Relay(store, client, job=JOB, labels={"desk": ["gpu"]})
+    old = WorkflowSignaller(store, client, job=JOB, labels=LABELS)
+    new = WorkflowSignaller(store, client, job=JOB, labels={**LABELS, "billing": []})
+    same = WorkflowSignaller(store, client, job=JOB, labels=dict(LABELS))
+    moved = WorkflowSignaller(store, client, job=JOB, labels={"desk": ["gpu"]})
     held = [await each._office.hold() for each in (old, new, same, moved)]
     assert held == [True, True, False, True]
 
@@ -171,13 +171,13 @@ async def test_relays_that_know_other_agents_do_not_wait_for_each_other(
 async def test_who_takes_over_signals_only_what_was_not_signalled(cluster: Cluster) -> None:
     clock = ManualClock()
     store, client = MemoryStore(clock), cast(Any, cluster)
-    first = Relay(store, client, job=JOB, labels=LABELS)
+    first = WorkflowSignaller(store, client, job=JOB, labels=LABELS)
     assert await first._office.hold()
     await store.create(NewSession(id="signalled", agent="desk", status="ready"))
     await first.look()
     await store.create(NewSession(id="missed", agent="desk", status="ready"))
     clock.advance(TERM_S + 1)
-    second = Relay(store, client, job=JOB, labels=LABELS)
+    second = WorkflowSignaller(store, client, job=JOB, labels=LABELS)
     assert await second._office.hold()
     await store.create(NewSession(id="fresh", agent="desk", status="ready"))
     cluster.known.add(workflow_id(JOB.store, "fresh"))
@@ -205,7 +205,7 @@ async def test_the_office_is_kept_while_a_look_takes_long(
 
     monkeypatch.setattr(cluster, "start_workflow", stuck)
     client: Any = cluster
-    relay = Relay(store, client, job=JOB, labels=LABELS)
+    relay = WorkflowSignaller(store, client, job=JOB, labels=LABELS)
     await store.create(NewSession(id="one", agent="desk", status="ready"))
     other = LeaderLease(store, relay._office._key.removeprefix("office/"))
     async with asyncio.timeout(30):
@@ -231,7 +231,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_session_in_line_is_checked_and_not_signalled_until_temporal_forgot_it(
-    store: MemoryStore, cluster: Cluster, relay: Relay
+    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller
 ) -> None:
     await store.create(NewSession(id="one", agent="desk", status="ready"))
     for _ in range(10):
@@ -245,7 +245,7 @@ async def test_a_session_in_line_is_checked_and_not_signalled_until_temporal_for
 
 @pytest.mark.usefixtures("impatient")
 async def test_few_sessions_are_checked_at_a_time_and_all_of_them_when_one_was_forgotten(
-    store: MemoryStore, cluster: Cluster, relay: Relay
+    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller
 ) -> None:
     for number in range(100):
         await store.create(NewSession(id=f"s{number}", agent="desk", status="ready"))
@@ -259,7 +259,7 @@ async def test_few_sessions_are_checked_at_a_time_and_all_of_them_when_one_was_f
 
 
 async def test_search_attributes_are_made_again_where_the_cluster_lost_them(
-    store: MemoryStore, cluster: Cluster, relay: Relay
+    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller
 ) -> None:
     await store.create(NewSession(id="one", agent="desk", status="ready"))
     cluster.is_indexed = False

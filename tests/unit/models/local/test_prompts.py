@@ -22,7 +22,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.profile import Triggers
 from ekiden.models.local.local_model import sampling, wish_of
 from ekiden.models.local.prompt import answered_call, chat_messages, without_echo
-from ekiden.models.local.settings import LocalSettings
+from ekiden.models.local.settings import LocalEngineSettings
 from ekiden.models.local.tool_choice import is_routing, routing_prompt
 from ekiden.routing.llm import agent_tool, instructions, request_item
 
@@ -199,10 +199,12 @@ def test_wishes_come_from_the_tool_choice() -> None:
 
 def test_settings_of_the_request_go_before_the_models() -> None:
     settings = ModelSettings(temperature=0.0, top_p=0.5, max_tokens=7, extra={"seed": 1})
-    body = sampling(ModelRequest(instructions=None, input=[], settings=settings), LocalSettings())
+    body = sampling(
+        ModelRequest(instructions=None, input=[], settings=settings), LocalEngineSettings()
+    )
     assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.0, 0.5, 7)
     assert body["seed"] == 1
-    plain = sampling(ModelRequest(instructions=None, input=[]), LocalSettings(max_tokens=9))
+    plain = sampling(ModelRequest(instructions=None, input=[]), LocalEngineSettings(max_tokens=9))
     assert plain["max_tokens"] == 9
     assert "top_p" not in plain
 

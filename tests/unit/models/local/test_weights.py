@@ -12,8 +12,8 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.models import known_providers, resolve_model
 from ekiden.models.local import (
+    LocalEngineSettings,
     LocalModel,
-    LocalSettings,
     found_weights,
     locate,
     set_default_local_model,
@@ -266,13 +266,13 @@ def test_without_the_library_the_extra_is_advised(monkeypatch: pytest.MonkeyPatc
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EKIDEN_LOCAL_CTX", "8192")
     monkeypatch.setenv("EKIDEN_LOCAL_THREADS", "3")
-    assert LocalSettings.from_environment() == LocalSettings(n_ctx=8192, threads=3)
+    assert LocalEngineSettings.from_environment() == LocalEngineSettings(n_ctx=8192, threads=3)
     monkeypatch.setenv("EKIDEN_LOCAL_CTX", "many")
     with pytest.raises(UserError, match="EKIDEN_LOCAL_CTX"):
-        LocalSettings.from_environment()
+        LocalEngineSettings.from_environment()
 
 
 @pytest.mark.parametrize("wrong", [{"n_ctx": 1}, {"threads": 0}, {"max_waiting": 0}])
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(UserError):
-        LocalSettings(**wrong)
+        LocalEngineSettings(**wrong)

@@ -23,7 +23,7 @@ from ekiden.storage import chain
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.memory.documents import MemoryDocuments
 from ekiden.testing.simulation.store import Handle
-from ekiden.testing.simulation.watch import Watch
+from ekiden.testing.simulation.watch import InvariantChecker
 
 Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
@@ -228,7 +228,7 @@ def _watch_dies(patch: pytest.MonkeyPatch) -> None:
     def compare(self: Any, session_id: str) -> None:
         raise KeyError(session_id)
 
-    patch.setattr(Watch, "_compare", compare)
+    patch.setattr(InvariantChecker, "_compare", compare)
 
 
 def _keeper_dies(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ekiden.cli.main import main
 from ekiden.testing import simulate as command
-from ekiden.testing.simulation import Report, Violation
+from ekiden.testing.simulation import GuaranteeViolation, SimulationReport
 from ekiden.testing.simulation.scene import _module
 
 
@@ -21,10 +21,12 @@ def worlds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The seeds that were run; number 4 breaks a promise."""
     run: list[int] = []
 
-    def simulate(*, seed: int) -> Report:
+    def simulate(*, seed: int) -> SimulationReport:
         run.append(seed)
-        broken = (Violation(at_s=1.5, rule="owner", text="two have it"),) if seed == 4 else ()
-        return Report(
+        broken = (
+            (GuaranteeViolation(at_s=1.5, rule="owner", text="two have it"),) if seed == 4 else ()
+        )
+        return SimulationReport(
             seed=seed, violations=broken, trace=("it began",), seconds=2.0, counts={"commit": 3}
         )
 

@@ -54,7 +54,7 @@ async def current(chat: Chat, argument: str) -> CommandReply:
 async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/session list`."""
     from ekiden.api.local.sessions import summary_of
-    from ekiden.cli.terminal.tables import Id, Moment
+    from ekiden.cli.terminal.tables import Id, TimeCell
     from ekiden.storage.base import SessionFilter
 
     page = await chat.store.list(SessionFilter(user_id=chat.user), limit=_LISTED)
@@ -64,7 +64,7 @@ async def listed(chat: Chat, argument: str) -> CommandReply:
             Id(row.id),
             row.agent,
             row.outcome or row.status,
-            Moment(row.updated_at_us / 1e6),
+            TimeCell(row.updated_at_us / 1e6),
             str(row.meta.get("title", "")),
         )
         for row in page.sessions

@@ -18,7 +18,7 @@ from ekiden.cli.chat.screens.plain import beside_line, event_line, said_by_agent
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
 from ekiden.cli.terminal.approval_prompt import MARK
 from ekiden.cli.terminal.output import safe
-from ekiden.cli.terminal.tables import Id, Moment, narrow_table, rich_pairs, rich_table
+from ekiden.cli.terminal.tables import Id, TimeCell, narrow_table, rich_pairs, rich_table
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
 
@@ -267,7 +267,7 @@ class RichScreen:
             case Table(headers=headers, rows=rows, heading=heading):
                 if heading:
                     self._line(heading)
-                if any(isinstance(cell, Id | Moment) for cell in rows[0]):
+                if any(isinstance(cell, Id | TimeCell) for cell in rows[0]):
                     self._line(narrow_table(headers, rows, width=self._console.width).rstrip())
                 else:
                     self._console.print(rich_table(headers, rows))

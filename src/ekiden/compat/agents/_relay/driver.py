@@ -24,7 +24,7 @@ from ekiden.compat.agents.run_state import RunState
 from ekiden.core.events import Event
 from ekiden.core.guardrails import GuardrailFailed
 from ekiden.core.runs import Waiting
-from ekiden.runtime import AgentRunner, Limits, RunConfig
+from ekiden.runtime import Limits, LocalRunner, RunConfig
 from ekiden.runtime.results import RunResult as NativeResult
 from ekiden.sessions import Session
 
@@ -77,7 +77,7 @@ class Driver:
             shared_agents.end(relay)
 
     async def _drive(self, state: RunState[Any] | None) -> None:
-        relay, team, runner = self.relay, self._team, AgentRunner()
+        relay, team, runner = self.relay, self._team, LocalRunner()
         root = team.agent(relay.agent)
         more: dict[str, Any] = {
             "hooks": RelayHooks(relay, team),

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from ekiden.core.conversation.model import Usage
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors.stored_data import SessionImportInvalid
-from ekiden.runtime.state.cursor.handoffs import Handoffs, PendingHandoff
-from ekiden.sessions.progress import Progress
+from ekiden.runtime.state.cursor.handoffs import HandoffState, PendingHandoff
+from ekiden.sessions.progress import RunProgress
 from ekiden.storage.base import OwnJson, SessionRow
 from ekiden.storage.chain import AuditChain
 
@@ -156,7 +156,7 @@ class OpenQuestion:
 
 
 @dataclass(slots=True)
-class Questions:
+class QuestionState:
     """What the run asked, and what people decided for the session."""
 
     open: dict[str, OpenQuestion] = field(default_factory=dict)
@@ -179,18 +179,18 @@ class Questions:
             data["al"] = [[*grant, by] for grant, by in self.always.items()]
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Questions:
+    def from_json(cls, data: Mapping[str, Any]) -> QuestionState:
         """The inverse of `to_json`."""
         always: dict[Grant, str] = {}
         if "al" in data:
             always = {(agent, tool, scope): by for agent, tool, scope, by in data["al"]}
         return cls(_open_in(data), data.get("py", 0), always)
 
-    def next_run(self) -> Questions:
+    def next_run(self) -> QuestionState:
         """That of the run that follows: what was decided for the session goes on."""
-        return Questions(always=self.always)
+        return QuestionState(always=self.always)
 
-    def keep_counts(self, counted: Questions) -> None:
+    def keep_counts(self, counted: QuestionState) -> None:
         """Take what was `counted` for a run that is not begun yet."""
         self.always = counted.always
 
@@ -395,10 +395,10 @@ class Cursor:
     several components. Two components are defined in lower packages, because these read them too.
     """
 
-    progress: Progress = field(default_factory=Progress)
+    progress: RunProgress = field(default_factory=RunProgress)
     view: ConversationView = field(default_factory=ConversationView)
-    handoffs: Handoffs = field(default_factory=Handoffs)
-    questions: Questions = field(default_factory=Questions)
+    handoffs: HandoffState = field(default_factory=HandoffState)
+    questions: QuestionState = field(default_factory=QuestionState)
     guardrails: GuardrailChecks = field(default_factory=GuardrailChecks)
     triggers: TriggerSigns = field(default_factory=TriggerSigns)
     budget: RunBudget = field(default_factory=RunBudget)
@@ -424,10 +424,10 @@ class Cursor:
         if not data:
             return cls()
         return cls(
-            Progress.from_json(data),
+            RunProgress.from_json(data),
             ConversationView.from_json(data),
-            Handoffs.from_json(data),
-            Questions.from_json(data),
+            HandoffState.from_json(data),
+            QuestionState.from_json(data),
             GuardrailChecks.from_json(data),
             TriggerSigns.from_json(data),
             RunBudget.from_json(data),
@@ -447,7 +447,7 @@ class Cursor:
         """
         from ekiden.core.conversation.shapes import check, read_by
 
-        for component in (Handoffs, Questions, RunBudget):
+        for component in (HandoffState, QuestionState, RunBudget):
             for key in component.NOT_IMPORTED:
                 data.pop(key, None)
         check(_stored_shape(), data, place)
@@ -575,7 +575,8 @@ def _stored_shape() -> Any:
 
     fields: dict[str, Any] = {}
     for component in (
-        Progress, ConversationView, Handoffs, GuardrailChecks, TriggerSigns, RunBudget, AuditChain
+        RunProgress, ConversationView, HandoffState, GuardrailChecks, TriggerSigns, RunBudget,
+        AuditChain,
     ):  # fmt: skip
         fields |= component.shape()
     return shape("StoredCursor", fields)

@@ -145,7 +145,7 @@ class PendingHandoff:
 
 
 @dataclass(slots=True)
-class Handoffs:
+class HandoffState:
     """Who had the task, and what is needed to hand it on, or back."""
 
     chain: list[str] = field(default_factory=list)
@@ -220,7 +220,7 @@ class Handoffs:
         data["ho"] = [each.to_json() for each in pending]
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Handoffs:
+    def from_json(cls, data: Mapping[str, Any]) -> HandoffState:
         """The inverse of `to_json`."""
         get = data.get
         handoffs = cls(
@@ -243,13 +243,13 @@ class Handoffs:
             handoffs.tried = tried_in(data)
         return handoffs
 
-    def next_run(self, agent: str, *, is_same_task: bool) -> Handoffs:
+    def next_run(self, agent: str, *, is_same_task: bool) -> HandoffState:
         """Those of the run that follows; the session's count goes on.
 
         With `is_same_task` no new message began it: the chain goes on, too, with what tells whether
         anything changed since an agent had the task.
         """
-        following = Handoffs(
+        following = HandoffState(
             chain=[USER, agent], received=self.received, count=self.count, tools=self.tools
         )
         if is_same_task and self.chain:
@@ -267,11 +267,11 @@ class Handoffs:
             pending.outlive_run(message)
         return self.open
 
-    def keep_counts(self, counted: Handoffs) -> None:
+    def keep_counts(self, counted: HandoffState) -> None:
         """Take what was `counted` for a run that is not begun yet."""
         self.count, self.tried = counted.count, counted.tried
 
-    def discard(self, discarded: Handoffs) -> None:
+    def discard(self, discarded: HandoffState) -> None:
         """A step failed after which this is stored: what was done in it has to be undone, too."""
         registered = {each.id: each.compensations for each in discarded.open}
         for each in self.open:

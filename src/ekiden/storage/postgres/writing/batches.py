@@ -22,11 +22,15 @@ from ekiden.storage.base import (
 from ekiden.storage.chain import HEAD
 from ekiden.storage.postgres.connection.database import answered
 from ekiden.storage.postgres.connection.errors import OutcomeUnknown
-from ekiden.storage.postgres.documents import PreparedDocument, prepare_documents, store_documents
+from ekiden.storage.postgres.documents import (
+    PostgresDocumentWrite,
+    prepare_documents,
+    store_documents,
+)
 from ekiden.storage.postgres.messages import (
     WRITES_EVENTS,
+    PostgresSettle,
     PreparedMessage,
-    PreparedSettle,
     lock_sessions,
     prepare_messages,
     prepare_settles,
@@ -87,19 +91,19 @@ from head, unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigint[]
 _NOW = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
 
-class PreparedOpening(NamedTuple):
+class PostgresNewSession(NamedTuple):
     """A session to be made, as columns."""
 
     session_id: str
     columns: Sequence[Any]
 
 
-def prepare_openings(openings: Sequence[SessionOpening]) -> Sequence[PreparedOpening]:
+def prepare_openings(openings: Sequence[SessionOpening]) -> Sequence[PostgresNewSession]:
     """The sessions; `StepConflict` for events that are not numbered from 1, `UserError`."""
     return [_prepared(opening) for opening in openings]
 
 
-def _prepared(opening: SessionOpening) -> PreparedOpening:
+def _prepared(opening: SessionOpening) -> PostgresNewSession:
     new, events = opening.new, opening.events
     if events:
         check_numbers(new.id, 0, events)
@@ -109,10 +113,10 @@ def _prepared(opening: SessionOpening) -> PreparedOpening:
         json_text(opening.variables, "`variables` of session {!r}", new.id),
         *event_columns(new.id, events),
     ]
-    return PreparedOpening(new.id, columns)
+    return PostgresNewSession(new.id, columns)
 
 
-async def store_openings(connection: Any, openings: Sequence[PreparedOpening]) -> None:
+async def store_openings(connection: Any, openings: Sequence[PostgresNewSession]) -> None:
     """Make them within the transaction of `connection`; `SessionExists`: it must be undone."""
     for opening in openings:
         if await connection.fetchval(_OPEN, *opening.columns) is None:
@@ -123,10 +127,10 @@ async def store_openings(connection: Any, openings: Sequence[PreparedOpening]) -
 class Beside:
     """Documents, messages, their ends, new sessions and those to wake, all JSON as text."""
 
-    documents: Sequence[PreparedDocument]
+    documents: Sequence[PostgresDocumentWrite]
     messages: Sequence[PreparedMessage]
-    settles: Sequence[PreparedSettle]
-    openings: Sequence[PreparedOpening]
+    settles: Sequence[PostgresSettle]
+    openings: Sequence[PostgresNewSession]
     wakes: Sequence[str]
 
     @classmethod

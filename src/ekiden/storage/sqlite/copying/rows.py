@@ -28,7 +28,7 @@ _WHERE: Final[Mapping[TableName, str]] = {"events": "session >= 0"}
 _PROBES = 200
 
 
-class Column(NamedTuple):
+class SqliteColumn(NamedTuple):
     """How a column is read."""
 
     stored: str
@@ -37,30 +37,30 @@ class Column(NamedTuple):
     """The value, as SQL, of the stored one."""
 
 
-def _json(name: str) -> Column:
-    return Column(name, "coalesce({}, '{{}}')")
+def _json(name: str) -> SqliteColumn:
+    return SqliteColumn(name, "coalesce({}, '{{}}')")
 
 
-_OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
+_OWN: Final[Mapping[TableName, Mapping[str, SqliteColumn]]] = {
     "sessions": {
         "meta": _json("meta"),
         "cursor": _json("cursor"),
         "variables": _json("variables"),
-        "ready_us": Column("place_us"),
+        "ready_us": SqliteColumn("place_us"),
     },
-    "events": {"place": Column("id")},
+    "events": {"place": SqliteColumn("id")},
     "steps": {},
     "documents": {},
     "messages": {
-        "due_ms": Column(
+        "due_ms": SqliteColumn(
             "due_ms",
             read=f"iif({_OPEN} AND (owner IS NULL OR owner LIKE '{OF_SESSIONS}'),"
             f" min(max({{}} + ?1, 0), {LAST_TIME_MS}), 0)",
         ),
-        "expires_ms": Column(
+        "expires_ms": SqliteColumn(
             "expires_ms", read=f"iif({_OPEN}, min(max({{}} + ?1, 0), {LAST_TIME_MS}), NULL)"
         ),
-        "owner": Column(
+        "owner": SqliteColumn(
             "owner", read=f"iif({_OPEN} AND owner NOT LIKE '{OF_SESSIONS}', NULL, {{}})"
         ),
     },
@@ -78,7 +78,7 @@ def stored_columns(table: TableName) -> list[str]:
 
 def select_sql(table: TableName) -> str:
     """The rows of a table; ``?1`` is wall time minus lease clock."""
-    columns = (_OWN[table].get(name, Column(name)) for name in TABLES[table])
+    columns = (_OWN[table].get(name, SqliteColumn(name)) for name in TABLES[table])
     values = ", ".join(column.read.format(column.stored) for column in columns)
     where = _WHERE.get(table, "1")
     return f"SELECT {values} FROM {table} WHERE {where} ORDER BY {_ORDER[table]}"
