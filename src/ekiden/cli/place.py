@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from cyclopts import Parameter
@@ -16,9 +16,12 @@ from ekiden.cli.terminal.output import note
 
 if TYPE_CHECKING:
     from ekiden.api.administration import Settings
+    from ekiden.api.local.place import Here
     from ekiden.client import AsyncClient
     from ekiden.client.ekiden import Ekiden
     from ekiden.hub.reader import OnOutage
+    from ekiden.project import Project
+    from ekiden.storage.base import Store
 
 _SERVER: Final = "EKIDEN_SERVER"
 _SERVER_OPTION: Final = "--server"
@@ -283,12 +286,10 @@ class TeamWithStore(TeamAtWork):
             return
         import asyncio
 
-        from ekiden.api.local.place import Here
         from ekiden.cli.errors import Interrupted
         from ekiden.cli.projects import open_project, tell_notes
         from ekiden.cli.run.handoffs import person_name, stopped, tell_busy
-        from ekiden.cli.run.observer import resume_command, run_config
-        from ekiden.cli.terminal.approval_prompt import approver
+        from ekiden.cli.run.observer import resume_command
         from ekiden.client.ekiden import at_store
         from ekiden.project import open_store
 
@@ -300,13 +301,6 @@ class TeamWithStore(TeamAtWork):
             trust=self.trust,
             as_json=as_json,
         )
-        config = run_config(
-            limits=NO_LIMITS,
-            no_wait=True,
-            model=model,
-            approver=approver(allow),
-            settings=project.settings,
-        )
         option = self.store or os.environ.get(_STORE) or None
         address = project.settings.store if option is None else option
         async with open_store(address, create=create) as store, project:
@@ -314,15 +308,9 @@ class TeamWithStore(TeamAtWork):
             hint = resume_command(
                 session, store=store, store_option=option, team=self.team, model=model
             )
-            here = Here(
-                store=store,
-                settings=project.settings,
-                origins=project.loaded.origins,
-                project=project,
+            here = replace(
+                _here(project, store, model=model, allow=allow),
                 caller=who,
-                is_person=True,
-                via=VIA,
-                run_config=config,
                 busy=lambda row: tell_busy(row, timeout_s, as_json=as_json),
             )
             try:
@@ -332,6 +320,26 @@ class TeamWithStore(TeamAtWork):
                     raise
                 told = await stopped(store, session, to=to, by=who, how_to_resume=hint)
                 raise Interrupted(told) from None
+
+
+def _here(project: Project, store: Store, *, model: str | None, allow: tuple[str, ...]) -> Here:
+    """The team of this project for a person at a terminal."""
+    from ekiden.api.local.place import Here
+    from ekiden.cli.run.observer import run_config
+    from ekiden.cli.terminal.approval_prompt import approver
+
+    settings = project.settings
+    return Here(
+        store=store,
+        settings=settings,
+        origins=project.loaded.origins,
+        project=project,
+        is_person=True,
+        via=VIA,
+        run_config=run_config(
+            limits=NO_LIMITS, no_wait=True, model=model, approver=approver(allow), settings=settings
+        ),
+    )
 
 
 WITH_STORE: Final = TeamWithStore()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -30,13 +30,21 @@ from ekiden.cli.options import (
     WholeListing,
 )
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.process.server import on_fast_loop
+from ekiden.cli.process.server import (
+    check_installed,
+    on_fast_loop,
+    prepared_config,
+    start_logging,
+    tell_console,
+)
 from ekiden.cli.terminal.output import emit, note, say
 from ekiden.cli.terminal.prompts import YesOption, confirm
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:
     import socket
+
+    from ekiden.server import ServerConfig
 
 
 @on_fast_loop
@@ -100,15 +108,8 @@ async def serve(
     finish. The next server or worker on the same store resumes the rest.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.process.server import (
-        check_installed,
-        prepared_config,
-        start_logging,
-        tell_console,
-    )
     from ekiden.cli.process.worker import end_for_sure, rest_collector
     from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.cli.terminal.output import emit, note
 
     check_installed()
     project = open_project(
@@ -126,15 +127,9 @@ async def serve(
     from ekiden.project.service import Service
 
     service = Service(project, store=address, workers=workers, labels=label)
-    facts = {"store": service.store_name, "workers": workers}
-
-    def tell(url: str, how: str = "; Ctrl-C ends it", **more: int) -> None:
-        if as_json:
-            emit({"url": url, **facts, **more})
-        else:
-            note(f"serving on {url}{how}")
-            tell_console(config, url)
-
+    tell = partial(
+        _tell, config, {"store": service.store_name, "workers": workers}, as_json=as_json
+    )
     if socket_number is None and reload:
         note(f"serving on {url_of(listener)}, restarting after each change")
         tell_console(config, url_of(listener))
@@ -162,6 +157,23 @@ async def serve(
             await run_server(service, config, listener, ready=ready)
     await end_for_sure()
     return Exit.OK
+
+
+def _tell(
+    config: ServerConfig,
+    facts: dict[str, Any],
+    url: str,
+    how: str = "; Ctrl-C ends it",
+    *,
+    as_json: bool,
+    **more: int,
+) -> None:
+    """Say where the server is."""
+    if as_json:
+        emit({"url": url, **facts, **more})
+    else:
+        note(f"serving on {url}{how}")
+        tell_console(config, url)
 
 
 def _check_children(address: str, *, processes: int, reload: bool) -> None:

@@ -237,10 +237,7 @@ class Converter:
             return open_
 
         for item in items:
-            if not isinstance(item, dict):
-                if not hasattr(item, "model_dump"):
-                    raise UserError(f"Unhandled item type or structure: {item}")
-                item = input_list([item])[0]
+            item = _as_dict(item)
             kind = item.get("type") or ("message" if "role" in item else None)
             if kind == "message" and item.get("role") == "assistant":
                 if open_ is None or "tool_calls" not in open_ or open_.get("content"):
@@ -255,18 +252,9 @@ class Converter:
             elif kind == "function_call":
                 message = assistant()
                 message.setdefault("content", None)
-                function = {"name": item["name"], "arguments": item["arguments"] or "{}"}
-                call = {"id": item["call_id"], "type": "function", "function": function}
-                signature = (item.get("provider_data") or {}).get("thought_signature")
-                if signature and "gemini" in (model or "").lower():
-                    call["extra_content"] = {"google": {"thought_signature": signature}}
-                message.setdefault("tool_calls", []).append(call)
+                message.setdefault("tool_calls", []).append(_call_of(item, model or ""))
             elif kind == "file_search_call":
-                message = assistant()
-                search = {"queries": item.get("queries", []), "status": item.get("status")}
-                function = {"name": "file_search_call", "arguments": json.dumps(search)}
-                call = {"id": item["id"], "type": "function", "function": function}
-                message.setdefault("tool_calls", []).append(call)
+                assistant().setdefault("tool_calls", []).append(_search_of(item))
             elif kind == "function_call_output":
                 open_ = None
                 output = item["output"]
@@ -292,6 +280,30 @@ class Converter:
             else:
                 raise UserError(f"Compaction items are not supported for {_BACKEND}")
         return messages
+
+
+def _as_dict(item: Any) -> dict[str, Any]:
+    if isinstance(item, dict):
+        return item
+    if not hasattr(item, "model_dump"):
+        raise UserError(f"Unhandled item type or structure: {item}")
+    return dict(input_list([item])[0])
+
+
+def _call_of(item: dict[str, Any], model: str) -> dict[str, Any]:
+    function = {"name": item["name"], "arguments": item["arguments"] or "{}"}
+    call = {"id": item["call_id"], "type": "function", "function": function}
+    signature = (item.get("provider_data") or {}).get("thought_signature")
+    if signature and "gemini" in model.lower():
+        call["extra_content"] = {"google": {"thought_signature": signature}}
+    return call
+
+
+def _search_of(item: dict[str, Any]) -> dict[str, Any]:
+    """A search in files, which chat completions do not know, as a call of a function."""
+    search = {"queries": item.get("queries", []), "status": item.get("status")}
+    function = {"name": "file_search_call", "arguments": json.dumps(search)}
+    return {"id": item["id"], "type": "function", "function": function}
 
 
 def _of_provider(item: Any, provider_data: dict[str, Any] | None) -> Any:

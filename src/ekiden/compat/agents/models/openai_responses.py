@@ -476,22 +476,27 @@ class OpenAIResponsesModel(Model):
             "metadata": settings.metadata,
             "context_management": settings.context_management,
         }
-        body = {key: value for key, value in body.items() if not is_left_out(value)}
-        if twice := sorted(set(body) & set(extra)):
-            names = ", ".join(repr(each) for each in twice)
-            plural = "s" if len(twice) > 1 else ""
-            raise TypeError(
-                f"responses.create() got multiple values for keyword argument{plural} {names}"
-            )
-        given = {
-            "extra_headers": {
-                "User-Agent": "Agents/Python 0.24.0",
-                **(settings.extra_headers or {}),
-            },
-            "extra_query": settings.extra_query,
-            "extra_body": settings.extra_body,
-        }
-        return {**body, **given, **extra}
+        return _with_extras(body, extra, settings)
+
+
+def _with_extras(body: dict[str, Any], extra: dict[str, Any], settings: Any) -> dict[str, Any]:
+    """The request's fields that are set, with what the settings add to it."""
+    body = {key: value for key, value in body.items() if not is_left_out(value)}
+    if twice := sorted(set(body) & set(extra)):
+        names = ", ".join(repr(each) for each in twice)
+        plural = "s" if len(twice) > 1 else ""
+        raise TypeError(
+            f"responses.create() got multiple values for keyword argument{plural} {names}"
+        )
+    given = {
+        "extra_headers": {
+            "User-Agent": "Agents/Python 0.24.0",
+            **(settings.extra_headers or {}),
+        },
+        "extra_query": settings.extra_query,
+        "extra_body": settings.extra_body,
+    }
+    return {**body, **given, **extra}
 
 
 def is_left_out(value: Any) -> bool:
