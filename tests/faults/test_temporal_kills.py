@@ -27,12 +27,13 @@ from ekiden.storage.postgres import PostgresStore
 from ekiden.testing.engine_contracts.base import asked_person, decide, done
 from tests.faults.processes import ROOT, environment
 from tests.faults.temporal_child import relay_team
-from tests.integration.temporal.desk import echo, handle_of, until_status
+from tests.integration.temporal.desk import attempts, echo, handle_of, until_status
 from tests.support.forked import ForkedPopen
 from tests.support.temporal import DevServer, client_of
 from tests.support.temporal_engine import TemporalEngine
 
-LEASE_S = 3.0
+LEASE_S = 30.0
+"""Far more than a dead worker on the same host costs."""
 DEADLINE_S = 60.0
 SEVERAL = 6
 
@@ -84,7 +85,7 @@ async def finished(store: Store, session_id: str) -> SessionRow:
 
 
 @pytest.mark.slow
-async def test_a_killed_worker_is_replaced_in_the_middle_of_a_handoff(
+async def test_a_killed_worker_is_replaced_at_once_in_the_middle_of_a_handoff(
     postgres_url: str, postgres_store: PostgresStore, temporal_server: DevServer, tmp_path: Path
 ) -> None:
     team = relay_team(tmp_path)
@@ -112,6 +113,10 @@ async def test_a_killed_worker_is_replaced_in_the_middle_of_a_handoff(
     assert stamps == {f"stamp-{name}": 1 for name in names}
     again = [name for name, pid in effects(tmp_path) if pid == other.pid]
     assert sorted(again) == [f"second-{name}" for name in names]
+    client = await client_of(temporal_server)
+    for name in names:
+        tried = await attempts(await handle_of(client, postgres_store, name))
+        assert set(tried) == {1}, "heartbeats were waited for"
 
 
 @pytest.mark.slow

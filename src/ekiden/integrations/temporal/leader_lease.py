@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from ekiden.core.errors import StaleDocument, StoreError
-from ekiden.core.values import owner_name
+from ekiden.core.values import is_dead, owner_name
 from ekiden.integrations.temporal.names import COLLECTION
 from ekiden.storage.base import DocumentWrite, Store
 
@@ -32,7 +32,7 @@ class LeaderLease:
         self._until_us = 0
         self._held_until = 0.0
         """In the time of the loop."""
-        self._who = f"{owner_name()}-{id(self):x}"
+        self._who = f"{id(self):x}-{owner_name()}"
         self.is_taken_over = False
         """Whether an earlier holder did not release it."""
 
@@ -64,11 +64,11 @@ class LeaderLease:
         if now_us < self._until_us - term_us * 2 // 3:
             return True
         found = await self._store.get_document(COLLECTION, self._key)
-        is_others = found is not None and found.body["who"] != self._who
         if (
             found is not None
-            and is_others
+            and found.body["who"] != self._who
             and now_us < found.body["until_us"] <= now_us + longest_us
+            and not is_dead(found.body["who"].partition("-")[2])
         ):
             self._lose()
             return False

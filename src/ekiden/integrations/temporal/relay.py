@@ -11,17 +11,23 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflowservice.v1 import ResetStickyTaskQueueRequest
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from ekiden.core.errors import StoreError
+from ekiden.core.values import is_dead
 from ekiden.integrations.temporal.leader_lease import LeaderLease
 from ekiden.integrations.temporal.names import (
+    AdvanceResult,
     Due,
     SessionJob,
     TimeJob,
@@ -127,7 +133,7 @@ _REST = 2.0
 """A look is followed by a pause of so many times its length, so that looking at a long queue does
 not become the store's main work."""
 _MOMENT_S = 0.005
-_TASK = timedelta(seconds=3)
+_TASK = timedelta(seconds=1)
 """A worker that has a workflow for longer was killed: what workflows do takes milliseconds."""
 _CHECK_S = 5.0
 """How long after its signal, or its last check, the workflow of a session that is still ready is
@@ -135,6 +141,9 @@ checked: it may have been terminated, or the cluster may have lost it."""
 _FRESH_S = 1.0
 """A new relay signals sessions that became ready so recently: an activity that read the session
 before may be about to end."""
+_STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+_FIRST_EPOCH = 1
+"""That of a session which no worker has had yet."""
 _CHECKS = 10
 _CHECK_EVERY_S = 1.0
 """At most so many checks in so long. Unlike a signal, a check adds nothing to a history."""
@@ -225,7 +234,7 @@ class WorkflowSignaller:
         if self._takes_over and self._office.is_taken_over:
             await self._take_over(ready)
         self._takes_over = False
-        await self._each(self._signal, [row for row in ready if self._is_news(row)])
+        await self._each(self._wake, [row for row in ready if self._is_news(row)])
         await self._check(ready)
         await self._reminder.look(asyncio.get_running_loop().time())
 
@@ -290,19 +299,55 @@ class WorkflowSignaller:
 
     async def _is_attended(self, row: SessionRow) -> bool:
         """Whether a workflow is about to advance the session, as far as can be known."""
-        handle = self._client.get_workflow_handle(workflow_id(self._job.store, row.id))
         try:
-            found = await handle.describe()
-        except RPCError as exc:
-            if exc.status == RPCStatusCode.NOT_FOUND:
+            found = await self._described(row)
+            if found is None or found.status != WorkflowExecutionStatus.RUNNING:
                 return False
+            self._sent[row.id].check_at = asyncio.get_running_loop().time() + _CHECK_S
+            await self._replace_dead(row, found)
+        except RPCError as exc:
             _log.warning("session %s could not be checked, trying again: %s", row.id, exc.message)
             return True
-        self._sent[row.id].check_at = asyncio.get_running_loop().time() + _CHECK_S
         pending = found.raw_description
-        return found.status == WorkflowExecutionStatus.RUNNING and (
-            bool(pending.pending_activities) or pending.HasField("pending_workflow_task")
-        )
+        return bool(pending.pending_activities) or pending.HasField("pending_workflow_task")
+
+    async def _described(self, row: SessionRow) -> WorkflowExecutionDescription | None:
+        handle = self._client.get_workflow_handle(workflow_id(self._job.store, row.id))
+        try:
+            return await handle.describe()
+        except RPCError as exc:
+            if exc.status == RPCStatusCode.NOT_FOUND:
+                return None
+            raise
+
+    async def _replace_dead(self, row: SessionRow, found: WorkflowExecutionDescription) -> bool:
+        """End the activity of a worker that was killed on this host, so that the workflow begins
+        another one at once; returns whether there was one.
+
+        Temporal notices a dead worker only by its heartbeats, and retries only by a timer, which
+        takes a second however short it is. The worker with the
+        workflow in its cache may be dead, too, so the next task goes to any worker.
+        """
+        for pending in found.raw_description.pending_activities:
+            if pending.state != _STARTED or not is_dead(pending.last_worker_identity):
+                continue
+            result = AdvanceResult(
+                status="ready",
+                agent=row.agent,
+                labels=self._labels[row.agent],
+                mark=_mark(row),
+                priority=row.priority,
+            )
+            uncached = ResetStickyTaskQueueRequest(
+                namespace=self._client.namespace,
+                execution=WorkflowExecution(workflow_id=found.id, run_id=found.run_id),
+            )
+            await self._client.workflow_service.reset_sticky_task_queue(uncached)
+            await self._client.get_async_activity_handle(
+                workflow_id=found.id, run_id=found.run_id, activity_id=pending.activity_id
+            ).complete(result)
+            return True
+        return False
 
     async def _ready(self) -> list[SessionRow]:
         """The sessions without a lease."""
@@ -321,10 +366,19 @@ class WorkflowSignaller:
         sent = self._sent.get(row.id)
         return sent is None or sent.mark != _mark(row)
 
+    async def _wake(self, row: SessionRow) -> None:
+        """Have the session advanced, which became ready or lost its owner."""
+        if row.epoch > _FIRST_EPOCH:
+            with suppress(RPCError):  # Then it is signalled, which is always right.
+                found = await self._described(row)
+                if found is not None and await self._replace_dead(row, found):
+                    self._note(row)
+                    return
+        await self._signal(row)
+
     async def _signal(self, row: SessionRow, *, is_again: bool = False) -> None:
         """Wake the workflow of the session, which is started if there is none; `is_again`: have it
         look at the session in any case."""
-        mark = _mark(row)
         labels = self._labels[row.agent]
         job = replace(
             self._job, session=row.id, agent=row.agent, labels=labels, priority=row.priority
@@ -332,7 +386,7 @@ class WorkflowSignaller:
         wake = Wake(
             agent=row.agent,
             labels=labels,
-            mark=None if is_again else mark,
+            mark=None if is_again else _mark(row),
             priority=row.priority,
         )
         try:
@@ -354,8 +408,12 @@ class WorkflowSignaller:
             _log.warning("session %s could not be signalled, trying again: %s", row.id, exc.message)
             self._is_refused |= exc.status == RPCStatusCode.INVALID_ARGUMENT
             return
+        self._note(row)
+
+    def _note(self, row: SessionRow) -> None:
+        """The session needs no further signal as long as it stays as it is."""
         check_at = asyncio.get_running_loop().time() + _CHECK_S
-        self._sent[row.id] = _Sent(mark=mark, check_at=check_at)
+        self._sent[row.id] = _Sent(mark=_mark(row), check_at=check_at)
 
 
 def _mark(row: SessionRow) -> list[int]:

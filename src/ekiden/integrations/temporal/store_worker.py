@@ -12,6 +12,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker as SdkWorker
 
 from ekiden.core.errors import StoreError
+from ekiden.core.values import owner_name
 from ekiden.engine.fleet import BackgroundWork
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal.activities import BEATS, Activities
@@ -174,6 +175,7 @@ class TemporalStoreWorker:
                 task_queue=name,
                 workflows=[SessionWorkflow, TimekeeperWorkflow] if name == queue else [],
                 activities=[activities.advance] if agents else [],
+                identity=owner_name(),
                 max_concurrent_activities=self._terms.concurrency,
                 max_heartbeat_throttle_interval=beat,
                 max_concurrent_workflow_task_polls=_POLLS,
