@@ -1,10 +1,15 @@
 """The message bus: messages between agents, stored before delivery."""
 
-from ekiden.bus.bus import Bus
-from ekiden.bus.client import BusClient
-from ekiden.bus.messages import MessageRecord
-from ekiden.bus.parts import BusSettings
-from ekiden.bus.serving.service import LATER, BusService
+from typing import TYPE_CHECKING
+
+from ekiden.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ekiden.bus.bus import Bus
+    from ekiden.bus.client import BusClient
+    from ekiden.bus.messages import MessageRecord
+    from ekiden.bus.parts import BusSettings
+    from ekiden.bus.serving.service import LATER, BusService
 
 __all__ = [
     "LATER",
@@ -14,3 +19,15 @@ __all__ = [
     "BusSettings",
     "MessageRecord",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "LATER": "ekiden.bus.serving.service",
+        "Bus": "ekiden.bus.bus",
+        "BusClient": "ekiden.bus.client",
+        "BusSettings": "ekiden.bus.parts",
+        "MessageRecord": "ekiden.bus.messages",
+        "BusService": "ekiden.bus.serving.service",
+    },
+)

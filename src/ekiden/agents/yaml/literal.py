@@ -66,7 +66,10 @@ def parse_front_matter(
         root = _quick_with_literals(front, report)
     if root is None:
         try:
-            root = _complete(front)
+            if is_key is not None and _has_literal(front, is_key):
+                root = _by_key(front, report, is_key, is_strict or is_key)
+            else:
+                root = _complete(front)
         except YamlFault as fault:
             if is_key is not None:
                 root = _by_key(front, report, is_key, is_strict or is_key)
@@ -140,25 +143,50 @@ def _by_key(front: str, report: ProblemReport, is_key: IsKey, is_strict: IsKey) 
                 report.warning(spot, "passed_over", "this line has no key and is passed over")
             continue
         key = Scalar(match["key"].strip("'\""), True, row + FIRST_LINE, 1)
-        try:
-            found = _complete("\n".join(lines), row + FIRST_LINE)
-        except YamlFault as fault:
-            first = match["text"].strip()
-            is_one = not any(line.strip() for line in lines[1:])
-            if key.text in TEXT_KEYS or (is_one and first and first[0] not in "[{|>"):
-                column = match.start("text") + 1
-                text = Scalar(_unquoted(_joined([first, *lines[1:]])), False, key.line, column)
-                _warn(key, text, report)
-                root.entries.append((key, text))
-            elif is_strict(key.text):
-                report.error(fault, fault.code, fault.message)
-            else:
-                words = f"`{key.text[:60]}` is passed over: {fault.message}"
-                report.warning(fault, "passed_over", words)
-            continue
+        found = None if _is_literal(lines) else _piece(lines, row + FIRST_LINE)
         if isinstance(found, Mapping):
             root.entries += found.entries
+            continue
+        first = match["text"].strip()
+        is_one = not any(line.strip() for line in lines[1:])
+        if found is None or key.text in TEXT_KEYS or (is_one and first and first[0] not in "[{|>"):
+            column = match.start("text") + 1
+            text = Scalar(_unquoted(_joined([first, *lines[1:]])), False, key.line, column)
+            _warn(key, text, report)
+            root.entries.append((key, text))
+        elif is_strict(key.text):
+            report.error(found, found.code, found.message)
+        else:
+            words = f"`{key.text[:60]}` is passed over: {found.message}"
+            report.warning(found, "passed_over", words)
     return root
+
+
+def _has_literal(front: str, is_key: IsKey) -> bool:
+    """Whether front matter is certainly not YAML, because of a text at its top."""
+    for _, lines in _pieces(front.split("\n"), is_key):
+        if _is_literal(lines):
+            return True
+        if quick_yaml("\n".join([*lines, ""])) is None:
+            return False
+    return False
+
+
+def _is_literal(lines: list[str]) -> bool:
+    """Whether these lines are a key with a text that is certainly not YAML."""
+    match = _ENTRY.fullmatch(lines[0])
+    return match is not None and match["key"] in TEXT_KEYS and surely_no_yaml(match["text"])
+
+
+def _piece(lines: list[str], first_line: int) -> Mapping | YamlFault:
+    """The mapping that these lines are, or why they are none."""
+    try:
+        found = quick_yaml("\n".join([*lines, ""]), first_line=first_line) or _complete(
+            "\n".join(lines), first_line
+        )
+    except YamlFault as fault:
+        return fault
+    return found if isinstance(found, Mapping) else Mapping([], first_line, 1)
 
 
 def _pieces(lines: list[str], is_key: IsKey) -> Iterator[tuple[int, list[str]]]:

@@ -177,12 +177,11 @@ def confirmed(
     A tool that asks anyway asks as the file says; what the file leaves at its default stays as the
     tool has it.
     """
-    named = {tool.name, *names}
-    if tool.confirmation is None and named.isdisjoint(definition.require_confirmation):
+    is_named = not {tool.name, *names}.isdisjoint(definition.require_confirmation)
+    if not is_named and (tool.confirmation is None or definition.confirmation is None):
         return tool
     default = Confirmation()
     own, said = tool.confirmation or default, definition.confirmation or default
-    is_named = not named.isdisjoint(definition.require_confirmation)
     template, timeout_s = said.prompt_template, said.timeout_s
     return replace(
         tool,

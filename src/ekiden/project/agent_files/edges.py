@@ -58,9 +58,9 @@ class Edges:
                 self._connect(source, edge)
 
     def _check_conditions(self, source: AgentDefinition) -> None:
-        from ekiden.conditions import compile_condition
-
         for written in source.conditions:
+            from ekiden.conditions import compile_condition
+
             try:
                 compile_condition(written.text)
             except ConditionError as exc:

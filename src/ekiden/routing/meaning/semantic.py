@@ -16,6 +16,7 @@ from ekiden.embeddings.base import Embedder, KnowingEmbedder
 from ekiden.embeddings.found import second_encoder
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.embeddings.local import MISSING, local_embedder
+from ekiden.embeddings.one_thread import one_thread
 from ekiden.routing.decision import Score, StageResult, plain_line
 from ekiden.routing.meaning.index import read_index, write_index
 from ekiden.routing.meaning.learner import (
@@ -107,10 +108,12 @@ class SemanticStage:
         if agents:
             texts = texts_of(agents)
             key = self._key(texts) if len(texts) >= _LARGE else None
-            if key is None or not self._restore(key, agents):
-                self._learn(agents, texts, None if key is None else on_learning)
-                if key is not None:
-                    self._keep(key)
+            if key is None:
+                with one_thread():
+                    self._learn(agents, texts, None)
+            elif not self._restore(key, agents):
+                self._learn(agents, texts, on_learning)
+                self._keep(key)
 
     def _key(self, texts: Sequence[AgentText]) -> str:
         """A hash of all that the learner is made of: texts, encoders and this code."""
@@ -285,7 +288,8 @@ class SemanticStage:
         judge = self._alone
         if self._together is not None and views.second is not None and views.second.any():
             judge = self._together
-        scores = judge.learner.scores(views)[0]
+        with one_thread():
+            scores = judge.learner.scores(views)[0]
         return (scores[: len(self._names)], scores[len(self._names) :]), judge
 
     def _views(self, texts: Sequence[str]) -> Views:

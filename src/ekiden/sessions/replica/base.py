@@ -16,7 +16,6 @@ from ekiden.core.checks.fields import Checked
 from ekiden.core.checks.kinds import Allowed
 from ekiden.core.conversation.model import Item
 from ekiden.core.events import Event
-from ekiden.core.privacy.redaction import redact_json, redact_text
 from ekiden.core.values import dumps, loads
 from ekiden.sessions.conversation import is_draft
 from ekiden.sessions.scopes import is_run_name
@@ -243,6 +242,8 @@ def _covered_item(item: Item) -> Item:
 
 
 def _covered(value: Any) -> Any:
+    from ekiden.core.privacy.redaction import redact_json, redact_text
+
     if isinstance(value, str):
         return redact_text(value)
     if value is None or isinstance(value, bool):

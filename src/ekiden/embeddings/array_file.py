@@ -1,0 +1,83 @@
+"""Files of arrays in the user's cache, which are mapped into memory when they are read.
+
+They are read as untrusted data: a line of JSON with names, types, shapes and checksums, then the
+numbers; nothing in a file is run or unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ekiden.embeddings.cache_folder import write_whole
+
+BAD_FILE: Final = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""What `read_arrays` raises for a file that is missing, damaged or of another version."""
+_MOST_HEADER: Final = 64 * 1024
+_CHECKED: Final = 1 << 25
+"""Larger arrays are bytes, each of which means something: they need no checksum."""
+_ALIGNED: Final = 64
+_TYPES: Final = ("<f4", "<i4", "|u1")
+
+
+class Arrays(NamedTuple):
+    """The content of a file."""
+
+    arrays: dict[str, NDArray[Any]]
+    numbers: dict[str, int | float]
+
+
+def read_arrays(path: Path, key: str) -> Arrays:
+    """The content of the file that was written with this key; one of `BAD_FILE`."""
+    with path.open("rb") as file:
+        line = file.readline(_MOST_HEADER)
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    header: Any = json.loads(line)
+    numbers: dict[str, int | float] = header["numbers"]
+    if header["key"] != key or not all(type(each) in (int, float) for each in numbers.values()):
+        raise ValueError("the file is of another version")
+    found: dict[str, NDArray[Any]] = {}
+    start = len(line)
+    for name, kind, shape, checksum in header["arrays"]:
+        sizes = all(type(each) is int and each >= 0 for each in shape)
+        if not (sizes and isinstance(name, str) and kind in _TYPES):
+            raise ValueError("the file is damaged")
+        flat = np.frombuffer(mapped, dtype=kind, count=math.prod(shape), offset=start)
+        if flat.nbytes <= _CHECKED and checksum != crc32(flat.data):
+            raise ValueError("the file is damaged")
+        found[name] = flat.reshape(shape)
+        start += _padded(flat.nbytes)
+    if start != len(mapped):
+        raise ValueError("the file is damaged")
+    return Arrays(found, numbers)
+
+
+def write_arrays(
+    path: Path,
+    key: str,
+    arrays: Mapping[str, NDArray[Any]],
+    numbers: Mapping[str, int | float] | None = None,
+) -> None:
+    """Write a file that is there whole or not at all; `OSError`."""
+    plain = {name: np.ascontiguousarray(each) for name, each in arrays.items()}
+    listed = [
+        [name, each.dtype.str, each.shape, crc32(each.data) if each.nbytes <= _CHECKED else None]
+        for name, each in plain.items()
+    ]
+    line = json.dumps({"key": key, "numbers": dict(numbers or {}), "arrays": listed}).encode()
+    parts = [line.ljust(_padded(len(line) + 1) - 1) + b"\n"]
+    parts += (each.tobytes().ljust(_padded(each.nbytes), b"\0") for each in plain.values())
+    write_whole(path, parts)
+
+
+def _padded(size: int) -> int:
+    """So that every array begins where processors read fast."""
+    return -(-size // _ALIGNED) * _ALIGNED
