@@ -9,7 +9,7 @@ from typing import Any
 
 from ekiden.audit.export import EXPORT_FORMAT, Manifest
 from ekiden.audit.findings import BrokenLink, Fault, Verification
-from ekiden.audit.record import hash_of, previous_of, records_of
+from ekiden.audit.record import NO_SESSION, hash_of, previous_of, records_of
 from ekiden.audit.walk import UNREADABLE
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import AUDITED
@@ -72,7 +72,11 @@ class ExportComparison:
         found.compared += 1
         if self._progress is not None and found.compared % _TELL_EVERY == 0:
             self._progress(found)
-        event_id = record_id[: len(session_id)] + record_id[len(session_id) :].partition(".")[0]
+        if not session_id and record_id.startswith("/"):  # So earlier versions wrote it.
+            record_id = f"{NO_SESSION}{record_id}"
+            exported = {**exported, "id": record_id}
+        prefix = f"{session_id or NO_SESSION}/"
+        event_id = prefix + record_id[len(prefix) :].partition(".")[0]
         if event_id != self._event_id:
             self._event_id, self._records = event_id, await self._stored(session_id, event_id)
         stored = self._records.get(record_id)
@@ -91,7 +95,7 @@ class ExportComparison:
 
     async def _stored(self, session_id: str, event_id: str) -> Mapping[str, Mapping[str, Any]]:
         """By id, what the event's records are today."""
-        number = event_id[len(session_id) :].removeprefix("/")
+        number = event_id[len(f"{session_id or NO_SESSION}/") :]
         if not (number.isascii() and number.isdecimal()) or len(number) > 18:
             raise ValueError("it is not a record")
         seq = int(number)

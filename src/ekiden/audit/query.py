@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ekiden.audit.record import AuditRecord, hash_of, is_audited, previous_of, records_of
+from ekiden.audit.record import (
+    NO_SESSION,
+    AuditRecord,
+    hash_of,
+    is_audited,
+    previous_of,
+    records_of,
+)
 from ekiden.core.checks.fields import Checked
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, Event, EventType
@@ -146,10 +153,13 @@ async def find_records(store: Journal, name: str) -> Sequence[AuditRecord]:
     if record is not None:
         session_id, seq = record["session"], int(record["seq"])
         events = await store.events(session_id, after=seq - 1, limit=1)
+        if not events and session_id == NO_SESSION:
+            events = await store.events("", after=seq - 1, limit=1)
         if events and events[0].seq == seq and events[0].type in AUDITED:
             event = events[0]
             found = await _linked(store, [(event, each) for each in records_of(event)], {})
-            return [each for each in found if record["number"] is None or each.id == name]
+            number = record["number"]
+            return [each for each in found if number is None or each.id.endswith(number)]
     by_handoff = AuditQuery(handoff_id=name, newest_first=False)
     handoff = _HANDOFF.fullmatch(name)
     if handoff is not None:

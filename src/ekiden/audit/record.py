@@ -14,6 +14,8 @@ from ekiden.storage.chain import GENESIS, HASH, ITEM_DIGEST, link
 
 AuditActorKind: TypeAlias = Literal["agent", "person", "system", "program"]
 
+NO_SESSION = "no-session"
+"""Stands for the session in the ids of records without one."""
 _KINDS: Mapping[str, AuditActorKind] = {"person": "person", "program": "program"}
 _NOBODY = "nobody"
 _SHOWN = frozenset(
@@ -44,7 +46,8 @@ class AuditRecord:
     """
 
     id: str
-    """``session/number`` of the event, and ``.1``, ``.2`` … if it gives several records."""
+    """``session/number`` of the event, and ``.1``, ``.2`` … if it gives several records.
+    ``no-session/number`` if the event belongs to no session."""
     at_us: int
     """Microseconds since 1970."""
     session_id: str
@@ -102,6 +105,11 @@ class AuditRecord:
         }
 
 
+def event_name(session_id: str, seq: int) -> str:
+    """The id of an event in the audit; `session_id` is empty for an event without a session."""
+    return f"{session_id or NO_SESSION}/{seq}"
+
+
 def details_of(event: Event) -> Mapping[str, Any]:
     """The details of the event; empty, if they are malformed."""
     details: object = event.details
@@ -116,6 +124,7 @@ def hash_of(event: Event) -> str | None:
 def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord]:
     """The records of an audited event, in the order of its status changes; at least one."""
     details = details_of(event)
+    name = event_name(event.session_id, event.seq)
     moves = _moves(event, details)
     is_handoff = event.type == "handoff"
     actor = _actor(event, details)
@@ -129,7 +138,7 @@ def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord
     }
     return [
         AuditRecord(
-            id=event.event_id if len(moves) == 1 else f"{event.event_id}.{number}",
+            id=name if len(moves) == 1 else f"{name}.{number}",
             at_us=event.at_us,
             session_id=event.session_id,
             seq=event.seq,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ekiden.audit.against import ExportComparison
 from ekiden.audit.findings import BrokenLink, Fault, Verification
-from ekiden.audit.record import details_of
+from ekiden.audit.record import details_of, event_name
 from ekiden.audit.walk import UNREADABLE, Walk, why_unreadable
 from ekiden.core.events import Event
 from ekiden.storage.base import Document, SessionRow, Store
@@ -127,7 +127,7 @@ class Coverage:
         return self._break("wrong_head", self._seq, told)
 
     def _break(self, fault: Fault, seq: int, message: str) -> None:
-        record_id = f"{self._session_id}/{seq}"
+        record_id = event_name(self._session_id, seq)
         self.broken = BrokenLink(
             record_id=record_id,
             session_id=self._session_id,
@@ -229,7 +229,7 @@ async def _documents(store: Store, collection: str) -> AsyncIterator[Document]:
 
 
 def _broken(event: Event | None, fault: Fault, message: str) -> BrokenLink:
-    record_id = "" if event is None else event.event_id
+    record_id = "" if event is None else event_name(event.session_id, event.seq)
     return BrokenLink(
         record_id=record_id,
         session_id="",

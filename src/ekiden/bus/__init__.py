@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ekiden.core.lazy import lazy_names
+from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ekiden.bus.bus import Bus

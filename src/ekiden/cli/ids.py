@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ekiden.project.project import Project
     from ekiden.storage.base import Store
 
-NO_SESSION = "no-session"
-"""Shown before the id of an audit record that belongs to no session."""
 _BEGUN: Final = re.compile(r"([a-z]+_[0-9a-z]{4,19})([^0-9a-z].*)?")
 """The prefix of an id that Ekiden made, and the part below it, such as ``.h1``."""
 _LISTED: Final = 5
@@ -70,8 +68,6 @@ async def handoff_id(ekiden: Ekiden, given: str) -> str:
 
 async def record_id(ekiden: Ekiden, given: str) -> str:
     """As `session_id`, for a record of the audit, or a handoff."""
-    if given.startswith(f"{NO_SESSION}/"):
-        return given.removeprefix(NO_SESSION)
     below = await _below_session(ekiden, given)
     return given if below is None else below
 

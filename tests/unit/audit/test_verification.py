@@ -423,20 +423,26 @@ async def test_events_of_no_session_are_listed_and_in_no_chain(store: MemoryStor
     hashed = event("", 0, "inbox", at_us=START_US + 10**9, details={"hash": "foreign"})
     await store.write(Batch(events=[late, hashed]))
     page = await audit_records(store, AuditQuery(type="inbox"))
-    assert [each.id for each in page.records] == ["/2", "/1"]
+    assert [each.id for each in page.records] == ["no-session/2", "no-session/1"]
     assert [each.previous for each in page.records] == [None, None]
     assert page.records[1].actor.name == "ms.sato"
-    assert [each.id for each in await find_records(store, "/1")] == ["/1"]
+    for name in ("no-session/1", "/1"):
+        assert [each.id for each in await find_records(store, name)] == ["no-session/1"]
     assert len((await audit_records(store, AuditQuery(session_id=""))).records) == 2
     found = await verify_audit(store)
     assert (found.ok, found.sessions, found.not_chained) == (True, 1, 0)
 
 
 async def test_an_export_with_events_of_no_session_holds_as_long_as_they_are_there(
-    store: MemoryStore,
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await write(store, story("s"))
     await store.write(Batch(events=[event("", 0, "inbox", details={"n": n}) for n in range(3)]))
+    with monkeypatch.context() as earlier:
+        earlier.setattr("ekiden.audit.record.NO_SESSION", "")
+        lines = await exported(store)
+    assert any('"id":"/1"' in line for line in lines)
+    assert (await verify_audit(store, against=lines)).ok
     lines = await exported(store)
     assert json.loads(lines[-1])["heads"].keys() == {"s"}
     assert (await verify_audit(store, against=lines)).ok
@@ -446,7 +452,7 @@ async def test_an_export_with_events_of_no_session_holds_as_long_as_they_are_the
     found = await verify_audit(store, against=lines)
     assert (found.ok, found.broken) == (False, 1)
     assert found.first is not None
-    assert (found.first.record_id, found.first.fault) == ("/3", "missing")
+    assert (found.first.record_id, found.first.fault) == ("no-session/3", "missing")
 
 
 async def test_the_id_of_a_deleted_item_may_be_used_again(store: MemoryStore) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from ekiden.api.audit import AuditEntry, AuditVerification
 from ekiden.api.local.audit import verification_of
 from ekiden.audit import Verification
-from ekiden.cli.ids import NO_SESSION
 from ekiden.cli.terminal.output import StatusLine, note, say
 from ekiden.cli.terminal.tables import Extra, Id, Table, TimeCell, clock_time, print_table
 from ekiden.core.values import dumps
@@ -23,7 +22,7 @@ def record_table(records: Sequence[AuditEntry]) -> Table:
     return ("time", "record", "what", "from", "to", Extra("who"), "why"), [
         (
             TimeCell(record.timestamp),
-            Id(_shown_id(record)),
+            Id(record.id),
             record.move or record.type,
             record.source or "",
             record.target or "",
@@ -37,7 +36,7 @@ def record_table(records: Sequence[AuditEntry]) -> Table:
 def record_pairs(record: AuditEntry) -> list[tuple[str, str]]:
     """Everything about a record; empty fields are left out."""
     pairs = [
-        ("record", _shown_id(record)),
+        ("record", record.id),
         ("time", clock_time(record.timestamp)),
         ("session", record.session_id),
         ("type", record.type),
@@ -56,11 +55,6 @@ def record_pairs(record: AuditEntry) -> list[tuple[str, str]]:
         ("previous", "none: first record" if record.previous == "" else record.previous),
     ]
     return [(name, value) for name, value in pairs if value]
-
-
-def _shown_id(record: AuditEntry) -> str:
-    """The id; without a session it is only ``/1``, and a word is put before it."""
-    return record.id if record.session_id else f"{NO_SESSION}{record.id}"
 
 
 def why(record: AuditEntry) -> str:
