@@ -95,7 +95,7 @@ def test_a_text_may_have_lines_that_look_like_keys(read: Read) -> None:
 @pytest.mark.parametrize(
     ("front", "expected", "line"),
     [
-        ("name: x\ntools:\n\t- Read", ["tab"], 4),
+        ("name: x\ntools:\n\t- Read\nmodel:\tsonnet", ["tab"], 4),
         ('name: x\ntools: [Read]\ndescription: "a "b" c"', ["literal_text"], 4),
         ("name: x\ntools: [Read]\nextra: [a, b", ["passed_over"], 4),
         ("name: x\ntools: [Read]\nunknown: [{x: &y 1}]", ["passed_over"], 4),

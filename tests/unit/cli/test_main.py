@@ -62,6 +62,12 @@ def test_a_wrong_command_line_is_exit_2(arguments: list[str], capsys: Captured) 
     assert shown.out == ""
 
 
+def test_arguments_that_are_too_many_are_named(capsys: Captured) -> None:
+    assert main(["completion", "show", "bash"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error[cli.usage]: too many arguments: 'bash'. `ekiden completion show ")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

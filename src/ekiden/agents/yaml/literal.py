@@ -122,14 +122,11 @@ def _with_literals(front: str, fault: YamlFault, report: ProblemReport) -> Node 
 
 
 def _without_tabs(front: str, report: ProblemReport) -> str:
-    lines = front.split("\n")
-    for row, line in enumerate(lines):
-        if "\t" in line:
-            if "\t" not in "".join(lines[:row]):
-                spot = Scalar("", True, row + FIRST_LINE, line.index("\t") + 1)
-                report.warning(spot, "tab", "there is a tab here, which is read as two spaces")
-            lines[row] = line.replace("\t", "  ")
-    return "\n".join(lines)
+    before, tab, _ = front.partition("\t")
+    line, column = before.count("\n") + FIRST_LINE, len(before) - before.rfind("\n")
+    spot = Scalar(tab, True, line, column)
+    report.warning(spot, "tab", "there is a tab here, which is read as two spaces")
+    return front.replace("\t", "  ")
 
 
 def _by_key(front: str, report: ProblemReport, is_key: IsKey, is_strict: IsKey) -> Mapping:

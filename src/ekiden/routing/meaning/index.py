@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ekiden.embeddings.cache_folder import cache_folder
 from ekiden.embeddings.array_file import BAD_FILE, read_arrays, write_arrays
+from ekiden.embeddings.cache_folder import cache_folder
 from ekiden.routing.meaning.learner import Matrix
 
 MOST_BYTES = 256 * 1024 * 1024
