@@ -28,7 +28,7 @@ from ekiden import (
     ToolError,
     function_tool,
 )
-from ekiden.client import Begun, Client, Run
+from ekiden.client import Client, Run, RunStarted
 from ekiden.runtime import HandOff
 
 
@@ -58,7 +58,7 @@ desk = Agent("desk", run=work, tools=[refund])
 team = Team(Agent("reception", run=receive, handoffs=[desk]), desk)
 
 
-def watch(shown: Iterable[Begun | Event | ModelDelta | Run]) -> tuple[Run, int]:
+def watch(shown: Iterable[RunStarted | Event | ModelDelta | Run]) -> tuple[Run, int]:
     """Tell what happens; the run as it stands at the end, and the number of its last event."""
     last = 0
     for each in shown:

@@ -11,14 +11,14 @@ from ekiden.api.methods.values import MOST_EVENTS, ONE_LINE, PLAIN, SAID, SESSIO
 from ekiden.api.state import VariableName
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
-from ekiden.core.runs import Begun, Run
+from ekiden.core.runs import Run, RunStarted
 from ekiden.core.runs import RunError as RunError
 from ekiden.core.runs import RunStatus as RunStatus
 from ekiden.core.values import Priority
 from ekiden.routing.decision import Strategy
 from ekiden.sessions.scopes import MAX_VARIABLES
 
-Shown: TypeAlias = Begun | Event | ModelDelta | Run
+Shown: TypeAlias = RunStarted | Event | ModelDelta | Run
 """The content of a stream: the start of the run (if the stream starts one), events, pieces of
 streamed answers, and finally the run."""
 Until: TypeAlias = Literal["pause", "outcome"]
@@ -217,8 +217,8 @@ class Runs(Protocol):
     def stream(self, input: Input, **options: Unpack[StartOptions]) -> AsyncStream[Shown]:
         """Send a message and stream the run as server-sent events, which `Accept` can also request.
 
-        Yields `Begun`, events, pieces of answers, and finally the `Run`. The run starts with the
-        first read, continues when you stop reading, and the stream survives a cut connection.
+        Yields `RunStarted`, events, pieces of answers, and finally the `Run`. The run starts with
+        the first read, continues when you stop reading, and the stream survives a cut connection.
         """
         ...
 

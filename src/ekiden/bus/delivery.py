@@ -68,7 +68,7 @@ class Sending:
             key=message.id,
             waiter=waiter,
             ttl_s=ttl_s,
-            taken_by=parts.owner if service is not None and service.takes_now() else None,
+            taken_by=parts.owner if service is not None and service.accepts_now() else None,
             lease_s=HELD_S,
         )
 
@@ -84,7 +84,7 @@ class Sending:
             for put, message in zip(puts, messages, strict=True):
                 service = self._services.get(message.to_agent or "")
                 if put.taken_by is not None and service is not None:
-                    service.doubt()
+                    service.recheck_claims()
             raise
 
     def deliver(

@@ -92,7 +92,7 @@ class CapabilityMatcher:
         for agent in agents:
             if agent.name in made._holdings.capabilities:
                 raise UserError(f"two agents are called {agent.name!r}: rename one of them")
-            if agent.scope != "system" and not agent.traits.passes_on:
+            if agent.scope != "system" and not agent.traits.is_router:
                 made.register(agent.name, agent.capabilities)
         return made
 

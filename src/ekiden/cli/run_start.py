@@ -273,7 +273,7 @@ async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
 async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
     from ekiden.api.methods.called import AsyncStream
     from ekiden.cli.run.at_server import BUSY_S, OnBusy, ServerRun
-    from ekiden.core.runs import Begun, Run
+    from ekiden.core.runs import Run, RunStarted
 
     flags.check_for_server()
     async with flags.place.connected() as client:
@@ -292,7 +292,7 @@ async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
                     if monotonic() >= deadline:
                         raise
                     await asyncio.sleep(_LOOK_EVERY_S)
-            yield Begun(run_id=begun.run_id, session_id=session_id)
+            yield RunStarted(run_id=begun.run_id, session_id=session_id)
             async with client.runs.follow(begun.run_id, after=run.after) as shown:
                 async for each in shown:
                     yield each

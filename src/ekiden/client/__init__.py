@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from ekiden.client.errors import ClientMisconfigured as ClientMisconfigured
     from ekiden.client.errors import ServerProblem as ServerProblem
     from ekiden.client.errors import ServerUnavailable as ServerUnavailable
-    from ekiden.core.runs import Begun as Begun
     from ekiden.core.runs import Run as Run
+    from ekiden.core.runs import RunStarted as RunStarted
 
 __all__ = [
     "AsyncClient",
-    "Begun",
     "Client",
     "ClientMisconfigured",
     "Ekiden",
@@ -29,6 +28,7 @@ __all__ = [
     "Page",
     "Position",
     "Run",
+    "RunStarted",
     "ServerProblem",
     "ServerUnavailable",
     "SessionDetails",
@@ -39,7 +39,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "AsyncClient": "ekiden.client.clients",
-        "Begun": "ekiden.core.runs",
+        "RunStarted": "ekiden.core.runs",
         "Client": "ekiden.client.clients",
         "ClientMisconfigured": "ekiden.client.errors",
         "Ekiden": "ekiden.client.ekiden",

@@ -25,7 +25,7 @@ from ekiden.core.documents import from_json
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event
-from ekiden.core.runs import Begun, Run
+from ekiden.core.runs import Run, RunStarted
 from ekiden.core.values import loads
 
 MAX_MESSAGE = 64 * 1024 * 1024
@@ -150,13 +150,13 @@ class Followed:
                 if shown is not None:
                     yield shown
 
-    def _learn(self, headers: Mapping[str, str]) -> Begun | None:
+    def _learn(self, headers: Mapping[str, str]) -> RunStarted | None:
         """What the run is called, from the answer that began it."""
         run_id = headers.get("X-Ekiden-Run", "")
         if self.path is not None or not run_id:
             return None
         self.path = f"/runs/{part(run_id)}/events"
-        return Begun(run_id=run_id, session_id=run_id.rpartition(":")[0])
+        return RunStarted(run_id=run_id, session_id=run_id.rpartition(":")[0])
 
     def _shown(self, message: SseMessage) -> Shown | None:
         if message.id is not None and message.id.isascii() and message.id.isdigit():

@@ -176,22 +176,22 @@ class KindTraits:
     name: str
     """The name of the kind in lists, such as ``code``. For a registered kind it is the value of
     `Agent.kind`."""
-    asks_model: bool = False
+    uses_model: bool = False
     """A turn is one model call, whose answer is parsed as the agent's `output_type`."""
-    passes_on: bool = False
+    is_router: bool = False
     """The agent routes every conversation to another agent. Routing never chooses it, and lists
     omit it."""
     is_human: bool = False
     """People answer instead of a model. Routing, plans and negotiations do not choose such an
     agent."""
-    gives_tasks: bool = False
+    is_supervisor: bool = False
     """The agent gives tasks to other agents. Its turn ends with an answer that combines their
     answers."""
 
 
-MODEL = KindTraits(name="model", asks_model=True)
-ROUTER = KindTraits(name="router", passes_on=True)
-SUPERVISOR = KindTraits(name="supervisor", gives_tasks=True)
+MODEL = KindTraits(name="model", uses_model=True)
+ROUTER = KindTraits(name="router", is_router=True)
+SUPERVISOR = KindTraits(name="supervisor", is_supervisor=True)
 CODE = KindTraits(name="code")
 PERSON = KindTraits(name="person", is_human=True)
 RUNNER = KindTraits(name="runner")

@@ -152,7 +152,7 @@ class Run(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun(Value):
+class RunStarted(Value):
     """A run that was just stored. It continues even if no client reads its events."""
 
     run_id: str

@@ -53,7 +53,7 @@ class Agreeing:
         self._config = config
         self._stopping = stopping
         named = {
-            agent.name for agent in team if not agent.traits.is_human and not agent.traits.passes_on
+            agent.name for agent in team if not agent.traits.is_human and not agent.traits.is_router
         }
         self._serves = named if serves is None else named & set(serves)
 

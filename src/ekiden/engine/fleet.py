@@ -167,7 +167,7 @@ class Fleet:
         """By stations that are gone."""
 
     @property
-    def stations(self) -> Sequence[StoreWorker]:
+    def store_workers(self) -> Sequence[StoreWorker]:
         """Those that are served."""
         return list(self._lines)
 
@@ -201,7 +201,10 @@ class Fleet:
             return
         line.is_gone = True
         await asyncio.gather(
-            *(station.stop_session(each, left_as="ready") for each in list(station.under_way))
+            *(
+                station.stop_session(each, status_on_cancel="ready")
+                for each in list(station.under_way)
+            )
         )
         await line.end_background()
         self._finished_before += station.finished
@@ -317,7 +320,7 @@ class Fleet:
 
     async def _pauses(self) -> bool:
         """Whether a session will go on by itself before long."""
-        for station in self.stations:
+        for station in self.store_workers:
             try:
                 if await pauses(station.store):
                     return True

@@ -114,7 +114,7 @@ async def stop_suspended(store: Store, team: Team, config: RunConfig, session_id
     `SessionBusy` if it is running, `UnknownAgent` if other processes must stop it: it is unchanged.
     """
     options = RunOptions(
-        root=team, config=replace(config, on_busy="refuse"), left_as="idle", drives=False
+        root=team, config=replace(config, on_busy="refuse"), status_on_cancel="idle", drives=False
     )
     try:
         async with resumed(options, Session(session_id, store=store)):

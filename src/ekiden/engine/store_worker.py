@@ -15,7 +15,7 @@ from ekiden.core.current_agent import bind_log_session
 from ekiden.core.errors import LeaseLost, StoreError, StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.values import owner_name
-from ekiden.runtime import RunConfig, RunOptions, advance, taken_up
+from ekiden.runtime import RunConfig, RunOptions, advance, resumed_run
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.storage.base import Claim, SessionRow, SessionStatus, Store
 from ekiden.storage.changes import LAPSE_S
@@ -58,12 +58,14 @@ class SessionTask:
     cancelled_at: float | None = None
     """In the time of the loop; when it was told to stop the last time."""
 
-    async def stop(self, *, left_as: SessionStatus, patience_s: float | None = None) -> bool:
-        """Stop it; the session is left as `left_as`, and can be resumed.
+    async def stop(
+        self, *, status_on_cancel: SessionStatus, patience_s: float | None = None
+    ) -> bool:
+        """Stop it; the session is left as `status_on_cancel`, and can be resumed.
 
         Whether it ended within `patience_s` seconds, or five.
         """
-        self.options.left_as = left_as
+        self.options.status_on_cancel = status_on_cancel
         now = asyncio.get_running_loop().time()
         if self.cancelled_at is None or now - self.cancelled_at >= _AGAIN_S:
             self.cancelled_at = now
@@ -151,7 +153,7 @@ class StoreWorker:
         self,
         session_id: str,
         *,
-        left_as: SessionStatus = "idle",
+        status_on_cancel: SessionStatus = "idle",
         patience_s: float | None = None,
     ) -> bool:
         """Stop working on the session, which stays as it is and can be resumed; whether it was run
@@ -161,7 +163,9 @@ class StoreWorker:
         not begun is only released: its row tells whether it is left as it should be.
         """
         found = self._under_way.get(session_id)
-        return found is not None and await found.stop(left_as=left_as, patience_s=patience_s)
+        return found is not None and await found.stop(
+            status_on_cancel=status_on_cancel, patience_s=patience_s
+        )
 
     async def advance(self, claim: Claim, row: SessionRow) -> None:
         """Take the session to an outcome, or as far as it can be, as all that the running task
@@ -173,7 +177,7 @@ class StoreWorker:
             root=self.team,
             config=self.config,
             context=self._context,
-            left_as="ready",
+            status_on_cancel="ready",
             drives=False,
             serves=self._limit,
         )
@@ -206,7 +210,7 @@ class StoreWorker:
 
     async def _take_up(self, options: RunOptions, claim: Claim, row: SessionRow) -> None:
         audience = self._audience
-        async with taken_up(options, self.store, claim, row) as run:
+        async with resumed_run(options, self.store, claim, row) as run:
             async for shown in advance(run):
                 if audience is not None:
                     audience.show(row.id, shown)
@@ -229,7 +233,7 @@ async def once_reachable(
         try:
             await begin()
         except StoreUnavailable as exc:
-            if not exc.is_away:
+            if not exc.is_disconnected:
                 raise
             if str(exc) != told:
                 told = str(exc)

@@ -124,7 +124,7 @@ class Tail:
             self._ready.append(shown)
         self.wake()
 
-    def look_again(self) -> None:
+    def catch_up(self) -> None:
         """Read new events from the store."""
         self._is_behind = True
         self.wake()
@@ -219,7 +219,7 @@ class SessionTails:
             if left:
                 self._shown[session_id] = left
             for tail in self._followed.get(session_id, ()):
-                tail.look_again()
+                tail.catch_up()
 
     def wants(self, session_id: str) -> bool:
         """Whether the session has followers."""
@@ -288,4 +288,4 @@ class SessionTails:
             self._has_begun.set()
             for tails in self._followed.values():
                 for tail in tails:
-                    tail.look_again()
+                    tail.catch_up()

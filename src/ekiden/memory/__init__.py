@@ -13,7 +13,7 @@ from ekiden.memory.base import (
 )
 from ekiden.memory.entries import space_of
 from ekiden.memory.memory import Memory
-from ekiden.memory.outbox import DeliveryReport, all_mirrors, deliver
+from ekiden.memory.outbox import DeliveryReport, deliver, used_backends
 
 __all__ = [
     "BackendOptions",
@@ -22,7 +22,6 @@ __all__ = [
     "MemoryBackend",
     "RemoteEntry",
     "RemoteHit",
-    "all_mirrors",
     "backend",
     "close_backends",
     "deliver",
@@ -30,4 +29,5 @@ __all__ = [
     "register_backend",
     "remote_backend",
     "space_of",
+    "used_backends",
 ]

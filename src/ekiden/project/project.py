@@ -78,7 +78,7 @@ class Project:
     @property
     def agents(self) -> Mapping[str, Agent[Any]]:
         """All agents by name, without the router."""
-        return {agent.name: agent for agent in self.team if not agent.traits.passes_on}
+        return {agent.name: agent for agent in self.team if not agent.traits.is_router}
 
     async def __aenter__(self) -> Self:
         if self._served:

@@ -391,7 +391,7 @@ def _by_name(agents: Iterable[Agent[Any]]) -> dict[str, Agent[Any]]:
 
 def _is_target(agent: Agent[Any]) -> bool:
     traits = agent.traits
-    return agent.scope != "system" and not traits.passes_on and not traits.is_human
+    return agent.scope != "system" and not traits.is_router and not traits.is_human
 
 
 def _strategy(name: str) -> Strategy:

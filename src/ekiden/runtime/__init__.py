@@ -13,7 +13,7 @@ from ekiden.runtime.config import (
 )
 from ekiden.runtime.kinds.registry import AgentKind, register_agent_kind
 from ekiden.runtime.loop.advance import advance
-from ekiden.runtime.loop.claim import submit, taken_up
+from ekiden.runtime.loop.claim import resumed_run, submit
 from ekiden.runtime.results import RunResult
 from ekiden.runtime.runner import (
     LocalRunner,
@@ -59,10 +59,10 @@ __all__ = [
     "StreamEvent",
     "advance",
     "register_agent_kind",
+    "resumed_run",
     "run_code",
     "set_default_agent_runner",
     "submit",
-    "taken_up",
 ]
 
 __getattr__ = lazy_names(

@@ -260,7 +260,7 @@ class RunOptions:
     context: Any = None
     hooks: RunHooks[Any] | None = None
     live: bool = False
-    left_as: SessionStatus = "idle"
+    status_on_cancel: SessionStatus = "idle"
     """The status that the session gets when the run is cancelled: `ready` if another process should
     continue it."""
 
@@ -286,13 +286,13 @@ class RunOptions:
     """Variables to set in the session together with a new message."""
     keeps_limits: bool = True
     """Whether the stored limits of the run apply. Otherwise only the limits in `config` apply."""
-    is_polite: bool = False
+    waits_for_pending_work: bool = False
     """Whether a new message waits, or raises `SessionBusy`, while the session has unclaimed work.
     Otherwise the message interrupts this work."""
     along: Callable[[int], DocumentWrite] | None = None
     """A function that returns a document to store together with the message; its argument is the
     number of the run. If the document is refused, the message is refused too."""
-    handed_over: Callable[[str, int], None] | None = None
+    on_handoff_executed: Callable[[str, int], None] | None = None
     """A function that is called when a handoff that a program requested is executed in this
     process. It gets the id of the handoff and the number of its run."""
 

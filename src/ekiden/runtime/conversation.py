@@ -70,7 +70,7 @@ def rollback_notices(run: RunState) -> list[Item]:
     """
     notices: list[Item] = []
     undone_from = run.next_seq
-    run.looks_for_undone = False
+    run.may_be_rolled_back = False
     for event in reversed(run.events):
         if event.type == "llm_call" and event.seq < undone_from:
             break
@@ -79,11 +79,11 @@ def rollback_notices(run: RunState) -> list[Item]:
             continue
         if event.type == "handoff" and "undoes" in details:
             undone_from = details["undoes"][0]
-            run.looks_for_undone = True
+            run.may_be_rolled_back = True
             if details["from"] == run.agent.name and not event.items:
                 notices.append(_notice(undone_told(event)))
         elif event.type == "message" and UNDONE in details:
-            run.looks_for_undone = True
+            run.may_be_rolled_back = True
             notices += map(_notice, reversed(details[UNDONE]))
     notices.reverse()
     return notices
@@ -303,7 +303,7 @@ def filtered_words(
 ) -> dict[str, Any]:
     """The source's own words as the filter leaves them: what it covers, it covers there, too."""
     apply: Any = handoff.input_filter or run.config.handoff_input_filter
-    change = getattr(apply, "filter_words", None)
+    change = getattr(apply, "filter_texts", None)
     if change is None:
         return words
     changed: dict[str, Any] = change({name: words[name] for name in MODEL_WORDS if name in words})

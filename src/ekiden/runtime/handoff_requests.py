@@ -244,10 +244,10 @@ class HandoffRequestRunner:
             fault_point("handoff.start.after_release")
             return
         async with suspended_if_left(here, self._options):
-            if self._options.handed_over is not None:
+            if self._options.on_handoff_executed is not None:
                 record = await self._record()
                 handoff_id = self._asked.id if record is None else record.id
-                self._options.handed_over(handoff_id, here.cursor.progress.run)
+                self._options.on_handoff_executed(handoff_id, here.cursor.progress.run)
             async for _ in advance(here):
                 pass
 

@@ -33,7 +33,7 @@ from ekiden.runtime.handoff.requests import (
 from ekiden.runtime.handoff_requests import HandoffRequestRunner
 from ekiden.runtime.kinds.people import answer_as_person, answer_case
 from ekiden.runtime.loop.advance import advance
-from ekiden.runtime.loop.claim import claimed, taken_up
+from ekiden.runtime.loop.claim import claimed, resumed_run
 from ekiden.runtime.results import RunResult
 from ekiden.sessions.scopes import check_name, checked_value, is_shared_name
 from ekiden.storage.base import NewSession, Store
@@ -233,7 +233,7 @@ class HandoffController:
             raise SessionNotWaiting(session_id, agent=agent.name)
         item = await answer_case(self._store, session_id, text, by=by, give_back=give_back)
         claim, row = await claimed(self._store, session_id, self._config)
-        async with taken_up(options, self._store, claim, row) as run:
+        async with resumed_run(options, self._store, claim, row) as run:
             if item is None:
                 await answer_as_person(run, text, by=by, give_back=give_back)
             async for _ in advance(run):

@@ -13,7 +13,7 @@ from ekiden.core.hooks import RunHooks
 from ekiden.core.runs import Waiting
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.loop.advance import advance
-from ekiden.runtime.loop.claim import begun, resumed, taken_up
+from ekiden.runtime.loop.claim import begun, resumed, resumed_run
 from ekiden.runtime.loop.load import ended_run
 from ekiden.runtime.results import RunResult, raise_failure
 from ekiden.runtime.state.state import RunState
@@ -146,7 +146,7 @@ class LocalRunner:
             taken = await taken_if_free(store, session_id, options.config)
             if taken is None:
                 continue
-            async with taken_up(options, store, *taken) as run:
+            async with resumed_run(options, store, *taken) as run:
                 async for _ in advance(run):
                     pass
                 result = _result(run)

@@ -128,7 +128,7 @@ def rewound(events: Iterable[Event]) -> list[tuple[int, int]]:
     return ranges
 
 
-def standing(events: Sequence[Event]) -> list[Event]:
+def current_events(events: Sequence[Event]) -> list[Event]:
     """The events that still count: all except those undone by a rewind."""
     ranges = rewound(events)
     return [event for event in events if not _is_in(event, ranges)] if ranges else list(events)

@@ -6,11 +6,11 @@ from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ekiden.supervisor.aggregate import JoinAggregator, ModelAggregator
-    from ekiden.supervisor.defaults import aggregator_of, decomposer_of, side_by_side
+    from ekiden.supervisor.defaults import aggregator_of, decomposer_of, uncombined_results
     from ekiden.supervisor.members import member_of, members_of
     from ekiden.supervisor.model_decomposer import ModelDecomposer
     from ekiden.supervisor.rule_decomposer import RuleDecomposer
-    from ekiden.supervisor.schedule import Schedule, next_tasks, retry_delay_s, state_of, task_words
+    from ekiden.supervisor.schedule import Schedule, next_tasks, retry_delay_s, state_of, task_text
 
 __all__ = [
     "JoinAggregator",
@@ -24,9 +24,9 @@ __all__ = [
     "members_of",
     "next_tasks",
     "retry_delay_s",
-    "side_by_side",
     "state_of",
-    "task_words",
+    "task_text",
+    "uncombined_results",
 ]
 
 __getattr__ = lazy_names(
@@ -43,8 +43,8 @@ __getattr__ = lazy_names(
         "Schedule": "ekiden.supervisor.schedule",
         "next_tasks": "ekiden.supervisor.schedule",
         "retry_delay_s": "ekiden.supervisor.schedule",
-        "side_by_side": "ekiden.supervisor.defaults",
+        "uncombined_results": "ekiden.supervisor.defaults",
         "state_of": "ekiden.supervisor.schedule",
-        "task_words": "ekiden.supervisor.schedule",
+        "task_text": "ekiden.supervisor.schedule",
     },
 )

@@ -68,7 +68,7 @@ class _FunctionAggregator:
         return answer
 
 
-def side_by_side(
+def uncombined_results(
     settings: PlanSettings, aggregator: Aggregator, state: MultiAgentState, *, problem: str
 ) -> str:
     """The unchanged results, and the reason why they were not combined."""

@@ -83,7 +83,7 @@ def next_tasks(
     )
 
 
-def task_words(task: AgentTask, plan: TaskDecomposition, results: Iterable[AgentResult]) -> str:
+def task_text(task: AgentTask, plan: TaskDecomposition, results: Iterable[AgentResult]) -> str:
     """The text that the agent of `task` reads.
 
     The text has the description of the task, its parameters as JSON, and the results of the tasks

@@ -76,7 +76,7 @@ def without_content(span: Span, *, keep_error: bool = False) -> Span:
     if not span.content and span.error is None:
         return span
     error = span.error if keep_error else _error_name(span)
-    return span.saying(name=span.name, error=error, details=span.details, content=NOTHING)
+    return span.with_content(name=span.name, error=error, details=span.details, content=NOTHING)
 
 
 def redacted(span: Span, *, kinds: Collection[str] = KEYS) -> Span:
@@ -92,7 +92,7 @@ def redacted(span: Span, *, kinds: Collection[str] = KEYS) -> Span:
         and content is span.content
     ):
         return span
-    return span.saying(name=name, error=error, details=details, content=content)
+    return span.with_content(name=name, error=error, details=details, content=content)
 
 
 def redacted_value(value: Any, *, kinds: Collection[str] = KEYS) -> Any:

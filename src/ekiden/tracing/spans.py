@@ -139,7 +139,7 @@ class Span:
         """Whether a rollback or a rewind undid it."""
         return "undone" in self.details
 
-    def saying(
+    def with_content(
         self,
         *,
         name: str,

@@ -15,7 +15,7 @@ from ekiden.core.conversation.model import ModelDelta, Usage, text_of
 from ekiden.core.errors import SessionBusy, SessionNotFound, UnknownAgent, UserError
 from ekiden.core.errors.server import RequestInvalid, RunNotFound
 from ekiden.core.events import Event
-from ekiden.core.runs import Begun, Run
+from ekiden.core.runs import Run, RunStarted
 
 
 async def read(stream: AsyncStream[Shown]) -> list[Shown]:
@@ -96,7 +96,7 @@ async def test_a_run_of_others_is_waited_for_without_a_team(relay: Ekiden, tmp_p
 
 async def test_a_run_is_watched_while_it_happens(relay: Ekiden) -> None:
     shown = await read(relay.runs.stream("hello there", session_id="a"))
-    assert shown[0] == Begun(run_id="a:1", session_id="a")
+    assert shown[0] == RunStarted(run_id="a:1", session_id="a")
     assert shown[-1] == await relay.runs.get("a:1")
     pieces = [each.text for each in shown if isinstance(each, ModelDelta)]
     assert pieces == ["you ", "said: ", "hello ", "there"]
@@ -123,7 +123,7 @@ async def test_a_run_is_watched_through_what_people_decide(relay: Ekiden) -> Non
 
 async def test_who_stops_to_watch_does_not_stop_the_run(relay: Ekiden, tmp_path: Path) -> None:
     async with relay.runs.stream("hold:go on", session_id="a") as shown:
-        assert await anext(shown) == Begun(run_id="a:1", session_id="a")
+        assert await anext(shown) == RunStarted(run_id="a:1", session_id="a")
     (tmp_path / "go").touch()
     assert (await relay.runs.wait("a:1")).status == "done"
 

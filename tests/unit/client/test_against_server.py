@@ -23,7 +23,7 @@ from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.errors.server import NotServed, PreconditionFailed, Unauthenticated
 from ekiden.core.errors.stored_data import StaleState
 from ekiden.core.events import Event
-from ekiden.core.runs import Begun, Run
+from ekiden.core.runs import Run, RunStarted
 from tests.support.proxy import Proxy
 from tests.support.relay_team import relay_team
 from tests.support.server_thread import server_in_thread
@@ -55,7 +55,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 async def test_a_run_is_streamed_with_its_pieces(client: AsyncClient) -> None:
     found = [each async for each in client.runs.stream("hello there", session_id="a")]
-    assert found[0] == Begun(run_id="a:1", session_id="a")
+    assert found[0] == RunStarted(run_id="a:1", session_id="a")
     assert "".join(each.text for each in found if isinstance(each, ModelDelta)) == (
         "you said: hello there"
     )

@@ -13,7 +13,7 @@ from ekiden.client import AsyncClient, Client, ServerProblem, ServerUnavailable
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import SessionBusy
 from ekiden.core.events import Event
-from ekiden.core.runs import Begun, Run
+from ekiden.core.runs import Run, RunStarted
 
 END = {"run_id": "s:1", "session_id": "s", "status": "done", "output": "42"}
 
@@ -91,7 +91,7 @@ async def test_a_stream_that_is_cut_everywhere_has_no_gap_and_no_repeat(
     server = Server(*map(event, range(1, 7)), end(), size=size, repeats=repeats, breaks=breaks)
     async with client_of(server) as client:
         found = [each async for each in client.runs.stream("hi")]
-    assert isinstance(found[0], Begun)
+    assert isinstance(found[0], RunStarted)
     assert numbers(found) == [1, 2, 3, 4, 5, 6]
     assert isinstance(found[-1], Run)
     assert found[-1].output == "42"
@@ -178,7 +178,7 @@ async def test_what_is_newer_than_this_client_is_passed_over() -> None:
 async def test_who_leaves_early_closes_the_connection() -> None:
     server = Server(event(1), event(2), end(), size=9)
     async with client_of(server) as client, client.runs.stream("hi") as shown:
-        assert isinstance(await anext(shown), Begun)
+        assert isinstance(await anext(shown), RunStarted)
     assert len(server.requests) == 1
 
 

@@ -94,7 +94,7 @@ async def test_stores_come_and_go_while_it_works() -> None:
         await fleet.remove(first.station)
         fleet.stop()
     assert done == ["second"]
-    assert fleet.stations == [second.station]
+    assert fleet.store_workers == [second.station]
     row = await first.store.get("s0")
     assert (row.status, row.owner) == ("ready", None), "left for others at once"
 

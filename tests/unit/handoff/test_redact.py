@@ -145,10 +145,10 @@ def test_bad_kinds_and_masks_are_refused_when_it_is_made(make: Callable[[], obje
 def test_the_words_of_the_handoff_are_covered_too() -> None:
     words = {"reason": "13812345678", "context": None, "summary": ["ana@example.com"]}
     covered = {"reason": "[phone]", "context": None, "summary": ["[email]"]}
-    assert redact().filter_words(words) == covered
+    assert redact().filter_texts(words) == covered
     chain = compose(lambda data: data, keep_last(3), redact("email"), redact("phone"))
-    assert chain.filter_words(words) == covered
-    assert remove_all_tools.filter_words(words) is words
+    assert chain.filter_texts(words) == covered
+    assert remove_all_tools.filter_texts(words) is words
 
 
 async def test_the_target_of_a_real_handoff_does_not_see_the_number() -> None:

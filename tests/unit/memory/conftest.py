@@ -24,7 +24,7 @@ class Shelf:
 
     def __init__(self) -> None:
         self.spaces: dict[str, dict[str, RemoteEntry]] = {}
-        self.is_away = False
+        self.is_disconnected = False
         self.refused: set[str] = set()
         self.says: list[RemoteHit] | None = None
         self.calls: list[str] = []
@@ -73,7 +73,7 @@ class Shelf:
 
     def _called(self, what: str) -> None:
         self.calls.append(what)
-        if self.is_away:
+        if self.is_disconnected:
             raise BackendUnavailable(self.name, "it is away")
 
 

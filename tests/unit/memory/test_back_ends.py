@@ -15,13 +15,13 @@ from ekiden.memory import (
     BackendOptions,
     Memory,
     RemoteHit,
-    all_mirrors,
     backend,
     close_backends,
     known_backends,
     register_backend,
     remote_backend,
     remote_copy,
+    used_backends,
 )
 from ekiden.memory.outbox import announced, deliver, queue_of
 from ekiden.memory.remote_copy import RemoteCopy, remote_copy_of
@@ -61,7 +61,7 @@ async def test_a_back_end_has_copies_of_what_is_stored_and_finds_them(
     await memory.store("b", "two")
     assert await memory.clear() == 2
     assert shelf.keys() == []
-    assert await all_mirrors(store) == ["shelf"]
+    assert await used_backends(store) == ["shelf"]
 
 
 async def test_a_back_end_that_comes_later_gets_what_was_there_before(
@@ -83,7 +83,7 @@ async def test_a_back_end_that_comes_later_gets_what_was_there_before(
 async def test_one_that_is_away_does_not_show(store: Store, shelf: Shelf) -> None:
     memory = memory_in(store)
     await memory.store("old", "an old thing")
-    shelf.is_away = True
+    shelf.is_disconnected = True
     await memory.store("colour", "Her favourite is blue.")
     assert await memory.forget("old") is True
     answer = await memory.recall("favourite")
@@ -100,11 +100,11 @@ async def test_one_that_was_away_is_told_when_it_is_back(shelf: Shelf) -> None:
     async with MemoryStore(clock=clock) as store:
         memory = memory_in(store)
         await memory.store("old", "an old thing")
-        shelf.is_away = True
+        shelf.is_disconnected = True
         await memory.store("colour", "Her favourite is blue.")
         await memory.forget("old")
         await memory.deliver()
-        shelf.is_away = False
+        shelf.is_disconnected = False
         assert (await memory.deliver()).delivered == 0
         clock.advance(11)
         delivery = await memory.deliver()
@@ -117,7 +117,7 @@ async def test_after_a_failure_it_is_left_alone_for_a_while(
 ) -> None:
     memory = memory_in(quick_store)
     await memory.store("a", "one")
-    shelf.is_away = True
+    shelf.is_disconnected = True
     shelf.calls.clear()
     for number in range(5):
         await memory.store(f"k{number}", "text")
@@ -128,7 +128,7 @@ async def test_after_a_failure_it_is_left_alone_for_a_while(
 async def test_the_pauses_grow_and_end_with_a_success(shelf: Shelf) -> None:
     clock = ManualClock()
     mirror = RemoteCopy(shelf, clock=clock)
-    shelf.is_away = True
+    shelf.is_disconnected = True
     pauses = []
     for _ in range(9):
         with pytest.raises(BackendUnavailable):
@@ -139,7 +139,7 @@ async def test_the_pauses_grow_and_end_with_a_success(shelf: Shelf) -> None:
             waited += 5
         pauses.append(waited)
     assert pauses == [5, 10, 20, 40, 80, 160, 300, 300, 300]
-    shelf.is_away = False
+    shelf.is_disconnected = False
     await mirror.delete("s", ["k"])
     assert not mirror.is_resting
 

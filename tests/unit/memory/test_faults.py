@@ -242,12 +242,12 @@ async def test_changes_of_one_entry_wait_as_one_and_the_last_counts(
 ) -> None:
     memory = memory_in(store)
     await memory.store("old", "text")
-    shelf.is_away = True
+    shelf.is_disconnected = True
     for number in range(20):
         await memory.store("k", f"text {number}")
     await memory.forget("old")
     assert await store.queue_depth(QUEUE) == 2
-    shelf.is_away = False
+    shelf.is_disconnected = False
     mirror = remote_copy_of(shelf)
     mirror._rests_until = 0.0
     await store.put_messages(

@@ -33,11 +33,11 @@ class Meanings:
 
     def __init__(self, name: str = "subjects") -> None:
         self.name = name
-        self.is_away = False
+        self.is_disconnected = False
         self.embedded: list[str] = []
 
     def embed(self, texts: Sequence[str]) -> Any:
-        if self.is_away:
+        if self.is_disconnected:
             raise ModelError("the endpoint is away")
         self.embedded.extend(texts)
         rows = np.zeros((len(texts), 4), dtype=np.float32)
@@ -263,12 +263,12 @@ async def test_an_embedder_that_is_away_costs_meanings_for_a_while_and_nothing_e
 ) -> None:
     meanings = Meanings()
     memory = Memory(quick_store, user="u", settings=VECTOR, embedder=meanings)
-    meanings.is_away = True
+    meanings.is_disconnected = True
     await memory.store("dish", "ramen at noon")
     answer = await memory.recall("noon")
     assert keys(answer.found) == ["dish"]
     assert answer.notes == ["The embedding is not available now: this was found by words only."]
-    meanings.is_away = False
+    meanings.is_disconnected = False
     assert keys(await memory.retrieve("eat")) == ["dish"]
 
 

@@ -126,7 +126,7 @@ async def test_traits_decide_who_chooses_it() -> None:
         traits = KindTraits(name="test-council", is_human=True)
 
     class SwitchKind(GraphKind):
-        traits = KindTraits(name="test-switch", passes_on=True)
+        traits = KindTraits(name="test-switch", is_router=True)
 
     register_agent_kind(CouncilKind())
     register_agent_kind(SwitchKind())
@@ -163,7 +163,7 @@ def test_every_field_that_makes_a_kind_names_it() -> None:
         name: name for name in made
     }
     assert {traits.name for _, traits in BY_FIELD} == set(made) - {"model"}
-    assert [name for name, agent in made.items() if agent.traits.asks_model] == ["model"]
+    assert [name for name, agent in made.items() if agent.traits.uses_model] == ["model"]
 
 
 def test_a_kind_that_is_not_registered_is_refused() -> None:

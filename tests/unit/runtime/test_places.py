@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from ekiden import Agent, Session, Team, function_tool, handoff
-from ekiden.runtime import RunConfig, RunOptions, advance, submit, taken_up
+from ekiden.runtime import RunConfig, RunOptions, advance, resumed_run, submit
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import SessionRow
 from ekiden.storage.memory import MemoryStore
@@ -15,11 +15,11 @@ from ekiden.testing.steps import call, fail, say, transfer
 
 async def _work(store: MemoryStore, team: Team, serves: Container[str] | None) -> RunState:
     options = RunOptions(
-        root=team, config=RunConfig(), left_as="ready", drives=False, serves=serves
+        root=team, config=RunConfig(), status_on_cancel="ready", drives=False, serves=serves
     )
     claimed = await store.claim_next(owner="me", lease_s=30)
     assert claimed is not None
-    async with taken_up(options, store, *claimed) as run:
+    async with resumed_run(options, store, *claimed) as run:
         async for _ in advance(run):
             pass
     return run

@@ -107,7 +107,7 @@ async def test_deadlocks_are_listed_as_the_command_lists_them(desk: Served) -> N
             resolved=True,
         )
         write = DocumentWrite(
-            collection=DEADLOCKS, key=found.id, body=to_json(found.giving_up(["m1"]))
+            collection=DEADLOCKS, key=found.id, body=to_json(found.with_cancelled(["m1"]))
         )
         await store.write_documents([write])
     listed = (await desk.get("/agents/deadlocks"))["items"]

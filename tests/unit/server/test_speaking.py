@@ -20,10 +20,10 @@ from ekiden.server.streams.messages import (
     Broken,
     Piece,
     Speech,
-    SpeechBegun,
     SpeechEnded,
+    SpeechStarted,
     Spoken,
-    standing,
+    without_undone_items,
 )
 
 
@@ -42,7 +42,7 @@ def heard(*shown: Shown) -> list[Spoken]:
 
 def test_an_answer_without_pieces_is_one_piece() -> None:
     assert heard(event(assistant_message("hello"))) == [
-        SpeechBegun(id="m1"),
+        SpeechStarted(id="m1"),
         Piece(id="m1", text="hello"),
         SpeechEnded(id="m1", text="hello"),
     ]
@@ -50,7 +50,7 @@ def test_an_answer_without_pieces_is_one_piece() -> None:
 
 def test_pieces_are_not_said_twice() -> None:
     assert heard(delta("hel"), delta("lo"), event(assistant_message("hello"))) == [
-        SpeechBegun(id="m1"),
+        SpeechStarted(id="m1"),
         Piece(id="m1", text="hel"),
         Piece(id="m1", text="lo"),
         SpeechEnded(id="m1", text="hello"),
@@ -64,10 +64,10 @@ def test_what_pieces_left_out_at_the_end_is_added() -> None:
 
 def test_pieces_that_do_not_fit_are_given_up() -> None:
     assert heard(delta("lo"), event(assistant_message("hello"))) == [
-        SpeechBegun(id="m1"),
+        SpeechStarted(id="m1"),
         Piece(id="m1", text="lo"),
         Broken(id="m1", text="lo"),
-        SpeechBegun(id="m1b"),
+        SpeechStarted(id="m1b"),
         Piece(id="m1b", text="hello"),
         SpeechEnded(id="m1b", text="hello"),
     ]
@@ -99,7 +99,10 @@ def test_only_what_agents_say_is_said() -> None:
 
 def test_a_refusal_is_told_apart() -> None:
     item = {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}
-    assert heard(event(item)) == [SpeechBegun(id="m1"), SpeechEnded(id="m1", text="", refusal="no")]
+    assert heard(event(item)) == [
+        SpeechStarted(id="m1"),
+        SpeechEnded(id="m1", text="", refusal="no"),
+    ]
 
 
 def test_several_messages_of_one_answer_are_paired_in_order() -> None:
@@ -116,7 +119,7 @@ def test_what_was_taken_back_does_not_stand() -> None:
         event(type="handoff", seq=3, details={"undoes": [2, 2], "moves": ["rolled_back"]}),
         event(assistant_message("right"), seq=4),
     ]
-    assert [each.seq for each in standing(events)] == [1, 3, 4]
+    assert [each.seq for each in without_undone_items(events)] == [1, 3, 4]
 
 
 @given(st.lists(st.lists(st.text(max_size=5), max_size=5), max_size=5), st.data())
@@ -132,7 +135,7 @@ def test_whatever_is_lost_of_the_pieces_the_messages_are_whole(
         texts += [text] if text else []
         for each in [each for part in shown for each in speech.take(part)]:
             match each:
-                case SpeechBegun(id=name):
+                case SpeechStarted(id=name):
                     assert name not in live
                     live[name] = ""
                 case Piece(id=name, text=more):

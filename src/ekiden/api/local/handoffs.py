@@ -167,7 +167,7 @@ class LocalHandoffs(api.Handoffs):
         report = None
         if views is not None:
             found = filter_report(views.before, views.after)
-            report = found.without_words(views.hidden, hide_new=views.hide_new).to_json()
+            report = found.without_texts(views.hidden, hide_new=views.hide_new).to_json()
         details: api.HandoffDetails = from_json(
             api.HandoffDetails,
             {

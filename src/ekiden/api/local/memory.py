@@ -15,7 +15,7 @@ from ekiden.core.errors.memory import MemoryFailed, MemoryNotFound
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.memory import MemoryRecord
 from ekiden.core.profile import MemoryKind, MemorySettings
-from ekiden.memory import DeliveryReport, Memory, all_mirrors
+from ekiden.memory import DeliveryReport, Memory, used_backends
 from ekiden.memory.outbox import queue_of
 from ekiden.project.run_options import embedder_of
 
@@ -104,7 +104,7 @@ class LocalMemory(api.Memory):
 
     async def sync(self) -> api.MemoryDeliveries:
         with self._here.one_at_a_time("sync"):
-            names = await all_mirrors(self._here.store)
+            names = await used_backends(self._here.store)
             return api.MemoryDeliveries(items=[await self._delivered(name) for name in names])
 
     async def _everything(

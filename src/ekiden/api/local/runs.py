@@ -15,7 +15,7 @@ from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import RunNotFound, ServerStopping
 from ekiden.core.events import Event
-from ekiden.core.runs import ACTIVE, Begun, Run, parse_run_id, run_id_of
+from ekiden.core.runs import ACTIVE, Run, RunStarted, parse_run_id, run_id_of
 from ekiden.project.runs.runs import QUIET_S, RunOrder, RunStarter
 from ekiden.project.runs.stored_runs import read_run, until_free
 from ekiden.sessions.progress import run_number
@@ -133,7 +133,7 @@ class LocalRuns(api.Runs):
     async def _begun(self, order: RunOrder) -> AsyncGenerator[api.Shown, None]:
         started, watching = await self._runs.start_watched(order)
         async with aclosing(self._shown(started.run_id, watching, ACTIVE)) as shown:
-            yield Begun(run_id=started.run_id, session_id=started.session_id)
+            yield RunStarted(run_id=started.run_id, session_id=started.session_id)
             async for each in shown:
                 yield each
 

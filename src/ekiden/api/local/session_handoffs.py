@@ -20,7 +20,7 @@ from ekiden.handoff.records.views import (
     view_before,
     words_of,
 )
-from ekiden.sessions import is_rewind, standing
+from ekiden.sessions import current_events, is_rewind
 from ekiden.storage.base import Store
 
 MOST_WITH_VIEWS: Final = 50
@@ -119,7 +119,7 @@ def _records(
     told: Sequence[_Told], events: Sequence[Event], results: _Results | None
 ) -> list[dict[str, Any]]:
     """As JSON; without `results`, without views."""
-    stands = {event.seq for event in standing(events)}
+    stands = {event.seq for event in current_events(events)}
     records = []
     for each in told:
         seq = each.transfer or each.record.moves[0].seq

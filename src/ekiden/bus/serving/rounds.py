@@ -134,7 +134,7 @@ class Rounds:
             _log.warning("%s was taken for dead: this process was stopped for too long", agent)
             service = self._services.get(agent)
             if service is not None:
-                service.give_line_back()
+                service.return_queued()
         presence.next_look()
         for service in list(self._services.values()):
             others, given_back = await presence.bury(service.agent)

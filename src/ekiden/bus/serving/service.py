@@ -103,7 +103,7 @@ class BusService:
 
     # What the rest of the bus asks of it
 
-    def takes_now(self) -> bool:
+    def accepts_now(self) -> bool:
         """Whether a message that is stored now can be assigned to this service at once."""
         if self._closing or (self._can_lapse and self._parts.presence.is_lapsed):
             return False
@@ -156,7 +156,7 @@ class BusService:
         elif delivery.stage == "later":
             self._forget(delivery)
 
-    def give_line_back(self) -> None:
+    def return_queued(self) -> None:
         """Return all queued messages to the mailbox, because other processes may consider this
         service dead."""
         self._parts.spawn(self._give_back(self._line.drain()))
@@ -219,7 +219,7 @@ class BusService:
 
     # Within
 
-    def doubt(self) -> None:
+    def recheck_claims(self) -> None:
         """Check later for messages that a failed call may have claimed for this service."""
         self._is_unsure = True
         self._unsure_until = self._parts.loop.time() + IN_FLIGHT_S
@@ -234,7 +234,7 @@ class BusService:
                 oldest_first=self._fetches % self._parts.settings.oldest_every == 0,
             )
         except StoreUnavailable:
-            self.doubt()
+            self.recheck_claims()
             raise
 
     async def _find_ours(self) -> int:

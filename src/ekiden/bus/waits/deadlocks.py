@@ -76,7 +76,7 @@ class Deadlock(Value):
         asks = (replace(ask, text=texts.get(ask.message_id) or None) for ask in self.asks)
         return replace(self, asks=tuple(asks))
 
-    def giving_up(self, messages: Collection[str]) -> Deadlock:
+    def with_cancelled(self, messages: Collection[str]) -> Deadlock:
         """A copy with these cancelled queries of the victim."""
         asks = (replace(ask, given_up=ask.message_id in messages) for ask in self.asks)
         return replace(self, given_up=tuple(messages), asks=tuple(asks))
@@ -178,7 +178,7 @@ async def _break(
             wait.id for wait, end in zip(victim, written.settled, strict=True) if end == "settled"
         ]
         if len(told) < len(victim):
-            deadlock = deadlock.giving_up(told)
+            deadlock = deadlock.with_cancelled(told)
             await store.write_documents([_record(deadlock)])
         broken.append((victim[0].waiter, deadlock))
     return broken
@@ -249,7 +249,7 @@ def _told(cycle: Cycle, victim: Need, scene: _Scene, policy: VictimPolicy) -> De
     turned = replace(cycle, nodes=nodes)
     found = _deadlock(turned, scene.agents, found_at=scene.now_us / 1e6)
     return replace(
-        found.giving_up([wait.id for wait in victim]),
+        found.with_cancelled([wait.id for wait in victim]),
         id=f"{_LATEST_US - scene.now_us:018d}/{first.id}",
         victim=scene.agents[first.waiter],
         policy=policy,

@@ -54,7 +54,7 @@ class Chat:
         name = team.entry.name if self.row is None else self.row.agent
         if name not in team:
             return name if team.router is None else AUTO
-        return AUTO if team[name].traits.passes_on else name
+        return AUTO if team[name].traits.is_router else name
 
     @property
     def user(self) -> str | None:

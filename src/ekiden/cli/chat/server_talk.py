@@ -31,7 +31,7 @@ from ekiden.cli.views.questions import answer_words, question_line
 from ekiden.core.errors import EkidenError, SessionNotFound
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
-from ekiden.core.runs import Begun, Run
+from ekiden.core.runs import Run, RunStarted
 from ekiden.project.routing import AUTO, parse_address
 from ekiden.tools.output import spelled_out
 
@@ -181,7 +181,7 @@ class RemoteChat:
                     case Run():
                         self.run_id = each.run_id
                         return each
-                    case Begun():
+                    case RunStarted():
                         self.session_id, self.run_id = each.session_id, each.run_id
                     case Event():
                         self.after = each.seq

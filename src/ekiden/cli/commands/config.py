@@ -41,11 +41,11 @@ async def config_get(
     """Print the value of a setting, or of a group as an object; secrets are shown, unless they come
     from a server."""
     from ekiden.cli.views.administration import shown
-    from ekiden.project.settings import value_among
+    from ekiden.project.settings import lookup_value
 
     async with place.open(shows_secrets=True) as settings:
         found = {each.key: each.value async for each in settings.list()}
-    value = value_among(found, key)
+    value = lookup_value(found, key)
     if as_json:
         emit(value)
     else:

@@ -22,7 +22,7 @@ from ekiden.core.errors.server import Forbidden
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.roles import ConfirmationRequest
-from ekiden.core.runs import Begun, Done, Failed, Outcome, OutOfBudget, Refused, Run, Waiting
+from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Run, RunStarted, Waiting
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class ServerRun:
     _is_answered: bool = False
     """Whether the run continues, because a question was answered here."""
 
-    def begun(self, run: Begun | Run) -> None:
+    def begun(self, run: RunStarted | Run) -> None:
         """From now on the session can be resumed."""
         self.session_id, self.run_id = run.session_id, run.run_id
         self.observer.begun = True
@@ -202,7 +202,7 @@ class ServerRun:
             match each:
                 case Run():
                     return self._result(each)
-                case Begun():
+                case RunStarted():
                     self.begun(each)
                 case Event():
                     self.after = each.seq

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ekiden.core.conversation.model import Item, is_message, refusal_of, text_of
 from ekiden.core.events import Event
 from ekiden.core.values import dumps, loads
-from ekiden.sessions import is_rewind, is_transfer, said, standing
+from ekiden.sessions import current_events, is_rewind, is_transfer, said
 
 _LABELS = {"rule": "rule-match", "sticky": "kept"}
 _CERTAIN = frozenset({"named", "sticky", "default"})
@@ -55,7 +55,7 @@ def transcript(events: Sequence[Event]) -> list[TranscriptLine]:
     transfers = _transfer_calls(events)
     tools = _tool_names(events)
     lines: list[TranscriptLine] = []
-    for event in standing(events):
+    for event in current_events(events):
         if is_rewind(event):
             lines.append(
                 TranscriptLine(

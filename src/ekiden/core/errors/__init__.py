@@ -486,7 +486,7 @@ class StoreUnavailable(StoreError):
     """The database is unreachable, full or failing. Acknowledged data is safe; try again."""
 
     code = "store.unavailable"
-    is_away = False
+    is_disconnected = False
     """Whether there is no connection to the database; a later attempt may succeed."""
 
 

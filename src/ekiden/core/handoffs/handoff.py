@@ -164,11 +164,11 @@ class HandoffTerms:
             raise UserError("a handoff with the policy 'conditional' needs a `condition`")
         if type(self.policy) is not str:
             object.__setattr__(self, "policy", str(self.policy))
-        if self.leaves_it_to_the_model:
+        if self.is_decided_by_model:
             object.__setattr__(self, "when", "manual")
 
     @property
-    def leaves_it_to_the_model(self) -> bool:
+    def is_decided_by_model(self) -> bool:
         """Whether only the model decides about the handoff: there is no trigger and no
         condition."""
         is_bare = self.when == "conditional" and not self.condition

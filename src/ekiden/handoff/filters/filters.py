@@ -35,7 +35,7 @@ class HandoffFilter:
     def __call__(self, data: HandoffInputData) -> HandoffInputData | Awaitable[HandoffInputData]:
         raise NotImplementedError
 
-    def filter_words(self, words: dict[str, Any]) -> dict[str, Any]:
+    def filter_texts(self, words: dict[str, Any]) -> dict[str, Any]:
         """Filter the handoff's own texts (reason, context, summary) for the target.
 
         The target gets these texts in addition to the conversation. So a filter that removes
@@ -84,10 +84,10 @@ class Chain(HandoffFilter):
             data = await result if inspect.isawaitable(result) else result
         return data
 
-    def filter_words(self, words: dict[str, Any]) -> dict[str, Any]:
+    def filter_texts(self, words: dict[str, Any]) -> dict[str, Any]:
         for each in self.filters:
             if isinstance(each, HandoffFilter):
-                words = each.filter_words(words)
+                words = each.filter_texts(words)
         return words
 
     def __repr__(self) -> str:

@@ -41,7 +41,7 @@ class _Redact(SyncFilter):
         self._kinds = kinds or SENSITIVE_KINDS
         self._mask = mask
 
-    def filter_words(self, words: dict[str, Any]) -> dict[str, Any]:
+    def filter_texts(self, words: dict[str, Any]) -> dict[str, Any]:
         covered: dict[str, Any] = self._value("", words)
         return covered
 

@@ -267,7 +267,7 @@ class FilterReport:
         found = Counter(row.fate for row in self.rows)
         return {**{fate: found[fate] for fate in FATES}, "new": len(self.new)}
 
-    def without_words(self, hidden: Collection[int], *, hide_new: bool) -> FilterReport:
+    def without_texts(self, hidden: Collection[int], *, hide_new: bool) -> FilterReport:
         """A copy without the texts of the items at the original positions `hidden`. On request the
         texts of new items are also removed."""
         return replace(

@@ -57,12 +57,12 @@ class HandoffQuery(Checked):
         """Whether the fields of the handoff match. The caller checks task, correlation id and
         time."""
         return (
-            self.matches_beginning(record)
+            self.matches_first_event(record)
             and (self.status is None or record.status == self.status)
             and (self.session_id is None or record.session_id == self.session_id)
         )
 
-    def matches_beginning(self, record: HandoffRecord) -> bool:
+    def matches_first_event(self, record: HandoffRecord) -> bool:
         """Whether the first event of a handoff matches the part of the query that this event can
         decide."""
         return (
@@ -74,7 +74,7 @@ class HandoffQuery(Checked):
         )
 
     @property
-    def asks_about_sessions(self) -> bool:
+    def needs_session_row(self) -> bool:
         """Whether the query filters by a field of the session's row."""
         return self.task is not None or self.correlation_id is not None
 
@@ -203,7 +203,7 @@ async def _matching(
                 continue
             [begun] = records_of([event])
             events = [event, *later.take(event)]
-            if not query.matches_beginning(begun) or not await sessions.match(event.session_id):
+            if not query.matches_first_event(begun) or not await sessions.match(event.session_id):
                 continue
             record = await _as_it_stands(store, events)
             if query.matches(record):
@@ -280,7 +280,7 @@ class _Sessions:
 
     async def match(self, session_id: str) -> bool:
         """Whether the session is about what was asked for; not, if it is gone."""
-        if not self._query.asks_about_sessions:
+        if not self._query.needs_session_row:
             return True
         known = self._known.get(session_id)
         if known is None:

@@ -12,7 +12,7 @@ from ekiden.core.events import Event
 from ekiden.core.values import loads
 from ekiden.handoff.filters.report import FilterReport, filter_report, texts_of
 from ekiden.handoff.records.records import HandoffRecord
-from ekiden.sessions import is_transfer, standing, visible_events
+from ekiden.sessions import current_events, is_transfer, visible_events
 from ekiden.storage.base import Store
 
 Role: TypeAlias = Literal["user", "assistant", "system", "tool", "call", "other"]
@@ -270,7 +270,7 @@ def view_before(events: Sequence[Event], transfer: int) -> tuple[str | None, int
     """With which filter's result the view of the source began, and after which event it went on."""
     now: tuple[str | None, int] = (None, 0)
     earlier: dict[str, tuple[str | None, int]] = {}
-    for event in standing([event for event in events if event.seq < transfer]):
+    for event in current_events([event for event in events if event.seq < transfer]):
         if event.type != "handoff":
             continue
         details = event.details or {}

@@ -26,7 +26,7 @@ from ekiden.project.runs.stored_runs import questions_to_people
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
 from ekiden.server.streams.decisions import VIA, choices, decide
-from ekiden.server.streams.messages import Broken, Piece, Speech, SpeechBegun, SpeechEnded
+from ekiden.server.streams.messages import Broken, Piece, Speech, SpeechEnded, SpeechStarted
 from ekiden.server.streams.sse import BEAT
 from ekiden.tools.output import shortened
 
@@ -266,9 +266,9 @@ class AguiEvents:
         return told if result is None else {**told, "result": result}
 
 
-def _spoken(each: SpeechBegun | Piece | SpeechEnded | Broken) -> Iterator[dict[str, Any]]:
+def _spoken(each: SpeechStarted | Piece | SpeechEnded | Broken) -> Iterator[dict[str, Any]]:
     match each:
-        case SpeechBegun(id=name):
+        case SpeechStarted(id=name):
             yield {"type": "TEXT_MESSAGE_START", "messageId": name, "role": "assistant"}
         case Piece(id=name, text=text):
             yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": name, "delta": text}

@@ -35,7 +35,13 @@ from ekiden.integrations.openai_api.turns import ChatTurn, take_turn
 from ekiden.project.runs.stored_runs import questions_to_people
 from ekiden.project.service import TenantService
 from ekiden.server.access.dependencies import Starts, TheCaller
-from ekiden.server.streams.messages import Piece, Speech, SpeechBegun, SpeechEnded, standing
+from ekiden.server.streams.messages import (
+    Piece,
+    Speech,
+    SpeechEnded,
+    SpeechStarted,
+    without_undone_items,
+)
 from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
 from ekiden.sessions import is_transfer
 
@@ -217,7 +223,7 @@ class _Answer:
         parts = self._apart(self._turn.owed)
         if self._turn.followed is not None:
             events = await self._turn.followed.events(timeout_s=timeout_s)
-            for event in standing(events):
+            for event in without_undone_items(events):
                 parts += self._spoken(event)
         parts += await self._ending()
         return "".join(parts)
@@ -236,7 +242,7 @@ class _Answer:
             parts += self._apart(_aside(shown, self._show))
         for each in self._speech.take(shown):
             match each:
-                case SpeechBegun() if self._has_said:
+                case SpeechStarted() if self._has_said:
                     parts.append("\n\n")
                 case Piece(text=text):
                     self._has_said = True

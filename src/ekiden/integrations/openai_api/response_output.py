@@ -11,7 +11,7 @@ from ekiden.core.questions import InboxItem
 from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.server.streams.decisions import choices
-from ekiden.server.streams.messages import Broken, Piece, Speech, SpeechBegun, SpeechEnded
+from ekiden.server.streams.messages import Broken, Piece, Speech, SpeechEnded, SpeechStarted
 from ekiden.sessions import is_transfer
 
 LABEL = "ekiden"
@@ -47,7 +47,7 @@ class ResponseOutput:
         """Learn what happened; gives what a stream tells of it."""
         for each in self._speech.take(shown):
             match each:
-                case SpeechBegun(id=name):
+                case SpeechStarted(id=name):
                     yield from self._begin(name)
                 case Piece(id=name, text=text):
                     yield from self._grow(name, text)

@@ -50,7 +50,7 @@ from ekiden.server.access.access import Caller
 from ekiden.server.access.dependencies import Administers, Reads, Starts, TheCaller
 from ekiden.server.streams.decisions import check_asked, decide
 from ekiden.server.streams.follow import FollowedRun, await_more, begin_run
-from ekiden.server.streams.messages import standing
+from ekiden.server.streams.messages import without_undone_items
 from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
 from ekiden.sessions.progress import run_number
 
@@ -270,7 +270,9 @@ async def _read(
     """The response as it stands."""
     run = await desk.runs.read(response_id.run_id)
     output = await _output(desk, response_id, show)
-    for event in standing(await events_of_run(desk, response_id.run_id, after=response_id.after)):
+    for event in without_undone_items(
+        await events_of_run(desk, response_id.run_id, after=response_id.after)
+    ):
         for _ in output.take(event):
             pass
     for _ in await _endings(desk, run, output):

@@ -32,7 +32,7 @@ from ekiden.server.access.access import Caller
 from ekiden.server.access.dependencies import Reads
 from ekiden.server.streams.decisions import decide
 from ekiden.server.streams.follow import FollowedRun, await_more, begin_run, is_over, join_run
-from ekiden.server.streams.messages import Speech, SpeechEnded, standing
+from ekiden.server.streams.messages import Speech, SpeechEnded, without_undone_items
 from ekiden.sessions.progress import run_number
 
 router = APIRouter(tags=["openai"], route_class=OpenAIRoute)
@@ -60,7 +60,7 @@ class OpenAIModelList(BaseModel):
 
 def model_ids(team: Team) -> list[str]:
     """The names under which the team and its agents can be talked to; the team's first."""
-    names = [TEAM, team.name, *(agent.name for agent in team if not agent.traits.passes_on)]
+    names = [TEAM, team.name, *(agent.name for agent in team if not agent.traits.is_router)]
     return list(dict.fromkeys(names))
 
 
@@ -204,7 +204,7 @@ async def answer_since_wait(desk: TenantService, last: Run) -> str:
     """What was said in the run since it waited last."""
     after = await _since_wait(desk, last.run_id)
     speech, texts = Speech(""), []
-    for event in standing(await events_of_run(desk, last.run_id, after=after)):
+    for event in without_undone_items(await events_of_run(desk, last.run_id, after=after)):
         texts += [each.text for each in speech.take(event) if isinstance(each, SpeechEnded)]
     if not any(texts) and last.error is not None:
         return f"It failed: {last.error.message}"

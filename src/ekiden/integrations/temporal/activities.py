@@ -107,7 +107,7 @@ class Activities:
         self._is_leaving = True
         while self._calls:
             for session_id in list(self._station.under_way):
-                await self._station.stop_session(session_id, left_as="ready")
+                await self._station.stop_session(session_id, status_on_cancel="ready")
             await asyncio.sleep(_LEAVE_EVERY_S)
 
     async def _advance(self, store: Store, session_id: str) -> AdvanceResult:
@@ -147,7 +147,7 @@ class Activities:
                 return await store.get(session_id)
             except StoreUnavailable as exc:
                 is_over = self._is_leaving or self._station.stopping.is_set()
-                if is_over or not exc.is_away or loop.time() > give_up_at:
+                if is_over or not exc.is_disconnected or loop.time() > give_up_at:
                     raise
                 await self._station.rest()
 
@@ -163,8 +163,8 @@ class Activities:
         except asyncio.CancelledError:
             details = activity.cancellation_details()
             is_wanted = details is None or not details.cancel_requested
-            left_as: SessionStatus = "ready" if is_wanted else "idle"
-            if not await self._station.stop_session(row.id, left_as=left_as):
+            status_on_cancel: SessionStatus = "ready" if is_wanted else "idle"
+            if not await self._station.stop_session(row.id, status_on_cancel=status_on_cancel):
                 working.cancel()
             await asyncio.wait({working})
             if is_wanted:

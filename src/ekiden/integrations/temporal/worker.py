@@ -60,7 +60,7 @@ class TemporalFleet:
         return self._terms.concurrency
 
     @property
-    def stations(self) -> Sequence[StoreWorker]:
+    def store_workers(self) -> Sequence[StoreWorker]:
         """The store workers that are served."""
         return list(self._branches)
 

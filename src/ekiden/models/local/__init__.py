@@ -4,7 +4,7 @@ from ekiden.core.integrations.lazy import lazy_names
 from ekiden.models.local.settings import LocalEngineSettings, set_default_local_settings
 from ekiden.models.local.weights import (
     Weights,
-    found_weights,
+    available_weights,
     locate,
     model_folders,
     set_default_local_model,
@@ -22,8 +22,8 @@ __all__ = [
     "LocalEngineSettings",
     "LocalModel",
     "Weights",
+    "available_weights",
     "close_engines",
-    "found_weights",
     "locate",
     "model_folders",
     "set_default_local_model",

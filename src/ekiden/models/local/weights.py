@@ -243,7 +243,7 @@ def model_folders() -> list[Path]:
         return folders or [Path(".ekiden", "models")]
 
 
-def found_weights() -> list[Weights]:
+def available_weights() -> list[Weights]:
     """All models that ``local:name`` can name: first files, the largest first, then packages.
 
     Files that are not GGUF models are left out. A package whose joined file exists is listed as a
@@ -292,7 +292,7 @@ def _file(name: str) -> Weights:
 
 
 def _named(name: str) -> Weights:
-    found = found_weights()
+    found = available_weights()
     wanted = name.lower()
     fitting = [each for each in found if each.name.lower() == wanted]
     fitting = fitting or [each for each in found if each.name.lower().startswith(wanted)]
@@ -309,7 +309,7 @@ def _named(name: str) -> Weights:
 
 def _best() -> Weights:
     """The largest file that leaves half of the memory free; else what is installed."""
-    found = found_weights()
+    found = available_weights()
     if not found:
         raise UserError(f"there is no local model; {_advice(found)}")
     memory = memory_bytes()
@@ -318,7 +318,7 @@ def _best() -> Weights:
 
 
 def _advice(found: list[Weights] | None = None) -> str:
-    known = [each.name for each in (found_weights() if found is None else found)]
+    known = [each.name for each in (available_weights() if found is None else found)]
     if known:
         return f"there are: {', '.join(known)}"
     return (

@@ -270,7 +270,7 @@ class RunStarter:
             except Exception as exc:
                 made.set_exception(exc)
 
-        options.handed_over = note
+        options.on_handoff_executed = note
         mine = self._tasks.begin(session_id, options, work())
         made.add_done_callback(lambda done: done.exception())
         await self._unless_stopping({mine.task}, wait_s)
@@ -376,7 +376,7 @@ class RunStarter:
             return run
         mine = self._tasks.find(session_id, number)
         if mine is not None:
-            await mine.stop(left_as="idle")
+            await mine.stop(status_on_cancel="idle")
         elif self._stop_elsewhere is not None:
             await self._stop_elsewhere(session_id)
         if not await is_stopped(self._store, session_id, number, self._stop_suspended, began=began):
@@ -389,7 +389,9 @@ class RunStarter:
     async def stop_here(self, session_id: str) -> bool:
         """Stop the session's work in this process; returns whether there was any and it stopped."""
         mine = self._tasks.of_session(session_id)
-        if mine is None or not await mine.stop(left_as="idle", patience_s=_SHORT_PATIENCE_S):
+        if mine is None or not await mine.stop(
+            status_on_cancel="idle", patience_s=_SHORT_PATIENCE_S
+        ):
             return False
         self._tails.end(session_id)
         return True
@@ -415,9 +417,13 @@ class RunStarter:
     def _options(self, order: RunOrder | None, limits: Mapping[str, float]) -> RunOptions:
         config = replace(self._config, on_busy="refuse").with_limits(limits)
         options = RunOptions(
-            root=self._team, config=config, left_as="ready", drives=False, serves=self._serves
+            root=self._team,
+            config=config,
+            status_on_cancel="ready",
+            drives=False,
+            serves=self._serves,
         )
-        options.is_polite = True
+        options.waits_for_pending_work = True
         if order is not None:
             options.to = order.to
             options.along = order.along

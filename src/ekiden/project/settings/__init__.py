@@ -8,9 +8,9 @@ from ekiden.project.settings.loaded import (
     LoadedSettings,
     SettingEntry,
     SettingOrigin,
+    lookup_value,
     redacted,
     settings_schema,
-    value_among,
 )
 from ekiden.project.settings.model import AgentsSettings, LocalModelSettings, Settings
 from ekiden.project.settings.sources import load_settings
@@ -30,10 +30,10 @@ __all__ = [
     "agent_names_check",
     "check_default_agent",
     "load_settings",
+    "lookup_value",
     "redacted",
     "set_setting",
     "settings_files",
     "settings_schema",
     "unset_setting",
-    "value_among",
 ]

@@ -88,7 +88,7 @@ class LoadedSettings:
                 yield SettingEntry(key=name, value=self.value(name), origin=self.origin(name))
 
 
-def value_among(values: Mapping[str, Any], key: str) -> Any:
+def lookup_value(values: Mapping[str, Any], key: str) -> Any:
     """The value of `key` in `values`, the values of all settings; for a group, an object with its
     settings.
 

@@ -36,8 +36,8 @@ async def check_first(run: RunState) -> None:
     Raises `InputGuardrailTripwireTriggered` or `GuardrailFailed`, which are stored then. That they
     passed is stored, too: a run that is resumed does not ask them again.
     """
-    every, asks_model = _guardrails(run), run.agent.traits.asks_model
-    first = [each for each in every if not each.run_in_parallel or not asks_model]
+    every, uses_model = _guardrails(run), run.agent.traits.uses_model
+    first = [each for each in every if not each.run_in_parallel or not uses_model]
     if first:
         checks = await _examine(run, first)
         await _let_through(run, checks)

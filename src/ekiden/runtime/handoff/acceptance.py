@@ -283,7 +283,7 @@ async def _best(run: RunState, attempt: Attempt) -> Agent[Any]:
     members = [
         agent
         for agent in run.team
-        if agent.name not in taken and not agent.traits.passes_on and agent.scope != "system"
+        if agent.name not in taken and not agent.traits.is_router and agent.scope != "system"
     ]
     matcher = CapabilityMatcher.of(members)
     for agent in members:

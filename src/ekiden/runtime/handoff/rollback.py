@@ -142,7 +142,7 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
         # The model of the source called the handoff and waits for its output.
         answer = (function_output(pending.call_id, told),)
     run.record("handoff", items=answer, details=details, error=reason)
-    run.looks_for_undone = True
+    run.may_be_rolled_back = True
     shown = reason if run.config.trace_include_sensitive_data else REDACTED
     if left_over:
         await tell_people(run, _case(pending, shown, left_over))
@@ -372,7 +372,7 @@ async def restore_shared(run: RunState, pending: PendingHandoff) -> list[str]:
     for (scope, name, place), before in undoing.items():
         if place is None or not await _restored(run, place, name, before):
             left.append(f"{scope}:{name}")
-    await run.learn_shared()
+    await run.load_shared_variables()
     return left
 
 

@@ -28,7 +28,7 @@ from ekiden.runtime.state.snapshot import (
     snapshot_of,
     snapshot_without_grants,
 )
-from ekiden.sessions import Session, is_rewind, standing
+from ekiden.sessions import Session, current_events, is_rewind
 from ekiden.sessions.state import STATE, told_state
 from ekiden.storage.base import (
     Claim,
@@ -159,7 +159,7 @@ def messages_to(events: Sequence[Event]) -> list[Event]:
     """The messages that begin a run and stand: the points that a session can be gone back to."""
     return [
         event
-        for event in runs_begun(standing(events))
+        for event in runs_begun(current_events(events))
         if event.type == "message" and not is_rewind(event)
     ]
 
@@ -293,18 +293,18 @@ async def _step_back(
     steps = _steps_again(past, run)
     kept = await store.steps(row.id, prefix=KEPT)
     steps |= kept_again(kept, past.seq, at_seq=row.seq + 1)
-    cursor, standing = past.cursor, Cursor.from_json(row.cursor)
+    cursor, stored = past.cursor, Cursor.from_json(row.cursor)
     cursor.progress.run, cursor.handoffs.count = (
         run,
-        max(standing.handoffs.count, cursor.handoffs.count),
+        max(stored.handoffs.count, cursor.handoffs.count),
     )
     shared_budgets = await shared_budget_removals(
-        store, standing.budget.shared_budget, standing.budget.levels
+        store, stored.budget.shared_budget, stored.budget.levels
     )
     told = await _told(store, row, past, events)
-    cursor.audit = standing.audit
-    if standing.audit.head:
-        told, cursor.audit = chained(told, standing.audit)
+    cursor.audit = stored.audit
+    if stored.audit.head:
+        told, cursor.audit = chained(told, stored.audit)
     after: dict[str, Any] = {
         "agent": past.agent,
         "outcome": past.outcome,

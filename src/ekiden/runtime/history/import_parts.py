@@ -35,7 +35,7 @@ from ekiden.runtime.history.import_shapes import (
     ToolCallShape,
 )
 from ekiden.runtime.history.session_export import is_shared_step
-from ekiden.runtime.state.cursor import Cursor, opened_in
+from ekiden.runtime.state.cursor import Cursor, unconfirmed_handoffs
 from ekiden.runtime.state.snapshot import REWOUND, stays_here
 from ekiden.sessions import is_rewind, is_transfer
 
@@ -244,7 +244,7 @@ def read_cursor(data: Any, events: int, steps: Mapping[str, Any]) -> tuple[Curso
     source and target of each."""
     place = "resume.cursor"
     given = check(Object, data, place)
-    opened = opened_in(given, place)
+    opened = unconfirmed_handoffs(given, place)
     return _cursor(given, place, events, steps), opened
 
 

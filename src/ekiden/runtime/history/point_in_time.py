@@ -13,7 +13,7 @@ from ekiden.runtime.history.replay import Fold, beginning, begins_run, is_given,
 from ekiden.runtime.history.session_export import is_shared_step
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.runtime.state.snapshot import REWOUND, kept_until, run_of, snapshot_key, turn_of
-from ekiden.sessions import is_rewind, standing, variables_at
+from ekiden.sessions import current_events, is_rewind, variables_at
 from ekiden.sessions.progress import RunProgress
 from ekiden.sessions.state import told_state
 from ekiden.storage.base import SessionRow, Store
@@ -199,7 +199,7 @@ def _remembered(
 
     told = set(steps) if is_whole else {event.step for event in events if event.step}
     if not is_whole:
-        events = [event for event in standing(events) if event.seq >= progress.first]
+        events = [event for event in current_events(events) if event.seq >= progress.first]
         told |= _of_plan(events, steps, f"{run}.{progress.turn + 1}.")
 
     def counts(key: str, value: Any) -> bool:

@@ -125,7 +125,7 @@ async def assign(run: RunState) -> None:
     if chosen.usage is not None:
         cursor.budget.usage.add(chosen.usage)
     target = None if chosen.agent is None else run.find_agent(chosen.agent)
-    if target is not None and target.traits.passes_on:
+    if target is not None and target.traits.is_router:
         raise UserError(f"router {router.name!r} chose {target.name!r}, which is a router itself")
     run.record(
         "route",

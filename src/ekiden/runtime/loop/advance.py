@@ -25,7 +25,7 @@ from ekiden.runtime.outcome import fail, finish, hand_on, is_bug, log_error
 from ekiden.runtime.questions.cancel_question import WITHDRAWN, is_withdrawn
 from ekiden.runtime.questions.questions import is_suspended
 from ekiden.runtime.state.budget import Spent, allowed, as_set, own_left
-from ekiden.runtime.state.cursor import had_before
+from ekiden.runtime.state.cursor import limit_before
 from ekiden.runtime.state.ledger import read_day
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.turn.turn import (
@@ -280,7 +280,7 @@ def _cause(run: RunState, over: OutOfBudget) -> int | None:
         return len(run.cursor.handoffs.open) - 1 if run.cursor.handoffs.open else None
     own: float | None = getattr(run.config.limits, over.limit)
     for place, pending in reversed(list(enumerate(run.cursor.handoffs.open))):
-        had = had_before(pending.saved, over.limit)
+        had = limit_before(pending.saved, over.limit)
         if all(limit is None or limit > over.used for limit in (own, had)):
             return place
     return None
@@ -322,7 +322,7 @@ async def _next_step(run: RunState) -> None:
         await settle_answer(run)
         return
     # What its tasks spent does not keep a supervisor from answering; its own calls ask.
-    is_answering = cursor.progress.started and run.agent.traits.gives_tasks
+    is_answering = cursor.progress.started and run.agent.traits.is_supervisor
     limit = None if is_answering else over_limit(run)
     if limit is None and run.day is not None and run.day.ledger is not None:
         limit = run.day.ledger.over()

@@ -19,7 +19,7 @@ from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.runs import Waiting
 from ekiden.runtime.config import RunConfig, RunOptions
-from ekiden.runtime.loop.claim import claimed, taken_up
+from ekiden.runtime.loop.claim import claimed, resumed_run
 from ekiden.runtime.loop.helper_budgets import check_helpers, revive_helpers
 from ekiden.runtime.outcome import finish, store_end
 from ekiden.runtime.questions.cancel_question import is_left
@@ -276,13 +276,13 @@ async def _run_session(run: RunState, session_id: str, advance: Advance) -> None
         context=options.context,
         hooks=options.hooks,
         is_reachable=options.is_reachable,
-        left_as="ready",
+        status_on_cancel="ready",
         live=show is not None,
         show=show,
     )
     try:
         claim, row = await claimed(store, session_id, own.config)
-        async with taken_up(own, store, claim, row) as child:
+        async with resumed_run(own, store, claim, row) as child:
             async for shown in advance(child):
                 if show is not None and isinstance(shown, Event):
                     show(shown)

@@ -68,18 +68,18 @@ async def resumed(options: RunOptions, session: Session) -> AsyncIterator[RunSta
     """The run that was left unfinished; `UserError` if the session has none."""
     await session.store.open()
     claim, row = await claimed(session.store, session.session_id, options.config)
-    async with taken_up(options, session.store, claim, row) as run:
+    async with resumed_run(options, session.store, claim, row) as run:
         yield run
 
 
 @asynccontextmanager
-async def taken_up(
+async def resumed_run(
     options: RunOptions, store: Store, claim: Claim, row: SessionRow
 ) -> AsyncIterator[RunState]:
     """Resume the unfinished run of a claimed session.
 
-    If a worker (`left_as` is `ready`) cannot resume the run, it stores a failure. Otherwise workers
-    would claim the session again and again.
+    If a worker (`status_on_cancel` is `ready`) cannot resume the run, it stores a failure.
+    Otherwise workers would claim the session again and again.
     """
     async with owned(store, claim) as hold:
         try:
@@ -87,7 +87,7 @@ async def taken_up(
         except (SessionError, StoreUnavailable):
             raise
         except Exception as exc:
-            if options.left_as == "ready" and _has_work(row):
+            if options.status_on_cancel == "ready" and _has_work(row):
                 await _set_aside(store, claim, row, exc, options.config)
             raise
         with on_display(run):
@@ -235,7 +235,7 @@ class suspended_if_left:
         traceback: TracebackType | None,
     ) -> None:
         if exc is None or isinstance(exc, (asyncio.CancelledError, GeneratorExit)):
-            await _suspend(self._run, self._options.left_as)
+            await _suspend(self._run, self._options.status_on_cancel)
 
 
 class begun:

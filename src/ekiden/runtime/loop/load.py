@@ -24,7 +24,7 @@ from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of, told_so_far, up_to
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.tools.unfinished_calls import ClosedCall, interrupted, interrupted_code
-from ekiden.sessions import history_length, open_calls, standing, visible_items
+from ekiden.sessions import current_events, history_length, open_calls, visible_items
 from ekiden.sessions.state import told_state
 from ekiden.storage.base import Claim, SessionRow, Store
 
@@ -40,7 +40,7 @@ async def first_step(
     release: bool = False,
 ) -> RunState:
     """A new run whose message is stored; with `release` it is left to others."""
-    if options.is_polite and row.status == "ready":
+    if options.waits_for_pending_work and row.status == "ready":
         raise SessionBusy(row.id, owner="a worker that will take it up", free_in_s=1.0)
     holder = row.agent or options.entry.name
     to = await addressee(options, holder, items, is_new=not row.seq)
@@ -63,7 +63,7 @@ async def first_step(
     if row.variables:
         _tell_unrecorded(run, row, events)
         run.variables.forget_run()
-    await run.learn_shared()
+    await run.load_shared_variables()
     if options.variables:
         run.context.variables.update(options.variables)
     if agent.name != row.agent:
@@ -131,7 +131,7 @@ def _record_message(
         details = {"unfinished": failed} if failed else None
     if undone:
         details = {**(details or {}), UNDONE: undone}
-        run.looks_for_undone = True
+        run.may_be_rolled_back = True
     if outputs and is_open:
         # The message stays if a handoff is undone; what answers calls of its target does not.
         run.record("message", items=outputs, details={"closes": len(outputs), **(details or {})})
@@ -199,7 +199,7 @@ async def _taken_away(
         options, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
         agent=_member(options, row.agent),
     )  # fmt: skip
-    await run.learn_shared()
+    await run.load_shared_variables()
     for each in cursor.handoffs.open:
         run.know(_member(options, each.source))
     why = HandoffRefused("CANCELLED", f"the message went to {to!r} instead")
@@ -233,8 +233,8 @@ async def left_step(
         options, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
         agent=options.find(row.agent),
     )  # fmt: skip
-    run.events = standing(of_run)
-    run.looks_for_undone = True
+    run.events = current_events(of_run)
+    run.may_be_rolled_back = True
     run.history_length = history_length(
         events, base=base, after=cursor.view.after, first=cursor.progress.first
     )
@@ -287,7 +287,9 @@ async def ended_run(options: RunOptions, store: Store, row: SessionRow) -> RunSt
         options, store=store, claim=nobodys, hold=None, row=row, visible=visible, cursor=cursor,
         agent=_member(options, row.agent),
     )  # fmt: skip
-    run.events = standing(up_to(row, await store.events(row.id, after=cursor.progress.first - 1)))
+    run.events = current_events(
+        up_to(row, await store.events(row.id, after=cursor.progress.first - 1))
+    )
     run.history_length = history_length(
         events, base=base, after=cursor.view.after, first=cursor.progress.first
     )
@@ -304,7 +306,7 @@ async def ended_run(options: RunOptions, store: Store, row: SessionRow) -> RunSt
             if event.seq == cursor.progress.calls
             for item in event.items
         ]
-        form = run.agent.output_type if run.agent.traits.asks_model else None
+        form = run.agent.output_type if run.agent.traits.uses_model else None
         run.outcome = final_outcome(said, form)
     return run
 
@@ -373,7 +375,7 @@ async def _without_message(
     )  # fmt: skip
     run.before = row
     _tell_unrecorded(run, row, events)
-    await run.learn_shared()
+    await run.load_shared_variables()
     return run
 
 

@@ -40,9 +40,9 @@ from ekiden.supervisor import (
     members_of,
     next_tasks,
     retry_delay_s,
-    side_by_side,
     state_of,
-    task_words,
+    task_text,
+    uncombined_results,
 )
 from ekiden.tools.under_way import is_being_cancelled
 
@@ -195,7 +195,7 @@ def _question(
         payload=dict(task.parameters) or None,
         timeout_s=settings.timeout_s,
         budget=settings.budget,
-        words=task_words(task, plan, results),
+        words=task_text(task, plan, results),
     )
 
 
@@ -241,4 +241,4 @@ async def _aggregated(
         if is_being_cancelled():
             raise
         warn(run, f"aggregator of {run.agent.name!r}", exc)
-        return side_by_side(settings, aggregator, state, problem=told_outside(exc))
+        return uncombined_results(settings, aggregator, state, problem=told_outside(exc))

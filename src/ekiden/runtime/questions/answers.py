@@ -180,7 +180,7 @@ def _see_to_unfinished(
         run.side_writes.afterwards.append(
             partial(abandon, run.store, question.session, question.id, only_fresh=True)
         )
-    if not run.options.drives and not run.agent.traits.gives_tasks:
+    if not run.options.drives and not run.agent.traits.is_supervisor:
         return
     if state == "timed_out":
         run.side_writes.afterwards.append(

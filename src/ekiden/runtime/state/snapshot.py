@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.core.errors import LeaseLost
 from ekiden.core.events import Event
-from ekiden.runtime.state.cursor import without_grants
+from ekiden.runtime.state.cursor import without_always_approvals
 from ekiden.storage.base import SessionRow, Store
 
 KEPT = "0.0.kept."
@@ -50,7 +50,7 @@ def snapshot_without_grants(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     copied: dict[str, Any] = {}
     for name, value in snapshot.items():
         if name == "cursor":
-            copied[name] = without_grants(value)
+            copied[name] = without_always_approvals(value)
         else:
             copied[name] = snapshot_without_grants(value) if name == REWOUND else value
     return copied

@@ -56,7 +56,7 @@ class RunState(Committing):
         "interruption",
         "is_reachable",
         "live",
-        "looks_for_undone",
+        "may_be_rolled_back",
         "memo",
         "offer",
         "options",
@@ -79,7 +79,7 @@ class RunState(Committing):
     """Whether other processes can interact with this run."""
     live: bool
     """Whether the run has observers. If so, deltas are requested from the model and shown."""
-    looks_for_undone: bool
+    may_be_rolled_back: bool
     """Whether a handoff may have been rolled back since the model's last answer."""
     memo: Mapping[str, Any]
     """Results of the current step that a killed process stored."""
@@ -150,7 +150,7 @@ class RunState(Committing):
     def _begin(self) -> None:
         """Nothing happened yet."""
         self.outcome = self.exception = self.broken = self.before = None
-        self.is_free = self.looks_for_undone = False
+        self.is_free = self.may_be_rolled_back = False
         self.memo = {}
         self.events = []
         self.kept = self.questions = self.staged = None
@@ -198,7 +198,7 @@ class RunState(Committing):
         """The id of the session's task: the session's own id, unless its creator gave another."""
         return str(self.meta.get("task_id") or self.claim.session_id)
 
-    async def learn_shared(self) -> None:
+    async def load_shared_variables(self) -> None:
         """Load the variables of the session's user and of the app."""
         app = self.config.app
         if self.user_id or app:
@@ -230,7 +230,7 @@ class RunState(Committing):
 async def load_memo(run: RunState, steps: Mapping[str, Any] | None = None) -> None:
     """Read the stored results of the current turn into `run.memo`, and variables that others may
     have changed meanwhile; `steps`: all results, if they are known."""
-    await run.learn_shared()
+    await run.load_shared_variables()
     prefix = run.step_key("")
     if steps is None:
         steps = await run.store.steps(run.session_id, prefix=prefix)

@@ -261,7 +261,7 @@ async def _request(run: RunState) -> ModelRequest:
         await refresh_offer(run)
     instructions: str | None = await system_prompt(run)
     items: Any = ItemView(run.visible)
-    if run.looks_for_undone and (notices := rollback_notices(run)):
+    if run.may_be_rolled_back and (notices := rollback_notices(run)):
         items = ItemView([*run.visible, *notices])
     if config.call_model_input_filter is not None:
         changed = await filtered_input(run, instructions, items)

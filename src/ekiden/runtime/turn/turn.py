@@ -371,7 +371,7 @@ def _is_bounded_anyway(run: RunState, pending: PendingHandoff, due: float) -> bo
         and not pending.until_result
         and run.hooks is None
         and agent.hooks is None
-        and agent.traits.asks_model
+        and agent.traits.uses_model
         and not callable(agent.instructions)
         and run.config.call_model_input_filter is None
     )

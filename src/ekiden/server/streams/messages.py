@@ -21,7 +21,7 @@ _SILENT = frozenset({"agent_start", "agent_complete", "agent_error", "handoff", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpeechBegun:
+class SpeechStarted:
     """A message begins."""
 
     id: str
@@ -53,7 +53,7 @@ class Broken:
     text: str
 
 
-Spoken: TypeAlias = SpeechBegun | Piece | SpeechEnded | Broken
+Spoken: TypeAlias = SpeechStarted | Piece | SpeechEnded | Broken
 
 
 def said_in(event: Event) -> list[Item]:
@@ -67,8 +67,8 @@ def said_in(event: Event) -> list[Item]:
     return []
 
 
-def standing(events: Sequence[Event]) -> Iterator[Event]:
-    """The events, without what was taken back of what they say."""
+def without_undone_items(events: Sequence[Event]) -> Iterator[Event]:
+    """The events, without conversation items that were undone."""
     said_still = {event.seq: event for event in said(events)}
     for event in events:
         if not event.items:
@@ -112,7 +112,7 @@ class Speech:
         if delta.index not in self._open:
             name = self._name(self._count + len(self._open) + 1)
             self._open[delta.index] = (name, "")
-            yield SpeechBegun(id=name)
+            yield SpeechStarted(id=name)
         name, text = self._open[delta.index]
         self._open[delta.index] = (name, text + delta.text)
         yield Piece(id=name, text=delta.text)
@@ -140,7 +140,7 @@ class Speech:
     def _whole(self, text: str, refusal: str | None) -> Iterator[Spoken]:
         self._count += 1
         name = self._name(self._count)
-        yield SpeechBegun(id=name)
+        yield SpeechStarted(id=name)
         if text:
             yield Piece(id=name, text=text)
         yield SpeechEnded(id=name, text=text, refusal=None if text else refusal)

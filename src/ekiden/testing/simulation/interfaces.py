@@ -68,7 +68,7 @@ class Interfaces:
                     await asyncio.sleep(_IN_FLIGHT_S)
                     continue
                 self._watch.acknowledge(talk.id, text)
-            if talk.is_patient:
+            if talk.waits_for_answer:
                 await self._outcome(session)
         await self._outcome(session)
 

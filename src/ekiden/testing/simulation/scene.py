@@ -29,7 +29,7 @@ class Talk:
     """The id of the session."""
     texts: Sequence[str]
     """The messages, in order."""
-    is_patient: bool = True
+    waits_for_answer: bool = True
     """Whether each message waits for the answer to the previous one."""
     answer: str | Told | None = None
     """The expected last answer, or a function that checks it. `None`: any answer."""

@@ -331,7 +331,7 @@ def _impatient(name: str, at_s: float) -> Talk:
     return Talk(
         id=name,
         texts=[f"please relay {name}", f"please bill {name}/again"],
-        is_patient=False,
+        waits_for_answer=False,
         answer=f"{name}/again will be billed",
         effects={"/order": (0, 1), "/bill": (0, 1), "/again/bill": 1},
         variables={"booked": (1, 2, 3)},

@@ -256,10 +256,10 @@ async def test_a_turn_that_cannot_go_on_says_so_once() -> None:
 
 async def test_a_store_that_is_away_does_not_end_the_chat() -> None:
     class Flaky(MemoryStore):
-        is_away = False
+        is_disconnected = False
 
         async def get(self, session_id: str) -> SessionRow:
-            if self.is_away:
+            if self.is_disconnected:
                 raise StoreUnavailable("the network is down")
             return await super().get(session_id)
 
@@ -268,7 +268,7 @@ async def test_a_store_that_is_away_does_not_end_the_chat() -> None:
     chatting = asyncio.create_task(talk(chat))
     typing(chat).lines.put_nowait("go")
     await until(lambda: bool(screen_of(chat).replies), "the chat says that it waits")
-    store.is_away = True
+    store.is_disconnected = True
     typing(chat).lines.put_nowait("/help")
     typing(chat).lines.put_nowait(None)
     await asyncio.wait_for(chatting, 60)

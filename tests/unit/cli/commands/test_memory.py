@@ -175,7 +175,7 @@ def test_what_waits_for_a_back_end_is_sent(bare: Desk) -> None:
     assert done.json == [{"backend": "shelf", "delivered": 1, "waiting": 0, "problem": None}]
     assert shelf.keys() == []
     bare("memory", "store", "red", "--user", "anna")
-    shelf.is_away = True
+    shelf.is_disconnected = True
     assert "shelf" in bare("memory", "sync").out
 
 

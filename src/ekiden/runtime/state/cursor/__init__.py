@@ -6,16 +6,16 @@ from ekiden.runtime.state.cursor.cursor import (
     Grant,
     OpenQuestion,
     RunBudget,
-    had_before,
+    limit_before,
     open_questions,
-    without_grants,
+    without_always_approvals,
 )
 from ekiden.runtime.state.cursor.handoffs import (
     USER,
     Compensation,
     PendingHandoff,
     has_open_handoffs,
-    opened_in,
+    unconfirmed_handoffs,
 )
 
 __all__ = [
@@ -27,9 +27,9 @@ __all__ = [
     "OpenQuestion",
     "PendingHandoff",
     "RunBudget",
-    "had_before",
     "has_open_handoffs",
+    "limit_before",
     "open_questions",
-    "opened_in",
-    "without_grants",
+    "unconfirmed_handoffs",
+    "without_always_approvals",
 ]

@@ -118,7 +118,7 @@ class RunBudget:
         return {"bu": Amounts, "sp": Amount, "u": Used, "ou": Used, "ba": dict[str, spent]}
 
 
-def had_before(saved: Mapping[str, Any], limit: str) -> float | None:
+def limit_before(saved: Mapping[str, Any], limit: str) -> float | None:
     """The limit before the handoff that `saved` belongs to, if an earlier handoff had reduced
     it."""
     had: float | None = saved.get("budget", {}).get(limit)
@@ -210,7 +210,7 @@ def open_questions(row: SessionRow) -> dict[str, OpenQuestion]:
     return _open_in(row.cursor)
 
 
-def without_grants(cursor: Mapping[str, Any]) -> dict[str, Any]:
+def without_always_approvals(cursor: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a stored cursor without "always" approvals."""
     return {key: value for key, value in cursor.items() if key != "al"}
 

@@ -134,7 +134,7 @@ class PendingHandoff:
         """The last part of its id."""
         return self.id.rpartition(".")[2]
 
-    def outlive_run(self, message: int) -> None:
+    def carry_over(self, message: int) -> None:
         """Keep the handoff open in the next run, whose first message is event `message`. Times that
         were counted from the start of the earlier run are reset."""
         self.kept.append(message)
@@ -264,7 +264,7 @@ class HandoffState:
     def still_open(self, message: int) -> list[PendingHandoff]:
         """Those that this run did not settle, for the next one, which begins with `message`."""
         for pending in self.open:
-            pending.outlive_run(message)
+            pending.carry_over(message)
         return self.open
 
     def keep_counts(self, counted: HandoffState) -> None:
@@ -370,7 +370,7 @@ def has_open_handoffs(row: SessionRow) -> bool:
     return bool(row.cursor.get("ho"))
 
 
-def opened_in(data: Mapping[str, Any], place: str) -> list[list[str]]:
+def unconfirmed_handoffs(data: Mapping[str, Any], place: str) -> list[list[str]]:
     """Of an imported cursor: id, source and target of the handoffs that were not confirmed."""
     from ekiden.core.conversation.shapes import check
 

@@ -76,7 +76,7 @@ _FORBIDDEN: tuple[type[BaseException], ...] = (
 class Unreachable(StoreUnavailable):
     """No connection could be opened; a retry may succeed."""
 
-    is_away = True
+    is_disconnected = True
 
 
 class ConnectionLost(Unreachable):
@@ -107,8 +107,8 @@ def translated(exc: BaseException, where: str, *, sent: bool) -> EkidenError:
     if isinstance(exc, UNSTORABLE):
         return UserError(f"this cannot be stored in {where}: {told}")
     if not sent:
-        is_away = is_broken(exc) or isinstance(exc, asyncpg.TooManyConnectionsError)
-        kind = Unreachable if is_away else StoreUnavailable
+        is_disconnected = is_broken(exc) or isinstance(exc, asyncpg.TooManyConnectionsError)
+        kind = Unreachable if is_disconnected else StoreUnavailable
         return kind(f"cannot reach {where}: {told}")
     if is_broken(exc):
         return ConnectionLost(
