@@ -17,7 +17,7 @@ class RuleSettings(Checked):
     """Settings that decide when a stage's choice is final."""
 
     confidence_threshold: Annotated[int, Allowed(high=100, env="EKIDEN_ROUTING_THRESHOLD")] = 80
-    """The confidence at which a stage of `hybrid` decides."""
+    """The minimum confidence at which a strategy of `hybrid` decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class SemanticSettings(Checked):
     """Settings of the `semantic` stage."""
 
     threshold: Annotated[float | None, Allowed(high=1)] = None
-    """The lowest probability of a choice; null uses the measured default."""
+    """The minimum probability of a choice; null uses the measured default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class LlmSettings(Checked):
     model: Annotated[
         str | None, Allowed(what="provider:model", risk="sends conversations to this address")
     ] = None
-    """The routing model; null uses the team's."""
+    """The routing model; null uses the team's model."""
     prompt: Annotated[str | None, Allowed(what="a text")] = None
     """The prompt of the routing model; null uses the built-in prompt."""
     timeout: Annotated[int, Allowed(low=1, high=600_000)] = 5000

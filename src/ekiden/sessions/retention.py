@@ -22,7 +22,7 @@ class Retention(Checked):
     """Sessions without an event for this many days are deleted, with other data of that age; null
     keeps them."""
     count: Annotated[int | None, Allowed(low=1)] = None
-    """Only this many sessions are kept, the newest; null keeps all."""
+    """The number of sessions to keep, newest first; null keeps all."""
 
     @property
     def has_rules(self) -> bool:

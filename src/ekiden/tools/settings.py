@@ -17,7 +17,7 @@ class FileToolSettings(Checked):
     """Of the tools for files, which never leave the project's folder."""
 
     max_bytes: Annotated[int, Allowed(low=1)] = 1_000_000
-    """The largest file that is read, searched or written, in bytes."""
+    """The maximum size of a file that tools read, search or write, in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class HttpToolSettings(Checked):
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 20.0
     """The timeout of a request, in seconds."""
     max_bytes: Annotated[int, Allowed(low=1)] = 1_000_000
-    """How many bytes of a response are read."""
+    """The maximum number of bytes that are read from a response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class ShellToolSettings(Checked):
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 60.0
     """The timeout of a program, in seconds."""
     max_bytes: Annotated[int, Allowed(low=1)] = 100_000
-    """How many bytes of a program's output are kept; the model is told how much was cut."""
+    """The maximum number of bytes of a program's output; the model learns how much was cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

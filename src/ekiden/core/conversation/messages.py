@@ -51,11 +51,11 @@ class BusLimits(Checked):
     """
 
     mailbox_bound: Annotated[int, Allowed(low=1)] = 10_000
-    """The most messages in an agent's mailbox, including those in progress."""
+    """The maximum number of messages in an agent's mailbox, including messages in progress."""
     max_subject: Annotated[int, Allowed(low=1, high=100_000)] = 500
-    """The longest subject, in characters."""
+    """The maximum length of a subject, in characters."""
     max_payload: Annotated[int, Allowed(low=1)] = 1_000_000
-    """The largest payload or answer, in bytes of JSON."""
+    """The maximum size of a payload or an answer, in bytes of JSON."""
     victim: VictimPolicy = "longest"
     """The query that is cancelled in a deadlock: the one with the longest wait, the shortest wait,
     or the lowest priority."""

@@ -38,7 +38,7 @@ class HandoffSettings(Checked):
     """`handoffs`: rules for the handoffs of every run."""
 
     depth: Annotated[int | None, Allowed(low=0, high=1000)] = 5
-    """The most handoffs of one run; further ones are refused. Null is no limit."""
+    """The maximum number of handoffs of one run; further handoffs are refused. Null: no limit."""
     escalate_to: Annotated[str | None, Allowed(what="a role's name")] = None
     """The role of the people who are notified of every rolled-back handoff."""
 
@@ -48,15 +48,15 @@ class LimitSettings(Checked):
     """`limits`: the limits of runs; null is no limit."""
 
     turns: Annotated[int | None, Allowed(low=1, high=1_000_000)] = 10
-    """The most turns of a run, unless it has its own limit, as with `--max-turns`."""
+    """The maximum number of turns of a run without its own limit (`--max-turns`)."""
     tokens: Annotated[int | None, Allowed(low=1, high=1_000_000_000_000)] = None
-    """The most tokens of a run's model calls, unless it has its own limit."""
+    """The maximum number of tokens of a run without its own limit."""
     money: Annotated[float | None, Allowed(low=1e-9)] = None
-    """The highest cost of a run's model calls, unless it has its own limit."""
+    """The maximum cost of the model calls of a run without its own limit."""
     seconds: Annotated[float | None, Allowed(low=0.001)] = None
-    """The most seconds of work of a run, unless it has its own limit."""
+    """The maximum working time, in seconds, of a run without its own limit."""
     agents: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The budget of an agent itself in a run, by name; replaces the budget of its file."""
+    """The budget of an agent in a run, by the agent's name; replaces the budget in its file."""
     tenants: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The daily budget (UTC) of all runs of a tenant together, by name; `*` is every other
     tenant."""
@@ -67,9 +67,9 @@ class LocalModelSettings(Checked):
     """`local`: the model in this process."""
 
     model: Annotated[str | None, Allowed(what="a GGUF file", risk="loads this model file")] = None
-    """The model file; null uses the installed one."""
+    """The model file; null uses the installed model."""
     context: Annotated[int, Allowed(low=256, high=1_048_576, env="EKIDEN_LOCAL_CTX")] = 4096
-    """The size of its context, in tokens."""
+    """The context length of the local model, in tokens."""
     threads: Annotated[int | None, Allowed(low=1, high=1024)] = None
     """The number of threads; null uses one per core."""
 
@@ -89,11 +89,11 @@ class MemoryDefaults(Checked):
     """The embedding model for memories of the type `vector`; after a change they are embedded
     again."""
     dimension: Annotated[int | None, Allowed(low=1, high=4096)] = None
-    """The length of a vector; null uses the model's own."""
+    """The length of a vector; null uses the model's default."""
     top_k: Annotated[int, Allowed(low=1, high=100)] = 5
-    """The most memories that a search returns, unless an agent's file says otherwise."""
+    """The maximum number of search results, unless the agent file sets another."""
     similarity_threshold: Annotated[float | None, Allowed(high=1)] = None
-    """The lowest similarity; null uses the default of the memory type."""
+    """The minimum similarity; null uses the default of the memory type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class ChatSettings(Checked):
     """`chat`: settings of `ekiden chat`."""
 
     history: Annotated[int, Allowed(high=100_000)] = 1000
-    """How many lines `ekiden chat` keeps in its history."""
+    """The maximum number of lines in the history of `ekiden chat`."""
     markdown: bool = True
     """Whether answers are drawn as Markdown on a terminal."""
 
@@ -113,7 +113,7 @@ class ServerSettings(Checked):
     host: Annotated[str, Allowed(what="an address or a name", env="EKIDEN_HOST")] = "127.0.0.1"
     """The address that `ekiden serve` listens on; other machines need a key."""
     port: Annotated[int, Allowed(high=65535, env="EKIDEN_PORT")] = 8321
-    """The port; 0 takes a free one."""
+    """The port; 0 uses a free port."""
     hosts: Annotated[
         tuple[str, ...],
         Allowed(
@@ -126,19 +126,19 @@ class ServerSettings(Checked):
     origins: Annotated[
         tuple[str, ...], Allowed(what="origins", risk="lets these pages call your server")
     ] = ()
-    """Origins of other web pages that may call it, such as https://desk.example.com."""
+    """Origins of other web pages that may call the server, such as https://desk.example.com."""
     allow_local: bool = True
-    """Whether local callers need no key while no key exists."""
+    """Whether local callers may call without a key as long as no key exists."""
     rate: Annotated[float, Allowed(high=100_000)] = 50.0
-    """Requests a second for one key on average; 0 is no limit, for wrong keys too."""
+    """Average requests per second for one key; 0: no limit, also for wrong keys."""
     burst: Annotated[int, Allowed(low=1, high=1_000_000)] = 200
     """Requests that one key may make at once."""
     wrong_keys: Annotated[int, Allowed(high=1_000_000)] = 30
-    """Wrong keys a minute from one address; 0 is no limit."""
+    """Wrong keys per minute from one address; 0: no limit."""
     max_body: Annotated[int, Allowed(low=1)] = 10_000_000
-    """The longest request body, in bytes."""
+    """The maximum size of a request body, in bytes."""
     max_requests: Annotated[int, Allowed(low=1, high=1_000_000)] = 10_000
-    """Concurrent requests; further ones are refused with a retry hint."""
+    """Concurrent requests; further requests are refused with `Retry-After`."""
     max_streams: Annotated[int, Allowed(low=1, high=1_000_000)] = 5000
     """Concurrent streams and WebSockets."""
     max_key_requests: Annotated[int, Allowed(high=1_000_000)] = 0
@@ -146,7 +146,7 @@ class ServerSettings(Checked):
     max_key_streams: Annotated[int, Allowed(high=1_000_000)] = 0
     """Concurrent streams and WebSockets of one key; 0 is a quarter of all, but at least 50."""
     max_connections: Annotated[int, Allowed(low=1, high=1_000_000)] = 20_000
-    """Concurrent connections; further ones are closed at once."""
+    """Concurrent connections; further connections are closed at once."""
     console: bool = True
     """Whether the web console is served at `/`."""
 
@@ -158,7 +158,7 @@ class Settings(Checked):
     model: Annotated[
         str | None, Allowed(what="provider:model", risk="sends conversations to this address")
     ] = None
-    """The model of agents without one of their own."""
+    """The model of agents that set no model."""
     store: Annotated[
         str,
         Allowed(
@@ -186,7 +186,7 @@ class Settings(Checked):
     mcp_servers: Annotated[Mapping[str, Mapping[str, Any]], Allowed(env="EKIDEN_MCP_SERVERS")] = (
         field(default_factory=dict)
     )
-    """MCP servers by name, in the common format; null removes one."""
+    """MCP servers by name, in the common format; null removes a server."""
     local: LocalModelSettings = field(default_factory=LocalModelSettings)
     inbox: InboxSettings = field(default_factory=InboxSettings)
     memory: MemoryDefaults = field(default_factory=MemoryDefaults)

@@ -21,21 +21,21 @@ class EventKind:
 
 EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
     "message": EventKind(
-        "The user's message that started a run. With a `step` it is the result of an agent that is "
-        "code or remote. Other messages have no items; their details tell them apart.",
+        "The user's message that started a run. With a `step`: the answer of a code agent or a "
+        "remote agent. Other messages have no items; the details show their kind.",
         {
             "by": "the person who answered",
-            "unfinished": "tool calls without a result, whose outputs begin the message",
+            "unfinished": "tool calls without a result; the message begins with their outputs",
             "message": "first event of a session that answers another agent: the question",
-            "asks": "the agent asked another one: `id`, `to`, `subject`, and `session` if a "
+            "asks": "the agent asked another agent: `id`, `to`, `subject`, and `session` if a "
             "session of the team answers",
             "answer": "a question was answered, or ended without an answer: `id`, `from`, `state`; "
             "a failure is in `error`",
             "tells": "the agent sent a message: `id`, `to`, `subject`",
             "published, data": "an event was published",
             "trigger, fired, evaluation": "the condition of a trigger did not hold",
-            "warning": "your code failed there and the run continued; the exception is in `error`",
-            "state, by": "state was changed from outside",
+            "warning": "your code raised and the run continued; the exception is in `error`",
+            "state, by": "a person or a program changed the state",
             "rewound, undoes": "the session was rewound to event `rewound`; `undoes` is the range "
             "of events that no longer count. `pop_item` also has `undoes`",
             "deadlock": "without a session: a deadlock was broken; `agent` is the victim",
@@ -50,18 +50,18 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         {
             "model, response_id, usage": "as the provider reports them",
             "attempt": "2 or more after retries",
-            "rejected": "a guardrail blocked the answer, which is then in its event",
+            "rejected": "a guardrail blocked the answer; the `guardrail` event has it",
         },
     ),
     "tool_call": EventKind(
-        "A tool call was answered; the last item is the output. `error` is set if the tool failed, "
-        "if there is no such tool, and for a second handoff in one turn. The last two ran nothing "
-        "and have no `step`.",
+        "A tool call was answered; the last item is the output. `error` is set if the tool "
+        "failed, if the tool is unknown, and for a second handoff in one turn. In the last two "
+        "cases no tool ran, and there is no `step`.",
         {"tool": "its name", "not_run": "approval was denied"},
     ),
     "route": EventKind(
-        "A router, or a person with `@name`, chose the agent for a message. It is also recorded if "
-        "the conversation stays with its agent.",
+        "A router, or a person with `@name`, chose the agent for a message. The event is also "
+        "recorded if the agent does not change.",
         {
             "agent, method, confidence, reason, cause": "the decision",
             "candidates, stages, matched_keywords, matched_patterns, strategy, elapsed_ms": "how a "
@@ -78,10 +78,10 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
             "could be asked)",
             "by": "who decided or withdrew the question, or `nobody`",
             "reason": "the person's reason, or why there was no answer",
-            "always": "further calls of the tool, or of its same program or host, need no approval "
-            "in this session; they are recorded with the name of the approver",
-            "edited": "whether the person changed the arguments; `arguments` then has the new "
-            "ones, as JSON text",
+            "always": "further calls of the tool, or of the same program or host, need no "
+            "approval in this session; their events name the approver",
+            "edited": "whether the person changed the arguments; `arguments` has the new "
+            "arguments, as JSON text",
             "arguments_hash": "BLAKE2b of the approved arguments, 16 bytes in hexadecimal",
         },
     ),
@@ -93,11 +93,11 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
             "from, to": "the agents",
             "status": "`transferring`, `completed`, `failed` or `rolled_back`; `initiated` or "
             "`validating` during an approval",
-            "moves": "the statuses passed in this event, in order",
+            "moves": "the new statuses in this event, in order",
             "by": "`kind` and `name` of the initiator; left out for the agent's own model or code",
             "policy": "left out if `graceful`",
-            "reason, summary, context": "as passed along; the last two only if no model call has "
-            "them",
+            "reason, summary, context": "as in the handoff; the last two only if no model call "
+            "has them",
             "priority, metadata": "given by a program",
             "chain": "earlier agents, if the caller named them",
             "code": "why it was refused or rolled back; the text is in `error`",
@@ -107,9 +107,9 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
             "filter": "the step with the filtered conversation",
             "request, at": "id and time of a request from outside",
             "begins_run": "the request came while the session was not running",
-            "undoes, keeps": "after a rollback: the range of events that no longer count, and the "
-            "events within it that still count",
-            "compensation, attempt, rollback_failed": "a compensated effect: its key, the attempt, "
+            "undoes, keeps": "after a rollback: the range of events that no longer count, and "
+            "the exceptions in this range",
+            "compensation, attempt, rollback_failed": "a compensation: its key, the attempt, and "
             "whether it failed; `moves` is empty",
             "not_compensated": "keys of effects that could not be compensated",
             "task, correlation": "the task of the session",
@@ -122,11 +122,11 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         {
             "type": "`input`, `output`, `handoff`, `tool_input` or `tool_output`",
             "result": "`failed` or `warned`",
-            "behavior": "`reject`, `repair` or `warn`; of tools `reject_content` or "
-            "`raise_exception`; `crashed` if the guardrail failed",
+            "behavior": "`reject`, `repair` or `warn`; for tools `reject_content` or "
+            "`raise_exception`; `crashed` if the guardrail itself failed",
             "violations": "each with `path` and `message`",
-            "tool, call_id, guardrail, message, info": "of tool guardrails; the last two are left "
-            "out with sensitive data",
+            "tool, call_id, guardrail, message, info": "for tool guardrails; without sensitive "
+            "data, the last two are omitted",
             "undoes": "a rejected message, as first and last event number; later runs do not see "
             "it",
         },
@@ -139,45 +139,47 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
             "`escalation` or `routing`",
             "change": "`posted`, `assigned`, `snoozed`, `back` (end of a snooze), `escalated`, "
             "`answered`, `expired` or `cancelled`",
-            "from, role, subject, options, priority, tool": "of the item",
-            "summary, context": "of a conversation that was handed to people",
-            "handoff, not_compensated, reason": "of a handoff that was rolled back",
-            "status": "the session continues with this result",
+            "from, role, subject, options, priority, tool": "properties of the item",
+            "summary, context": "for a conversation that was handed to people",
+            "handoff, not_compensated, reason": "for a handoff that was rolled back",
+            "status": "the result with which the session continues",
             "by, via, at_us": "the person, the agent that asked, or `nobody` for a deadline; the "
             "channel and the time",
-            "answer": "`choice`, `text`, `by`, `at_us`, `via`, `arguments`, `always`; without a "
-            "session these are details of their own, with `edited`",
-            "task, assignee, snoozed_until_us, deadline_us": "without a session, if set: the "
-            "waiting session, the person, and times",
+            "answer": "`choice`, `text`, `by`, `at_us`, `via`, `arguments`, `always`; in events "
+            "without a session these are separate details, with `edited`",
+            "task, assignee, snoozed_until_us, deadline_us": "in events without a session, if "
+            "set: the waiting session, the person, and times",
         },
     ),
     "agent_complete": EventKind(
         "A run ended without an error. `details` are empty after an answer.",
         {
             "outcome": "`refused`, `out_of_budget`, `waiting` or `cancelled`",
-            "limit, allowed, used": "of `out_of_budget`",
+            "limit, allowed, used": "for `out_of_budget`",
         },
     ),
     "agent_error": EventKind(
         "A run failed; the text is in `error`. Without a session, a handler on the bus failed.",
         {
-            "outcome, code": "of the run; on the bus `failed` for a query, `retried` or `dead` for "
-            "other messages",
+            "outcome, code": "outcome and code of the run; on the bus `failed` for a query, "
+            "`retried` or `dead` for other messages",
             "message_id, message_type, from_agent, subject, attempt": "on the bus",
         },
     ),
     "task": EventKind(
-        "A step of a supervisor's plan, in the supervisor's session. The agents' own events are in "
-        "their sessions. Without sensitive data there are no descriptions and no reasoning.",
+        "A step of a supervisor's plan, in the supervisor's session. The events of the agents "
+        "are in their own sessions. Without sensitive data, descriptions and reasoning are "
+        "omitted.",
         {
             "phase": "`decomposed` (the plan is stored), `started`, `finished` (a task has its "
             "result, or will not start), `aggregating` or `completed`; a failed plan ends with "
             "`agent_error`",
-            "tasks, reasoning, notes": "of `decomposed`; each task has `task_id`, `agent`, "
+            "tasks, reasoning, notes": "for `decomposed`; each task has `task_id`, `agent`, "
             "`description`, `depends_on`",
-            "task_id, agent": "of `started` and `finished`",
-            "attempt": "of `started`, from the second on",
-            "success": "of `finished`, whose event has the duration, and `error` if it failed",
+            "task_id, agent": "for `started` and `finished`",
+            "attempt": "for `started`, from the second attempt on",
+            "success": "for `finished`; the event also has the duration, and `error` for a "
+            "failed task",
         },
     ),
 }
