@@ -1,14 +1,14 @@
-"""A travel desk with rollback: a handoff, a tool with a side effect, and how it is undone.
+"""A travel desk with rollback: a handoff, a tool with a side effect, and its compensation.
 
     PYTHONPATH=examples ekiden run --team booking:team --stream "@auto Book seat 4A to Kyoto"
     PYTHONPATH=examples ekiden run --team booking:team --stream "@auto Book seat 4B and a hotel"
 
-The train company is a file, `bookings.txt`, that takes each idempotency key once. The second
+The file `bookings.txt` plays the train company and accepts each idempotency key once. The second
 request fails after the seat is booked, because the hotel does not answer: the handoff is rolled
 back, and the seat is cancelled.
 
-Run as a program it books in the session that you name. Two seconds after its process died, another
-process can resume the session. `examples/demo.sh` shows that:
+You can also start the file as a program, with the name of a session. If the process dies, another
+process can resume the session after two seconds, as in `examples/demo.sh`:
 
     python examples/booking.py                                  # a rollback
     TRAIN_DELAY_S=60 python examples/booking.py kyoto "Book seat 4C to Kyoto"

@@ -2,8 +2,8 @@
 
     python examples/contract_negotiation.py
 
-The agents agree on terms before work changes hands. The agreement is then executed as a handoff
-from the buyer to the seller. Every move is stored, so each side may run in a process of its own.
+The agents first agree on terms. Then Ekiden executes the agreement as a handoff from the buyer to
+the seller. Every move is stored, so each side may run in its own process.
 """
 
 from __future__ import annotations

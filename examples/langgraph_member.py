@@ -3,7 +3,7 @@
     pip install ekiden langgraph
     python examples/langgraph_member.py
 
-Triage is an agent of Ekiden, billing is a graph as you have it. Each node is stored when it ends.
+Triage is an Ekiden agent, and billing is an ordinary graph. Each node is stored when it ends.
 `interrupt()` becomes an inbox item, which a person can answer in any process.
 """
 

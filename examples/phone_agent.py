@@ -3,8 +3,8 @@
     pip install 'ekiden[realtime]'
     python examples/phone_agent.py
 
-The connection stays open during the handoff. The handoff is stored as any other. Here a scripted
-server on this machine plays OpenAI's Realtime API in its own wire format, with text for audio.
+The connection stays open during the handoff. The handoff is stored like any other. A scripted local
+server plays OpenAI's Realtime API in the real wire format, with text instead of audio.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""PostgreSQL with workers: one program accepts requests, two worker processes do them.
+"""PostgreSQL with workers: one program accepts requests, and two worker processes run them.
 
     pip install 'ekiden[postgres]'
     python examples/postgres_workers.py postgresql://localhost/desk
 
-Start any number of workers on any number of machines. Each session is worked on by one of them, and
-urgent ones come first. If a worker dies, another one continues at the last stored step.
+Start any number of workers on any number of machines. One worker runs each session, urgent sessions
+first. If a worker dies, another worker continues at the last stored step.
 """
 
 from __future__ import annotations

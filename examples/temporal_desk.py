@@ -1,11 +1,12 @@
-"""A team whose sessions are driven by a Temporal cluster.
+"""A team whose sessions are scheduled by a Temporal cluster.
 
     pip install 'ekiden[temporal]'
     temporal server start-dev
     python examples/temporal_desk.py localhost:7233
 
-Temporal has the queue, the timers and the retries. Sessions stay in the store, here a file, and no
-text of a conversation goes to Temporal. `ekiden worker --engine temporal` is the same as a process.
+Temporal has the queue, the timers and the retries. Sessions stay in the store, here a file.
+Temporal gets no text of a conversation. The command `ekiden worker --engine temporal` does the
+same.
 """
 
 from __future__ import annotations

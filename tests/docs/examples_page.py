@@ -23,7 +23,7 @@ TITLES: Final[Mapping[str, str]] = {
 _HEAD = """\
 # Examples
 
-Ten small programs to copy. Each runs as it is, without a key: its model is scripted, or its agents
+Ten small programs to copy. Each runs unchanged, without a key: its model is scripted, or its agents
 are plain code. A comment marks the line to change for a real model. The tests run all of them.
 
 | program | shows |
