@@ -131,11 +131,16 @@ lock: setup  ## Resolve the locks anew; core.lock has the versions of dev.lock
 	for set in $(FRAMEWORKS); do \
 		$(RESOLVE) --extra postgres pyproject.toml requirements/frameworks/$$set.in -o requirements/frameworks/$$set.lock; done
 
-bench: setup  ## All figures as JSON: S1 to S5, server, workers, growth; STORE=postgresql://… for the last two
+bench: setup  ## All figures as JSON, in 3 to 5 minutes; STORE=postgresql://… for workers and growth
+	@echo "1 of 5: the floor, fsync, S1 to S5" >&2
 	@$(BIN)/ekiden bench --json
-	@$(BIN)/python benchmarks/clients.py
+	@echo "2 of 5: 200 clients that wait for runs" >&2
+	@$(BIN)/python benchmarks/clients.py --requests 1000
+	@echo "3 of 5: 200 streamed runs" >&2
 	@$(BIN)/python benchmarks/server_load.py --runs 200
+	@echo "4 of 5: four workers" >&2
 	@$(BIN)/ekiden bench load --sessions 1500 --json $(if $(STORE),--store '$(STORE)')
+	@echo "5 of 5: growth, 1,000 sessions; benchmarks/growth.py measures more" >&2
 	@$(BIN)/python benchmarks/growth.py sessions --most 1000 $(if $(STORE),--store '$(STORE)')
 
 $(VENV)/.docs: requirements/docs.lock $(VENV)/.installed

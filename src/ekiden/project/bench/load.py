@@ -231,7 +231,8 @@ class _Load:
             await asyncio.sleep(_LOOK_S)
             if time.perf_counter() - told > _TELL_S:
                 told = time.perf_counter()
-                self._note(f"the workers are at it, {await self._database.steps() or '?'} steps")
+                steps = await self._database.steps()
+                self._note("the workers are at it" + (f", {steps} steps" if steps else ""))
 
     async def _one_by_one(self, workers: WorkerProcesses, capacity: float) -> dict[str, Any]:
         """Messages at a steady pace, to sessions that are open."""
