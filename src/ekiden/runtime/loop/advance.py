@@ -77,6 +77,7 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
         run.deadline.close()
         if run.children.tasks:
             await run.children.stop()
+        run.let_context_go()
     for shown in _news(run):
         yield shown
     if run.outcome is not None and run.interruption.look:

@@ -177,6 +177,14 @@ class RunState(Committing):
             )
         return self._context
 
+    def let_context_go(self) -> None:
+        """The run is over: its context is made again if somebody asks for it.
+
+        The context refers to the run: if both were kept, they would wait for the garbage collector.
+        """
+        if self._context is not None and self._context.context is self.options.context:
+            self._context = None
+
     @property
     def session_key(self) -> str:
         """A unique key of the session, from its id and creation time: a later session with the same
