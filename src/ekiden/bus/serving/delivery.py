@@ -95,15 +95,15 @@ def current_delivery() -> Delivery | None:
 class DeliveryQueue:
     """Deliveries by priority, then by age; one of every few is the oldest, whatever its priority.
 
-    Each is in two heaps. An entry that left the line in one is skipped in the other.
+    There is a heap for each priority. A delivery that left the line is skipped there.
     """
 
-    __slots__ = ("_by_age", "_by_priority", "_count", "_oldest_every", "_pushed", "_taken")
+    __slots__ = ("_count", "_lines", "_oldest_every", "_pushed", "_taken")
 
     def __init__(self, oldest_every: int) -> None:
         self._oldest_every = oldest_every
-        self._by_priority: list[tuple[int, int, int, Delivery]] = []
-        self._by_age: list[tuple[int, int, Delivery]] = []
+        self._lines: dict[int, list[tuple[int, int, Delivery]]] = {}
+        """By priority; none is empty."""
         self._pushed = 0
         """Decides when a message stands in line again before it was skipped for the first time."""
         self._count = 0
@@ -115,32 +115,27 @@ class DeliveryQueue:
     def push(self, delivery: Delivery) -> None:
         """Stand in line."""
         self._pushed += 1
-        number, turn = delivery.number, self._pushed
-        heappush(self._by_priority, (-delivery.message.priority, number, turn, delivery))
-        heappush(self._by_age, (number, turn, delivery))
+        line = self._lines.setdefault(delivery.message.priority, [])
+        heappush(line, (delivery.number, self._pushed, delivery))
         self._count += 1
-        if len(self._by_age) + len(self._by_priority) > 4 * self._count + _FEW:
-            self._sweep()
+        if len(line) > 2 * self._count + _FEW:
+            line[:] = [entry for entry in line if entry[2].stage == "line"]
+            heapify(line)
 
     def pop(self) -> Delivery | None:
         """The next one, which leaves the line."""
         self._taken += 1
-        oldest_first = self._taken % self._oldest_every == 0
+        lines, oldest_first = self._lines, self._taken % self._oldest_every == 0
         while self._count:
-            delivery = heappop(self._by_age)[2] if oldest_first else heappop(self._by_priority)[3]
+            of = min(lines, key=lambda each: lines[each][0]) if oldest_first else max(lines)
+            delivery = heappop(lines[of])[2]
+            if not lines[of]:
+                del lines[of]
             if delivery.stage == "line":
                 self.leave(delivery)
                 return delivery
-        self._by_priority.clear()
-        self._by_age.clear()
+        lines.clear()
         return None
-
-    def _sweep(self) -> None:
-        """Let go of those who have left."""
-        self._by_age = [entry for entry in self._by_age if entry[2].stage == "line"]
-        self._by_priority = [entry for entry in self._by_priority if entry[3].stage == "line"]
-        heapify(self._by_age)
-        heapify(self._by_priority)
 
     def leave(self, delivery: Delivery) -> None:
         """Remove it from the line."""
@@ -149,11 +144,11 @@ class DeliveryQueue:
 
     def drain(self) -> list[Delivery]:
         """All of them, by age; the line is empty."""
-        left = [entry[2] for entry in sorted(self._by_age) if entry[2].stage == "line"]
+        entries = sorted(entry for line in self._lines.values() for entry in line)
+        left = [entry[2] for entry in entries if entry[2].stage == "line"]
         for delivery in left:
             self.leave(delivery)
-        self._by_age.clear()
-        self._by_priority.clear()
+        self._lines.clear()
         return left
 
 
