@@ -24,7 +24,7 @@ from ekiden.cli.options import (
 )
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, Place, TeamAtWork, TeamPlace
 from ekiden.cli.projects import relative
-from ekiden.cli.terminal.output import emit, note, say
+from ekiden.cli.terminal.output import emit, note, say, show
 from ekiden.cli.terminal.tables import print_table
 from ekiden.tools import is_project_function
 
@@ -181,14 +181,10 @@ async def agents_show(
     """Show everything about an agent, including its transfer tools and its file."""
     from ekiden.cli.terminal.tables import print_pairs
     from ekiden.cli.views.agents import detail_pairs
-    from ekiden.core.documents import to_json
 
     async with place.open(as_json=as_json) as ekiden:
         found = await ekiden.agents.get(name)
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_pairs(detail_pairs(found))
+    show(found, lambda each: print_pairs(detail_pairs(each)), as_json=as_json)
 
 
 async def agents_ps(*, listing: WholeListing = WHOLE, place: TeamAtWork = AT_WORK) -> None:

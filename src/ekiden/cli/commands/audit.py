@@ -12,6 +12,7 @@ from ekiden.api.audit import AuditedType, HandoffMove
 from ekiden.cli.ids import record_id, session_id
 from ekiden.cli.options import LISTING, JsonOption, Listing
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.terminal.output import show
 
 
 @Parameter(name="*")
@@ -128,9 +129,8 @@ async def audit_verify(
     from contextlib import ExitStack
 
     from ekiden.cli.exits import Exit
-    from ekiden.cli.terminal.output import emit, export_lines
+    from ekiden.cli.terminal.output import export_lines
     from ekiden.cli.views.audit import ProgressLine, print_verification
-    from ekiden.core.documents import to_json
 
     progress = ProgressLine(as_json=as_json)
     with ExitStack() as files:
@@ -141,10 +141,7 @@ async def audit_verify(
                 found = await ekiden.audit.verify(session_id=chosen, against=lines)
             finally:
                 progress.close()
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_verification(found)
+    show(found, print_verification, as_json=as_json)
     return Exit.OK if found.ok else Exit.TAMPERED
 
 

@@ -10,6 +10,7 @@ from cyclopts.validators import Number
 from ekiden.cli.ids import collaboration_id
 from ekiden.cli.options import LISTING, JsonOption, Listing
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
+from ekiden.cli.terminal.output import show
 from ekiden.collaboration.protocol.record import Phase
 
 if TYPE_CHECKING:
@@ -86,17 +87,12 @@ async def collaboration_show(
     collaboration: IdArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Show a collaboration's state and messages."""
-    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.messages import print_collaboration
-    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.get(collaboration)
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_collaboration(found)
+    show(found, print_collaboration, as_json=as_json)
 
 
 async def collaboration_request(

@@ -25,6 +25,7 @@ from ekiden.cli.options import (
     TrustOption,
 )
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
+from ekiden.cli.terminal.output import show
 
 _WAIT_S: Final = 55.0
 """How long a server waits for the agent's answer."""
@@ -190,16 +191,11 @@ async def handoff_show(
     handoff: HandoffArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Show everything about a handoff: status changes, origin, reason, and what the agent saw."""
-    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.handoffs import print_details
-    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         details = await ekiden.handoffs.get(await handoff_id(ekiden, handoff))
-    if as_json:
-        emit(to_json(details))
-    else:
-        print_details(details)
+    show(details, print_details, as_json=as_json)
 
 
 async def handoff_cancel(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import LISTING, JsonOption, Listing
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.terminal.output import show
 
 ItemArgument: TypeAlias = Annotated[str, Parameter(help="The item's id, or a unique prefix.")]
 ByOption: TypeAlias = Annotated[
@@ -59,7 +61,6 @@ async def inbox_list(
 ) -> None:
     """List items that wait for people: most urgent first, then newest."""
     from dataclasses import asdict
-    from functools import partial
 
     from ekiden.cli.views.inbox import item_table
 
@@ -75,16 +76,11 @@ async def inbox_show(
 ) -> None:
     """Show everything about an item; text from agents is marked with |."""
     from ekiden.cli.inbox_prompt import find_item
-    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.inbox import print_item
-    from ekiden.core.documents import to_json
 
     async with place.open(is_shared=True) as ekiden:
         found = await find_item(ekiden.inbox, item)
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_item(found, now_us=_now_us())
+    show(found, partial(print_item, now_us=_now_us()), as_json=as_json)
 
 
 async def inbox_answer(

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import JsonLinesOption, JsonOption, Listing, WideOption
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.terminal.output import emit, note, say
+from ekiden.cli.terminal.output import emit, note, say, show
 from ekiden.cli.terminal.prompts import YesOption, confirm
 from ekiden.cli.terminal.tables import print_pairs, print_table
 from ekiden.core.values import dumps, loads
@@ -82,15 +82,11 @@ async def memory_show(
 ) -> None:
     """Show one memory."""
     from ekiden.cli.views.state import memory_pairs
-    from ekiden.core.documents import to_json
 
     name = _whose(user, shared)
     async with place.open(app=app) as ekiden:
         found = await ekiden.memory.get(key, user=name, shared=shared)
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_pairs(memory_pairs(found))
+    show(found, lambda each: print_pairs(memory_pairs(each)), as_json=as_json)
 
 
 async def memory_search(
@@ -160,17 +156,13 @@ async def memory_store(
     as_json: JsonOption = False,
 ) -> None:
     """Store a memory; it replaces one with the same key."""
-    from ekiden.core.documents import to_json
 
     facts, name = _json_object(metadata), _whose(user, shared)
     async with place.open(create=True, app=app) as ekiden:
         stored = await ekiden.memory.store(
             content, key=key, metadata=facts, user=name, shared=shared
         )
-    if as_json:
-        emit(to_json(stored))
-    else:
-        say(f"remembered under {stored.key}")
+    show(stored, f"remembered under {stored.key}", as_json=as_json)
 
 
 async def memory_forget(
@@ -239,7 +231,6 @@ async def memory_clear(
     as_json: JsonOption = False,
 ) -> None:
     """Delete all memories of a user, or of the whole app."""
-    from ekiden.core.documents import to_json
 
     name, count = _whose(user, shared), 0
     async with place.open(app=app) as ekiden:
@@ -248,17 +239,13 @@ async def memory_clear(
                 count += 1
             confirm(f"forget {count} memories", yes=False)
         done = await ekiden.memory.clear(user=name, shared=shared)
-    if as_json:
-        emit(to_json(done))
-    else:
-        say(f"deleted {done.forgotten} memories")
+    show(done, f"deleted {done.forgotten} memories", as_json=as_json)
 
 
 async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> int:
     """Send pending memory changes to the back ends."""
     from ekiden.cli.exits import Exit
     from ekiden.cli.views.state import print_deliveries
-    from ekiden.core.documents import to_json
     from ekiden.memory import close_backends
 
     async with place.open(embeds=True) as ekiden:
@@ -266,10 +253,7 @@ async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> in
             done = (await ekiden.memory.sync()).items
         finally:
             await close_backends()
-    if as_json:
-        emit(to_json(done))
-    else:
-        print_deliveries(done)
+    show(done, print_deliveries, as_json=as_json)
     return Exit.FAILED if any(each.waiting for each in done) else Exit.OK
 
 

@@ -10,6 +10,7 @@ from cyclopts.validators import Number
 from ekiden.cli.ids import message_id, session_id
 from ekiden.cli.options import LISTING, STATUS, JsonOption, Listing, MoreWords
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
+from ekiden.cli.terminal.output import show
 from ekiden.storage.messages import MessageState
 
 
@@ -58,16 +59,11 @@ async def message_show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a message and its delivery."""
-    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.messages import print_message
-    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         found = await ekiden.messages.get(await message_id(ekiden, message))
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_message(found)
+    show(found, print_message, as_json=as_json)
 
 
 async def message_send(
@@ -143,13 +139,8 @@ async def message_requeue(
     as_json: JsonOption = False,
 ) -> None:
     """Deliver dead or expired messages again; others are skipped."""
-    from ekiden.cli.terminal.output import emit, say
-    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         ids = [await message_id(ekiden, each) for each in (message, *messages)]
         found = await ekiden.messages.requeue(ids)
-    if as_json:
-        emit(to_json(found))
-    else:
-        say(f"delivered again: {found.requeued}")
+    show(found, f"delivered again: {found.requeued}", as_json=as_json)

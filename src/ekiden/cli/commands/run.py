@@ -29,7 +29,7 @@ from ekiden.cli.options import (
     WaitTimeoutOption,
 )
 from ekiden.cli.place import HERE, THE_TEAM, Place, TeamPlace
-from ekiden.cli.terminal.output import emit, say
+from ekiden.cli.terminal.output import emit, say, show
 
 
 async def run(
@@ -230,16 +230,12 @@ async def route(
     """
     from ekiden.cli.projects import read_addressed
     from ekiden.cli.views.plans import print_route
-    from ekiden.core.documents import to_json
 
     said = read_addressed(text, more)
     demo = "this is the demo team; `ekiden init` writes one with its own triggers"
     async with place.open(model=model, as_json=as_json, demo="" if as_json else demo) as ekiden:
         found = await ekiden.agents.route(said, strategy=strategy)
-        if as_json:
-            emit(to_json(found))
-        else:
-            print_route(found)
+        show(found, print_route, as_json=as_json)
 
 
 async def plan(

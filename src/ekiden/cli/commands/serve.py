@@ -37,7 +37,7 @@ from ekiden.cli.process.server import (
     start_logging,
     tell_console,
 )
-from ekiden.cli.terminal.output import emit, note, say
+from ekiden.cli.terminal.output import emit, note, say, show
 from ekiden.cli.terminal.prompts import YesOption, confirm
 from ekiden.core.errors import UserError
 
@@ -335,7 +335,6 @@ async def keys_revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a key for good; servers refuse it within about a second."""
-    from ekiden.core.documents import to_json
 
     async with place.open(kept="keys") as ekiden:
         key = await key_id(ekiden, key)
@@ -343,7 +342,4 @@ async def keys_revoke(
         if key in known:
             confirm(f"revoke the key {key} ({known[key]})", yes=yes)
         revoked = await ekiden.keys.revoke(key)
-    if as_json:
-        emit(to_json(revoked))
-    else:
-        say(f"{revoked.id} ({revoked.name}) is revoked")
+    show(revoked, f"{revoked.id} ({revoked.name}) is revoked", as_json=as_json)

@@ -35,7 +35,7 @@ from ekiden.cli.options import (
     WideOption,
 )
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.terminal.output import StatusLine, emit, note, say
+from ekiden.cli.terminal.output import StatusLine, emit, note, say, show
 from ekiden.cli.terminal.prompts import YesOption, confirm
 from ekiden.cli.terminal.tables import print_pairs, print_table
 from ekiden.core.values import dumps
@@ -94,15 +94,11 @@ async def session_rewind(
     Open questions to people and agents are withdrawn. Side effects of tools are not rolled back. A
     rewind to before an earlier rewind undoes that one.
     """
-    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)
         done = await ekiden.sessions.rewind(session, to)
-    if as_json:
-        emit(to_json(done))
-    else:
-        say(str(done))
+    show(done, str(done), as_json=as_json)
 
 
 async def session_import(
@@ -194,7 +190,6 @@ async def session_prune(
     never deleted.
     """
     from ekiden.cli.options import moment
-    from ekiden.core.documents import to_json
 
     now = datetime.now().astimezone()
     then = moment(older_than, option="--older-than", now=now)
@@ -207,10 +202,7 @@ async def session_prune(
             if pruned.sessions or pruned.messages or pruned.questions:
                 confirm(f"remove {pruned.counts()}", yes=False)
             pruned = await prune()
-    if as_json:
-        emit(to_json(pruned))
-    else:
-        say(str(pruned))
+    show(pruned, str(pruned), as_json=as_json)
 
 
 def _read_file(file: str) -> bytes:

@@ -13,7 +13,7 @@ from ekiden.cli.ids import session_id
 from ekiden.cli.options import JsonOption, NoWaitOption
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.projects import parse_variables
-from ekiden.cli.terminal.output import emit, say
+from ekiden.cli.terminal.output import emit, say, show
 from ekiden.cli.terminal.prompts import YesOption, confirm
 from ekiden.cli.terminal.tables import print_table
 
@@ -63,10 +63,7 @@ async def state_show(
         assert session is not None
         async with place.open() as ekiden:
             state = await ekiden.state.session(await session_id(ekiden.sessions, session), at=at)
-        if as_json:
-            emit(to_json(state))
-        else:
-            print_state(state)
+        show(state, print_state, as_json=as_json)
         return
     if at is not None:
         raise UsageError("--at is for sessions: users and apps have no history")

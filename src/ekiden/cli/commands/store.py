@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import STORE, JsonOption, StoreOption, TrustOption
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.terminal.output import show
 
 if TYPE_CHECKING:
     from ekiden.project.copying import BackupReport
@@ -245,9 +246,7 @@ async def mirror_run(
 
 async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> None:
     """Show the replication progress; the mirror itself is not queried."""
-    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.administration import print_status
-    from ekiden.core.documents import to_json
     from ekiden.core.errors import UserError
     from ekiden.core.errors.server import NotServed
 
@@ -256,10 +255,7 @@ async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> 
             found = await ekiden.mirror.status()
         except NotServed as exc:
             raise UserError(str(exc)) from exc
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_status(found)
+    show(found, print_status, as_json=as_json)
 
 
 def _settings(*, trust: bool) -> Settings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -15,7 +16,7 @@ from ekiden.cli.exits import Exit
 from ekiden.cli.ids import session_id, session_ids
 from ekiden.cli.options import JsonOption, WideOption
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.terminal.output import complain, emit, note, safe, say
+from ekiden.cli.terminal.output import complain, emit, note, safe, say, show
 from ekiden.core.events import EventType
 from ekiden.sessions.costs import CostKey
 
@@ -234,15 +235,11 @@ async def chain(
 ) -> None:
     """Show a session's handoffs and their reasons."""
     from ekiden.cli.views.sessions import print_chain
-    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         chosen = await session_or_newest(ekiden, session)
         found = await ekiden.sessions.chain(chosen)
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_chain(found, wide=wide)
+    show(found, partial(print_chain, wide=wide), as_json=as_json)
 
 
 async def cost(
@@ -280,7 +277,6 @@ async def cost(
     """
     from ekiden.cli.options import moment
     from ekiden.cli.views.costs import print_costs
-    from ekiden.core.documents import to_json
 
     start = moment(since, option="--since")
     if len(set(by)) < len(by):
@@ -288,10 +284,7 @@ async def cost(
     async with place.open() as ekiden:
         chosen = await session_id(ekiden.sessions, session or "") or None
         found = await ekiden.costs.get(session=chosen, since=start, by=by)
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_costs(found, is_remote=place.is_server, wide=wide)
+    show(found, partial(print_costs, is_remote=place.is_server, wide=wide), as_json=as_json)
 
 
 SeveralTexts: TypeAlias = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]

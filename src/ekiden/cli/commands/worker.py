@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -25,6 +26,7 @@ from ekiden.cli.options import (
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.process.server import on_fast_loop
 from ekiden.cli.process.temporal import TemporalOptions
+from ekiden.cli.terminal.output import show
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -173,16 +175,11 @@ async def worker_list(
 
     Dead workers stay in the list for an hour, with the state `gone`.
     """
-    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.administration import print_workers
-    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         found = await ekiden.workers.list()
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_workers(found, limit=limit, wide=wide)
+    show(found, partial(print_workers, limit=limit, wide=wide), as_json=as_json)
 
 
 def _names(given: Sequence[str]) -> list[str] | None:

@@ -7,7 +7,7 @@ import getpass
 from ekiden.api.handoffs import CancelledHandoff, HandoffEnd
 from ekiden.cli.errors import BadInput, UsageError
 from ekiden.cli.exits import Exit, exit_for_outcome, exit_for_refusal
-from ekiden.cli.terminal.output import complain, emit, note, say
+from ekiden.cli.terminal.output import complain, emit, note, say, show
 from ekiden.core.documents import to_json
 from ekiden.core.errors import HandoffSettled, UnknownAgent
 from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S
@@ -107,10 +107,7 @@ def report_start(end: HandoffEnd, *, hint: str, as_json: bool) -> int:
 
 def report_cancel(told: CancelledHandoff, *, as_json: bool) -> int:
     """Report the cancellation of a handoff, and return the exit code."""
-    if as_json:
-        emit(to_json(told))
-    else:
-        say(_line(told))
+    show(told, _line(told), as_json=as_json)
     if told.error is not None and told.error.code == "CANCELLED":
         return Exit.OK
     if told.is_pending:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from ekiden.cli.errors import UsageError
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import dumps
+
+T = TypeVar("T")
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -74,6 +76,18 @@ def emit(value: Any) -> None:
     """A value for programs: JSON on one line of standard output."""
     sys.stdout.write(safe(dumps(value)) + "\n")
     sys.stdout.flush()
+
+
+def show(found: T, as_text: str | Callable[[T], object], *, as_json: bool) -> None:
+    """A value for people, as a line or as a function prints it; or for programs."""
+    from ekiden.core.documents import to_json
+
+    if as_json:
+        emit(to_json(found))
+    elif isinstance(as_text, str):
+        say(as_text)
+    else:
+        as_text(found)
 
 
 def complain(code: str, message: str, *, as_json: bool, **facts: Any) -> None:

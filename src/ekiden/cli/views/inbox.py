@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from ekiden.cli.terminal.approval_prompt import Question, marked
-from ekiden.cli.terminal.output import emit, say
+from ekiden.cli.terminal.output import emit, say, show
 from ekiden.cli.terminal.tables import Cell, Id, Table, clock_time, print_pairs, span
 from ekiden.cli.terminal.transcript import shorten
 from ekiden.core.documents import to_json
@@ -48,10 +48,7 @@ def print_item(item: InboxItem, *, now_us: int) -> None:
 
 def tell_item(item: InboxItem, what: str, *, as_json: bool) -> None:
     """What happened to an item."""
-    if as_json:
-        emit(to_json(item))
-    else:
-        say(f"{item.id} {what}")
+    show(item, f"{item.id} {what}", as_json=as_json)
 
 
 def tell_bulk(bulk: BulkAnswer, *, as_json: bool) -> None:
