@@ -13,7 +13,6 @@ from ekiden.core.events import Event
 from ekiden.core.values import check_id, check_line, new_id, priority_number
 from ekiden.sessions.conversation import SessionInfo, conversation, said, session_info
 from ekiden.sessions.progress import has_open_run
-from ekiden.sessions.search import delete_with_texts
 from ekiden.sessions.state import SessionState, state_at, state_of
 from ekiden.storage.base import Commit, NewSession, SessionPatch, SessionRow, Store
 
@@ -213,4 +212,6 @@ class Session:
         This does not withdraw its questions, and agents that wait for its answer keep waiting. Use
         `ekiden.runtime.history.deletion.delete_session` to end these too.
         """
+        from ekiden.sessions.search import delete_with_texts
+
         await delete_with_texts(self.store, await self.row())

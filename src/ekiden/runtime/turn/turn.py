@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import AgentHookContext
@@ -24,9 +24,11 @@ from ekiden.runtime.state.cursor import PendingHandoff
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.offer import refresh_offer
-from ekiden.runtime.tools.run_tools import PlannedCall, run_tools
 from ekiden.runtime.tools.unfinished_calls import answered
 from ekiden.runtime.turn.model_call import ask_model
+
+if TYPE_CHECKING:
+    from ekiden.runtime.tools.run_tools import PlannedCall
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -47,6 +49,8 @@ async def act(run: RunState, calls: list[Item], *, answered: Collection[str] = f
         for each in plan.tools:
             tell(run, each.call, "not run: the conversation was handed over at once")
     elif plan.tools:
+        from ekiden.runtime.tools.run_tools import run_tools
+
         await run_tools(run, plan.tools, more_to_come=bool(plan.transfers))
     for call in plan.unknown:
         tell(run, call, f"there is no tool called {call['name']!r}; {_choices(run)}")
@@ -106,6 +110,8 @@ def _plan(run: RunState, calls: list[Item], answered: Collection[str]) -> _Plan:
         if isinstance(offer, FunctionTool) and most is not None and len(plan.tools) >= most:
             plan.too_many.append(call)
         elif isinstance(offer, FunctionTool):
+            from ekiden.runtime.tools.run_tools import PlannedCall
+
             plan.tools.append(PlannedCall(offer, call, run.step_key(f"t{index}")))
         elif offer is not None:
             plan.transfers.append((offer, call))
