@@ -15,11 +15,7 @@ from ekiden.runtime.kinds.registry import AgentKind, register_agent_kind
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.claim import resumed_run, submit
 from ekiden.runtime.results import RunResult
-from ekiden.runtime.runner import (
-    LocalRunner,
-    Runner,
-    set_default_agent_runner,
-)
+from ekiden.runtime.runner import Runner
 from ekiden.runtime.state.state import RunState
 
 if TYPE_CHECKING:
@@ -44,7 +40,6 @@ __all__ = [
     "HandoffController",
     "HandoffExecutor",
     "Limits",
-    "LocalRunner",
     "ModelInputData",
     "Price",
     "RawResponsesStreamEvent",
@@ -61,7 +56,6 @@ __all__ = [
     "register_agent_kind",
     "resumed_run",
     "run_code",
-    "set_default_agent_runner",
     "submit",
 ]
 

@@ -20,7 +20,7 @@ from ekiden.handoff.records.records import HandoffRecord, read_handoffs
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.handoffs import HandoffController
 from ekiden.runtime.loop.answer_wait import is_ready
-from ekiden.runtime.runner import LocalRunner
+from ekiden.runtime.runner import Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
 
@@ -116,7 +116,7 @@ class HandoffExecutor:
         if is_open and await is_ready(self._store, record.session_id):
             session = Session(record.session_id, store=self._store)
             try:
-                await LocalRunner().resume(
+                await Runner.resume(
                     self._team, session, context=self._context, run_config=self._config
                 )
             except StoreUnavailable:

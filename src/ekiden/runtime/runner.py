@@ -25,182 +25,6 @@ if TYPE_CHECKING:
 _DEFAULT_CONFIG = RunConfig()
 
 
-class LocalRunner:
-    """Runs agents in this process; `Runner` uses the default one."""
-
-    async def run(
-        self,
-        starting_agent: Agent[TContext, TOutput] | Team,
-        input: str | Iterable[Any],
-        *,
-        context: TContext | None = None,
-        session: Session | None = None,
-        hooks: RunHooks[TContext] | None = None,
-        run_config: RunConfig | None = None,
-        max_turns: int | None = None,
-        to: str | None = None,
-        variables: Mapping[str, Any] | None = None,
-    ) -> RunResult[TContext, TOutput]:
-        """See `Runner.run`."""
-        _check_session(session)
-        options = _options(starting_agent, run_config, max_turns, context, hooks)
-        options.to, options.is_watched = to, False
-        options.variables = variables
-        async with begun(options, input, session) as run:
-            async for _ in advance(run):
-                pass
-            return _result(run)
-
-    def run_sync(
-        self, starting_agent: Agent[TContext, TOutput] | Team, input: Any, **options: Any
-    ) -> RunResult[TContext, TOutput]:
-        """See `Runner.run_sync`."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self.run(starting_agent, input, **options))
-        raise UserError("run_sync cannot be used inside an event loop: `await Runner.run(…)` there")
-
-    def run_streamed(
-        self,
-        starting_agent: Agent[TContext, TOutput] | Team,
-        input: str | Iterable[Any],
-        *,
-        context: TContext | None = None,
-        session: Session | None = None,
-        hooks: RunHooks[TContext] | None = None,
-        run_config: RunConfig | None = None,
-        max_turns: int | None = None,
-        to: str | None = None,
-        variables: Mapping[str, Any] | None = None,
-    ) -> RunResultStreaming[TContext, TOutput]:
-        """See `Runner.run_streamed`."""
-        _check_session(session)
-        options = _options(starting_agent, run_config, max_turns, context, hooks)
-        options.to, options.variables = to, variables
-        options.live = True
-        from ekiden.runtime.stream import RunResultStreaming
-
-        return RunResultStreaming(lambda: begun(options, input, session))
-
-    async def resume(
-        self,
-        team: Agent[TContext, TOutput] | Team,
-        session: Session,
-        *,
-        context: TContext | None = None,
-        hooks: RunHooks[TContext] | None = None,
-        run_config: RunConfig | None = None,
-        max_turns: int | None = None,
-    ) -> RunResult[TContext, TOutput]:
-        """See `Runner.resume`."""
-        _check_session(session)
-        options = _options(team, run_config, max_turns, context, hooks)
-        async with resumed(options, session) as run:
-            async for _ in advance(run):
-                pass
-            return _result(run)
-
-    def resume_streamed(
-        self,
-        team: Agent[TContext, TOutput] | Team,
-        session: Session,
-        *,
-        context: TContext | None = None,
-        hooks: RunHooks[TContext] | None = None,
-        run_config: RunConfig | None = None,
-        max_turns: int | None = None,
-    ) -> RunResultStreaming[TContext, TOutput]:
-        """The same as `resume`, with a stream of events. The run makes progress while you read the
-        stream."""
-        _check_session(session)
-        options = _options(team, run_config, max_turns, context, hooks)
-        options.live = True
-        from ekiden.runtime.stream import RunResultStreaming
-
-        return RunResultStreaming(lambda: resumed(options, session))
-
-    async def wait(
-        self,
-        team: Agent[TContext, TOutput] | Team,
-        session: Session,
-        *,
-        timeout_s: float | None = None,
-        context: TContext | None = None,
-        hooks: RunHooks[TContext] | None = None,
-        run_config: RunConfig | None = None,
-        max_turns: int | None = None,
-    ) -> RunResult[TContext, TOutput]:
-        """See `Runner.wait`."""
-        from ekiden.runtime.loop.answer_wait import check_waits, taken_if_free, until_ready
-
-        _check_session(session)
-        options = _options(team, run_config, max_turns, context, hooks)
-        store, session_id = session.store, session.session_id
-        await store.open()
-        await check_waits(store, session_id)
-        while True:
-            ended = await until_ready(store, session_id, timeout_s=timeout_s)
-            if ended is not None:
-                return RunResult(await ended_run(options, store, ended))
-            taken = await taken_if_free(store, session_id, options.config)
-            if taken is None:
-                continue
-            async with resumed_run(options, store, *taken) as run:
-                async for _ in advance(run):
-                    pass
-                result = _result(run)
-            if not isinstance(result.outcome, Waiting):
-                return result
-
-
-def _result(run: RunState) -> RunResult:
-    raise_failure(run)
-    return RunResult(run)
-
-
-def _options(
-    root: Agent[Any] | Team,
-    config: RunConfig | None,
-    max_turns: int | None,
-    context: Any,
-    hooks: RunHooks[TContext] | None,
-) -> RunOptions:
-    if not isinstance(root, (Agent, Team)):
-        raise UserError(f"a run starts with an Agent or a Team, not {type(root).__name__}")
-    keeps_limits = config is None
-    if config is None:
-        config = _DEFAULT_CONFIG
-    if not isinstance(config, RunConfig):
-        raise UserError(f"run_config must be a RunConfig, not {type(config).__name__}")
-    return RunOptions(
-        root=root,
-        config=config.with_limits({"turns": max_turns}),
-        context=context,
-        hooks=hooks,
-        keeps_limits=keeps_limits,
-    )
-
-
-def _check_session(session: Session | None) -> None:
-    if session is not None and not isinstance(session, Session):
-        raise UserError(f"session must be a Session(id, store=…), not {type(session).__name__}")
-
-
-_default_runner = LocalRunner()
-
-
-def set_default_agent_runner(runner: LocalRunner | None) -> None:
-    """Make `Runner` use another runner; `None` restores the built-in one."""
-    global _default_runner
-    _default_runner = LocalRunner() if runner is None else runner
-
-
-def get_default_agent_runner() -> LocalRunner:
-    """The runner that `Runner` uses."""
-    return _default_runner
-
-
 class Runner:
     """Runs an agent, or resumes a session.
 
@@ -237,17 +61,14 @@ class Runner:
         in the session together with the message; ``ctx.get`` returns them from the first step on.
         Raises `SessionBusy` if another run uses the session (see `RunConfig.on_busy`).
         """
-        return await _default_runner.run(
-            starting_agent,
-            input,
-            context=context,
-            session=session,
-            hooks=hooks,
-            run_config=run_config or cls.default_config,
-            max_turns=max_turns,
-            to=to,
-            variables=variables,
-        )
+        config = run_config or cls.default_config
+        options = _options(starting_agent, session, config, max_turns, context, hooks)
+        options.to, options.is_watched = to, False
+        options.variables = variables
+        async with begun(options, input, session) as run:
+            async for _ in advance(run):
+                pass
+            return _result(run)
 
     @classmethod
     def run_sync(
@@ -264,17 +85,22 @@ class Runner:
         variables: Mapping[str, Any] | None = None,
     ) -> RunResult[TContext, TOutput]:
         """The same as `run`, for programs without an event loop."""
-        return _default_runner.run_sync(
-            starting_agent,
-            input,
-            context=context,
-            session=session,
-            hooks=hooks,
-            run_config=run_config or cls.default_config,
-            max_turns=max_turns,
-            to=to,
-            variables=variables,
-        )
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            run = cls.run(
+                starting_agent,
+                input,
+                context=context,
+                session=session,
+                hooks=hooks,
+                run_config=run_config,
+                max_turns=max_turns,
+                to=to,
+                variables=variables,
+            )
+            return asyncio.run(run)
+        raise UserError("run_sync cannot be used inside an event loop: `await Runner.run(…)` there")
 
     @classmethod
     def run_streamed(
@@ -292,17 +118,13 @@ class Runner:
     ) -> RunResultStreaming[TContext, TOutput]:
         """The same as `run`, with a stream of events. The run makes progress while you read the
         stream."""
-        return _default_runner.run_streamed(
-            starting_agent,
-            input,
-            context=context,
-            session=session,
-            hooks=hooks,
-            run_config=run_config or cls.default_config,
-            max_turns=max_turns,
-            to=to,
-            variables=variables,
-        )
+        config = run_config or cls.default_config
+        options = _options(starting_agent, session, config, max_turns, context, hooks)
+        options.to, options.variables = to, variables
+        options.live = True
+        from ekiden.runtime.stream import RunResultStreaming
+
+        return RunResultStreaming(lambda: begun(options, input, session))
 
     @classmethod
     async def resume(
@@ -320,14 +142,32 @@ class Runner:
 
         Stored steps are not repeated. Raises `UserError` if the session has no unfinished run.
         """
-        return await _default_runner.resume(
-            team,
-            session,
-            context=context,
-            hooks=hooks,
-            run_config=run_config or cls.default_config,
-            max_turns=max_turns,
-        )
+        config = run_config or cls.default_config
+        options = _options(team, session, config, max_turns, context, hooks)
+        async with resumed(options, session) as run:
+            async for _ in advance(run):
+                pass
+            return _result(run)
+
+    @classmethod
+    def resume_streamed(
+        cls,
+        team: Agent[TContext, TOutput] | Team,
+        session: Session,
+        *,
+        context: TContext | None = None,
+        hooks: RunHooks[TContext] | None = None,
+        run_config: RunConfig | None = None,
+        max_turns: int | None = None,
+    ) -> RunResultStreaming[TContext, TOutput]:
+        """The same as `resume`, with a stream of events. The run makes progress while you read the
+        stream."""
+        config = run_config or cls.default_config
+        options = _options(team, session, config, max_turns, context, hooks)
+        options.live = True
+        from ekiden.runtime.stream import RunResultStreaming
+
+        return RunResultStreaming(lambda: resumed(options, session))
 
     @classmethod
     async def wait(
@@ -353,12 +193,54 @@ class Runner:
             if isinstance(result.outcome, Waiting):
                 result = await Runner.wait(desk, session)
         """
-        return await _default_runner.wait(
-            team,
-            session,
-            timeout_s=timeout_s,
-            context=context,
-            hooks=hooks,
-            run_config=run_config or cls.default_config,
-            max_turns=max_turns,
-        )
+        from ekiden.runtime.loop.answer_wait import check_waits, taken_if_free, until_ready
+
+        config = run_config or cls.default_config
+        options = _options(team, session, config, max_turns, context, hooks)
+        store, session_id = session.store, session.session_id
+        await store.open()
+        await check_waits(store, session_id)
+        while True:
+            ended = await until_ready(store, session_id, timeout_s=timeout_s)
+            if ended is not None:
+                return RunResult(await ended_run(options, store, ended))
+            taken = await taken_if_free(store, session_id, options.config)
+            if taken is None:
+                continue
+            async with resumed_run(options, store, *taken) as run:
+                async for _ in advance(run):
+                    pass
+                result = _result(run)
+            if not isinstance(result.outcome, Waiting):
+                return result
+
+
+def _result(run: RunState) -> RunResult:
+    raise_failure(run)
+    return RunResult(run)
+
+
+def _options(
+    root: Agent[Any] | Team,
+    session: Session | None,
+    config: RunConfig | None,
+    max_turns: int | None,
+    context: Any,
+    hooks: RunHooks[TContext] | None,
+) -> RunOptions:
+    if not isinstance(root, (Agent, Team)):
+        raise UserError(f"a run starts with an Agent or a Team, not {type(root).__name__}")
+    if session is not None and not isinstance(session, Session):
+        raise UserError(f"session must be a Session(id, store=…), not {type(session).__name__}")
+    keeps_limits = config is None
+    if config is None:
+        config = _DEFAULT_CONFIG
+    if not isinstance(config, RunConfig):
+        raise UserError(f"run_config must be a RunConfig, not {type(config).__name__}")
+    return RunOptions(
+        root=root,
+        config=config.with_limits({"turns": max_turns}),
+        context=context,
+        hooks=hooks,
+        keeps_limits=keeps_limits,
+    )

@@ -24,7 +24,7 @@ from ekiden.compat.agents.run_state import RunState
 from ekiden.core.events import Event
 from ekiden.core.guardrails import GuardrailFailed
 from ekiden.core.runs import Waiting
-from ekiden.runtime import Limits, LocalRunner, RunConfig
+from ekiden.runtime import Limits, RunConfig, Runner
 from ekiden.runtime.results import RunResult as NativeResult
 from ekiden.sessions import Session
 
@@ -77,7 +77,7 @@ class Driver:
             shared_agents.end(relay)
 
     async def _drive(self, state: RunState[Any] | None) -> None:
-        relay, team, runner = self.relay, self._team, LocalRunner()
+        relay, team = self.relay, self._team
         root = team.agent(relay.agent)
         more: dict[str, Any] = {
             "hooks": RelayHooks(relay, team),
@@ -97,10 +97,10 @@ class Driver:
                     relay.take(Event.from_json(each))
             if state is not None:
                 await answer(relay, self.session.store, state.interruptions)
-            stream = runner.resume_streamed(root, self.session, **more)
+            stream = Runner.resume_streamed(root, self.session, **more)
         else:
             given = await self._history.input(relay)
-            stream = runner.run_streamed(root, given, session=self.session, to=root.name, **more)
+            stream = Runner.run_streamed(root, given, session=self.session, to=root.name, **more)
         async with aclosing(stream.events()) as events:
             async for shown in events:
                 if isinstance(shown, Event) and shown.session_id == self.session.session_id:
