@@ -1,5 +1,6 @@
 """How far a verification is, on a terminal."""
 
+import asyncio
 import io
 import sys
 
@@ -25,6 +26,20 @@ def test_a_line_is_written_over_and_taken_away(monkeypatch: pytest.MonkeyPatch) 
     first, second = "100 sessions, 200 records", "200 sessions, 400 records"
     assert isinstance(sys.stderr, Terminal)
     assert sys.stderr.getvalue() == f"\r{first}\r{second}\r{' ' * len(second)}\r"
+
+
+async def test_at_a_server_the_seconds_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    pause = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: pause(0))
+    async with ProgressLine(as_json=False).timing(is_server=True):
+        while "the server is working: 2 s" not in terminal.getvalue():
+            await pause(0)
+    assert terminal.getvalue().endswith(" \r")
+    before = terminal.getvalue()
+    async with ProgressLine(as_json=False).timing(is_server=False):
+        await pause(0)
+    assert terminal.getvalue() == before
 
 
 def test_programs_are_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

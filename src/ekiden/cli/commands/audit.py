@@ -124,7 +124,8 @@ async def audit_verify(
     """Check that stored events were not altered; name the first broken link of each session.
 
     The exit code is 8 when one is broken. Events without hashes, from runs without events, are
-    counted and are not an error.
+    counted and are not an error. A terminal shows the progress; with --server it shows the elapsed
+    time, because the server answers once, at the end.
     """
     from contextlib import ExitStack
 
@@ -135,7 +136,8 @@ async def audit_verify(
     progress = ProgressLine(as_json=as_json)
     with ExitStack() as files:
         lines = None if against is None else files.enter_context(export_lines(against))
-        async with place.open(progress=progress) as ekiden:
+        at_server = progress.timing(is_server=place.is_server)
+        async with place.open(progress=progress) as ekiden, at_server:
             try:
                 chosen = await session_id(ekiden.sessions, session or "") or None
                 found = await ekiden.audit.verify(session_id=chosen, against=lines)

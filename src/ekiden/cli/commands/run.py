@@ -29,7 +29,7 @@ from ekiden.cli.options import (
     WaitTimeoutOption,
 )
 from ekiden.cli.place import HERE, THE_TEAM, Place, TeamPlace
-from ekiden.cli.terminal.output import emit, say, show
+from ekiden.cli.terminal.output import StatusLine, emit, say, show
 
 
 async def run(
@@ -234,7 +234,8 @@ async def route(
     said = read_addressed(text, more)
     demo = "this is the demo team; `ekiden init` writes one with its own triggers"
     async with place.open(model=model, as_json=as_json, demo="" if as_json else demo) as ekiden:
-        found = await ekiden.agents.route(said, strategy=strategy)
+        async with StatusLine(as_json=as_json).timing(is_server=place.is_server):
+            found = await ekiden.agents.route(said, strategy=strategy)
         show(found, print_route, as_json=as_json)
 
 
@@ -264,7 +265,8 @@ async def plan(
     from ekiden.core.documents import to_json
 
     said = read_addressed(text, more)
-    async with place.open(model=model, as_json=as_json) as ekiden:
+    at_server = StatusLine(as_json=as_json).timing(is_server=place.is_server)
+    async with place.open(model=model, as_json=as_json) as ekiden, at_server:
         found = await ekiden.plans.preview(said, agent=agent)
     if as_json:
         emit(to_json(found))

@@ -125,7 +125,8 @@ async def session_import(
     status = StatusLine(as_json=as_json)
     status.show(f"importing {len(data):,} bytes")
     try:
-        async with place.open(create=True) as ekiden:
+        at_server = status.timing(is_server=place.is_server)
+        async with place.open(create=True) as ekiden, at_server:
             made = await ekiden.sessions.import_(data, id=id, user=user)
     finally:
         status.close()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -117,6 +118,30 @@ class StatusLine:
         """Replace the line's text."""
         if self._shows:
             self._write(text)
+
+    @asynccontextmanager
+    async def timing(self, *, is_server: bool) -> AsyncIterator[None]:
+        """While the body waits for a server, show for how long.
+
+        A server does not report its progress, because an answer is one HTTP response.
+        """
+        if not (is_server and self._shows):
+            yield
+            return
+        import asyncio
+
+        async def tick() -> None:
+            for seconds in count(1):
+                await asyncio.sleep(1)
+                self._write(f"the server is working: {seconds} s")
+
+        task = asyncio.create_task(tick(), name="ekiden-server-time")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            self.close()
 
     def close(self) -> None:
         """Remove the line."""
