@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from ekiden.core.integrations.lazy import lazy_names
-from ekiden.tools.execution import invoke
 from ekiden.tools.output import ToolResult, output_of, output_text, to_jsonable
 
 if TYPE_CHECKING:
     from ekiden.tools.builtin import builtin_tools
+    from ekiden.tools.execution import invoke
     from ekiden.tools.function import default_tool_error_function, function_tool
     from ekiden.tools.guardrails import check_input, decision_of, refusal
     from ekiden.tools.registry import (
@@ -49,6 +49,7 @@ __getattr__ = lazy_names(
         "decision_of": "ekiden.tools.guardrails",
         "default_tool_error_function": "ekiden.tools.function",
         "function_tool": "ekiden.tools.function",
+        "invoke": "ekiden.tools.execution",
         "is_project_function": "ekiden.tools.registry",
         "refusal": "ekiden.tools.guardrails",
         "register_tool": "ekiden.tools.registry",

@@ -31,7 +31,6 @@ from ekiden.core.values import dumps
 from ekiden.handoff.lifecycle import edge_between
 from ekiden.runtime.config import AUTO, RunOptions
 from ekiden.runtime.conversation import rollback_notices
-from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.offer import refresh_offer
@@ -142,6 +141,8 @@ async def assign(run: RunState) -> None:
         return
     if chosen.reply is None:
         raise NoRoute(str(chosen.details.get("reason") or "no agent matches"))
+    from ekiden.runtime.guardrails.output import approve
+
     told = await approve(run, chosen.reply)
     run.record(
         "message", items=(assistant_message(chosen.reply),), step=run.step_key("m"), details=told
@@ -201,6 +202,8 @@ async def run_remote_agent(run: RunState) -> None:
     output: Any = reply.text if reply.output is None else reply.output
     details: dict[str, Any] | None = dict(reply.details) or None
     if reply.hand_to is None:
+        from ekiden.runtime.guardrails.output import approve
+
         details = await approve(run, output, details)
     else:
         calls = [_transfer_call(run, key, reply)]

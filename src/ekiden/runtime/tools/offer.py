@@ -23,7 +23,6 @@ from ekiden.handoff.offers import (
 from ekiden.runtime.conversation import facts_of
 from ekiden.runtime.state.calls import settled
 from ekiden.runtime.state.state import RunState
-from ekiden.tools import default_tool_error_function
 
 
 async def refresh_offer(run: RunState) -> None:
@@ -98,9 +97,10 @@ def object_tool(
     properties: dict[str, Any],
     invoke: Invoke,
     *,
-    told: ToolErrorFunction = default_tool_error_function,
+    told: ToolErrorFunction | None = None,
 ) -> FunctionTool:
     """A tool with these fields, all required; `told` makes the text of a failure for the model."""
+    from ekiden.tools import default_tool_error_function
 
     async def on_invoke(ctx: ToolContext[Any], arguments: str) -> Any:
         try:
@@ -121,7 +121,7 @@ def object_tool(
             "additionalProperties": False,
         },
         on_invoke_tool=on_invoke,
-        failure_error_function=told,
+        failure_error_function=told or default_tool_error_function,
     )
 
 
@@ -368,6 +368,8 @@ def _memory_error(ctx: Any, error: Exception) -> str:
     """What the model reads of a failure: with the code, if the memory itself refused."""
     if isinstance(error, MemoryFailed):
         return f"{error.code}: {error}"
+    from ekiden.tools import default_tool_error_function
+
     return default_tool_error_function(ctx, error)
 
 
