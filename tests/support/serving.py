@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import uvicorn
@@ -17,6 +18,10 @@ from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server import ServerConfig, create_app
 from ekiden.server.access.access import Authorizer
+from tests.support.until import until
+
+_GRACE_S = 2.0
+"""For requests under way when a server ends."""
 
 
 @asynccontextmanager
@@ -48,36 +53,54 @@ async def client_of(app: FastAPI, **options: object) -> AsyncIterator[httpx2.Asy
 
 
 @asynccontextmanager
-async def served(app: FastAPI, *, port: int = 0) -> AsyncIterator[str]:
-    """The application behind a real socket; gives its address. Its lifespan is the caller's."""
+async def served(app: FastAPI, *, port: int = 0, **options: Any) -> AsyncIterator[str]:
+    """The application behind a real socket; gives its address. Its lifespan is the caller's.
+
+    `options` are those of `uvicorn.Config`.
+    """
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
         port = listener.getsockname()[1]
         listener.listen(2048)
-        config = uvicorn.Config(
-            app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=2
-        )
+        config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, **options)
         server = _Server(config)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             await server.has_begun.wait()
             yield f"http://127.0.0.1:{port}"
         finally:
-            server.should_exit = True
+            server.is_over.set()
             await task
 
 
 class _Server(uvicorn.Server):
-    """One that leaves the signals of the test's process alone."""
+    """One that leaves the signals of the test's process alone, and ends without pauses."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.has_begun = asyncio.Event()
+        self.is_over = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.has_begun.set()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self.is_over.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(_GRACE_S):
+                await until(lambda: not (self.server_state.connections or self.server_state.tasks))
+        except TimeoutError:
+            for task in self.server_state.tasks:
+                task.cancel()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from websockets.asyncio.client import connect
 
 from ekiden.server import ServerConfig
 from ekiden.server.process.server import connections_allowed, prompt_protocol
-from tests.support.serving import application
+from tests.support.serving import application, served
 
 HEAD_S = 0.2
 ENOUGH_S = 2.0
@@ -24,34 +22,11 @@ ENOUGH_S = 2.0
 GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 
-class _Server(uvicorn.Server):
-    """One that leaves the signals of the test's process alone."""
-
-    @contextmanager
-    def capture_signals(self):  # type: ignore[no-untyped-def]
-        yield
-
-
 @asynccontextmanager
 async def _served(app: FastAPI, *, most: int = 10, head_s: float = HEAD_S) -> AsyncIterator[int]:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(64)
-        config = uvicorn.Config(
-            app,
-            http=prompt_protocol(most=most, head_s=head_s),
-            lifespan="off",
-            log_config=None,
-            timeout_keep_alive=600,
-            timeout_graceful_shutdown=1,
-        )
-        server = _Server(config)
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            server.should_exit = True
-            await task
+    protocol = prompt_protocol(most=most, head_s=head_s)
+    async with served(app, http=protocol, timeout_keep_alive=600) as url:
+        yield int(url.rpartition(":")[2])
 
 
 @pytest.fixture
