@@ -10,7 +10,7 @@ def matches(expected: str, printed: str) -> bool:
     """Whether they are equal, line by line; spaces at line ends and around the whole do not count.
 
     In `expected`, ``...`` stands for any text within a line, and a line of nothing else for any
-    number of lines.
+    number of lines. ``... ms`` also stands for seconds: a busy machine takes longer.
     """
     pattern = "".join(map(_line_pattern, _lines(expected)))
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in _lines(printed))) is not None
@@ -31,4 +31,5 @@ def _lines(text: str) -> list[str]:
 def _line_pattern(line: str) -> str:
     if line.strip() == "...":
         return r"(?:.*\n)*?"
-    return ".*?".join(re.escape(part) for part in line.split("...")) + r"\n"
+    parts = (re.sub(r"^\\ ms\b", " m?s", re.escape(part)) for part in line.split("..."))
+    return ".*?".join(parts) + r"\n"

@@ -42,6 +42,7 @@ def written(folder: Path, text: str) -> Page:
         ("a\n...\nz\n", "a\nb\nc\nz\n"),
         ("a\n...\nz\n", "a\nz\n"),
         ("...", "anything\nat all\n"),
+        ("took ... ms, and more\n", "took 1.2 s, and more\n"),
         ("(a|b)*.\n", "(a|b)*.\n"),
     ],
 )

@@ -219,8 +219,9 @@ async def test_tenants_of_the_target_are_neither_overwritten_nor_left_beside(
 
 
 async def test_an_empty_store_is_restored_unless_somebody_has_it_open(
-    desk: str, shelf: Path
+    desk: str, shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("ekiden.storage.sqlite.copying.files._BUSY_MS", 50)
     target = str(shelf / "new.db")
     async with open_store(target):
         with pytest.raises(StoreUnavailable, match="locked"):
