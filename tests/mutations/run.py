@@ -40,6 +40,13 @@ _CAUGHT = 1
 """The exit code of pytest when tests failed."""
 _TOO_LONG = -1
 
+_UNITS = (
+    "tests/unit/", "tests/contract/test_memory_store.py", "tests/contract/test_sqlite_store.py",
+    "tests/contract/test_inline_engine.py",
+)  # fmt: skip
+"""What ``make test-unit`` runs."""
+
+Tier = Literal["test-unit", "test", "test-all", ""]
 Fate = Literal["caught", "caught by the wider suite", "survived", "broken"]
 
 
@@ -52,6 +59,8 @@ class Finding:
     fate: Fate
     test: str
     """The one that caught it."""
+    tier: Tier
+    """The first target of ``make`` that runs it."""
     seconds: float
 
 
@@ -115,6 +124,7 @@ class Copy:
             area=mutation.area,
             fate=fate,
             test=test,
+            tier=_tier(mutation, test) if fate.startswith("caught") else "",
             seconds=round(time.monotonic() - began, 1),
         )
 
@@ -137,6 +147,12 @@ class Copy:
         if code == _CAUGHT:
             return "caught by the wider suite", _first_failed(output)
         return ("survived", "") if code == 0 else ("broken", output[-2000:])
+
+
+def _tier(mutation: Mutation, test: str) -> Tier:
+    if "-m" in mutation.tests:
+        return "test-all"
+    return "test-unit" if test.startswith(_UNITS) else "test"
 
 
 def _first_failed(output: str) -> str:
@@ -185,9 +201,8 @@ def main() -> int:
 
 
 def _show(finding: Finding) -> None:
-    print(
-        f"| {finding.mutation} | {finding.fate} | {finding.test} | {finding.seconds} |", flush=True
-    )
+    told = (finding.mutation, finding.fate, finding.tier, finding.test, finding.seconds)
+    print(f"| {' | '.join(map(str, told))} |", flush=True)
 
 
 if __name__ == "__main__":
