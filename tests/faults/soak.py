@@ -6,6 +6,9 @@ Sessions with handoffs, tools, questions, approvals and rollbacks are fed over t
 worker processes on one store, two people answer what the inbox asks, and a random worker is killed
 with SIGKILL every 0.2 to 2 seconds. In the end nothing may be lost, doubled or left over. ``--store
 postgresql`` starts a server of its own; an URL uses that store, which must be empty.
+
+``--kill workers,servers,postgres`` also kills HTTP servers, which clients start the runs through,
+and PostgreSQL itself.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import chain
@@ -32,7 +35,7 @@ from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, Store
 from tests.faults import soak_checks as checks
 from tests.faults.ledger import Ledger
-from tests.faults.soak_crew import Crew, haunt, python
+from tests.faults.soak_crew import Crew, haunt, kill_database, python
 from tests.faults.soak_owners import (
     Change,
     owner_changes,
@@ -41,10 +44,15 @@ from tests.faults.soak_owners import (
     watch_owners,
     wrong_owners,
 )
+from tests.faults.soak_servers import Servers, servers
 from tests.faults.soak_team import FOLDER, TEAM, THINKS_S, Order, made_team
 from tests.faults.world import World
+from tests.support.server import Server, private_server
 
+KINDS = ("workers", "servers", "postgres")
+"""What can be killed."""
 _PEOPLE = ("anna", "ben")
+_SERVER_LIVES_S = (2.0, 8.0)
 _MOST_SHOWN = 20
 
 
@@ -63,6 +71,10 @@ class Soak:
     lease_s: float = 2.0
     thinks_s: float = 0.05
     zombies: bool = False
+    kills: Collection[str] = ("workers",)
+    """Of `KINDS`."""
+    database: Server | None = None
+    """The server of the store, if it is to be killed."""
     seed: int = 0
     temporal: str | None = None
     """The address of the Temporal server that the workers use; `None`: they need none."""
@@ -88,6 +100,10 @@ class Report:
     rows: int = 0
     """Sessions with those that were opened for questions."""
     kills: int = 0
+    """Of workers."""
+    server_kills: int = 0
+    database_kills: int = 0
+    repeated_posts: int = 0
     zombies: int = 0
     fell: list[int] = field(default_factory=list)
     exits: list[int] = field(default_factory=list)
@@ -119,34 +135,62 @@ async def run(soak: Soak) -> Report:
     ledger = Ledger(soak.folder)
     async with open_store(soak.store) as store:
         await watch_owners(soak.store)
-        worker = _worker(soak)
         with (
             _people(soak, extra) as people,
+            _servers(soak, extra) as serving,
             Crew(
-                worker, size=soak.workers, folder=soak.folder, extra=extra, name="workers"
+                _worker(soak), size=soak.workers, folder=soak.folder, extra=extra, name="workers"
             ) as crew,
         ):
-            await crew.until_up()
+            crews = [crew, *(serving.crews if serving else ())]
+            for each in crews:
+                await each.until_up()
             async with asyncio.TaskGroup() as group:
-                group.create_task(_feed(store, soak, chance))
-                group.create_task(
-                    haunt(
-                        crew,
-                        seconds=soak.seconds,
-                        lease_s=soak.lease_s,
-                        zombies=soak.zombies,
-                        chance=random.Random(soak.seed + 1),
-                    )
-                )
-            await _rest(store, soak, crew, report)
-            await crew.until_up()  # One that is still starting knows no signals yet.
-            report.exits = await crew.leave()
-            for each in people:
+                group.create_task(_feed(store, soak, chance, serving))
+                _begin_faults(group, soak, crews, report)
+            await _rest(store, soak, crews, report)
+            for each in crews:
+                await each.until_up()  # One that is still starting knows no signals yet.
+            for each in (*crews, *people):
                 report.exits += await each.leave()
+        for each in crews[1:]:
+            report.server_kills += each.toll.killed
+            report.fell += each.toll.fell
+        report.repeated_posts = serving.repeats if serving else 0
         report.kills, report.zombies = crew.toll.killed, crew.toll.stopped
-        report.fell = crew.toll.fell
+        report.fell += crew.toll.fell
         await _judge(store, soak, ledger, report)
     return report
+
+
+def _begin_faults(
+    group: asyncio.TaskGroup, soak: Soak, crews: Sequence[Crew], report: Report
+) -> None:
+    """Kill what is to be killed: of the crews, the first are the workers."""
+    for number, crew in enumerate(crews):
+        if KINDS[min(number, 1)] in soak.kills:
+            chance = random.Random(soak.seed + 1 + number)
+            every_s = (0.2, 2.0) if number == 0 else _SERVER_LIVES_S
+            given = {"seconds": soak.seconds, "lease_s": soak.lease_s, "zombies": soak.zombies}
+            group.create_task(haunt(crew, chance=chance, every_s=every_s, **given))
+    if soak.database is not None:
+        group.create_task(_kill_database(soak.database, soak, report))
+
+
+async def _kill_database(server: Server, soak: Soak, report: Report) -> None:
+    chance = random.Random(soak.seed)
+    report.database_kills = await kill_database(server, seconds=soak.seconds, chance=chance)
+
+
+@contextmanager
+def _servers(soak: Soak, extra: Mapping[str, str]) -> Iterator[Servers | None]:
+    """HTTP servers, if they or the database are killed: only a client that repeats its request
+    knows what came of it."""
+    if not {"servers", "postgres"} & set(soak.kills):
+        yield None
+        return
+    with servers(soak.store, folder=soak.folder, extra=extra) as found:
+        yield found
 
 
 @contextmanager
@@ -175,21 +219,27 @@ def _person(soak: Soak, name: str) -> list[str]:
     return [*python("tests.faults.soak_person", soak.store, name)]
 
 
-async def _feed(store: Store, soak: Soak, chance: random.Random) -> None:
+async def _feed(store: Store, soak: Soak, chance: random.Random, serving: Servers | None) -> None:
     """Store a message in each session, spread over nearly the whole time."""
     team, config = made_team(World(soak.folder)), RunConfig(lease_s=soak.lease_s)
     began, orders = time.monotonic(), soak.orders
     due = sorted(chance.uniform(0, soak.seconds * 0.9) for _ in orders)
-    for (name, order), at in zip(orders.items(), due, strict=True):
-        await asyncio.sleep(max(began + at - time.monotonic(), 0))
-        await submit(team, order.text, session=Session(name, store=store), run_config=config)
+    async with asyncio.timeout(soak.seconds + soak.patience_s), asyncio.TaskGroup() as posting:
+        for (name, order), at in zip(orders.items(), due, strict=True):
+            await asyncio.sleep(max(began + at - time.monotonic(), 0))
+            if serving is not None:
+                posting.create_task(serving.post(name, order.text, chance))
+                continue
+            session = Session(name, store=store)
+            await submit(team, order.text, session=session, run_config=config)
 
 
-async def _rest(store: Store, soak: Soak, crew: Crew, report: Report) -> None:
+async def _rest(store: Store, soak: Soak, crews: Sequence[Crew], report: Report) -> None:
     """Wait until no session has anything to do."""
     began = time.monotonic()
     while await _is_open(store):
-        crew.replace_fallen()
+        for crew in crews:
+            crew.replace_fallen()
         if time.monotonic() > began + soak.patience_s:
             report.problems.append(f"not all sessions ended within {soak.patience_s:g} s")
             break
@@ -246,16 +296,13 @@ def shown(report: Report) -> dict[str, Any]:
 
 
 @contextmanager
-def _store(wanted: str, folder: Path) -> Iterator[str]:
-    if wanted == "sqlite":
-        yield str(folder / "soak.db")
-    elif wanted == "postgresql":
-        from tests.support.server import private_server
-
-        with private_server() as server:
-            yield server.url
+def _store(wanted: str, folder: Path, *, is_killed: bool) -> Iterator[tuple[str, Server | None]]:
+    """The address of the store, and its server if it may be killed."""
+    if wanted == "postgresql":
+        with private_server(is_killed=is_killed) as server:
+            yield server.url, server if is_killed else None
     else:
-        yield wanted
+        yield (str(folder / "soak.db") if wanted == "sqlite" else wanted), None
 
 
 @contextmanager
@@ -281,16 +328,26 @@ def main() -> int:
     parser.add_argument("--thinks", type=float, default=0.5, help="seconds, at most")
     parser.add_argument("--store", default="sqlite", help="sqlite, postgresql or an URL")
     parser.add_argument("--engine", default="worker", choices=["worker", "temporal"])
+    parser.add_argument("--kill", default="workers", help=f"any of {','.join(KINDS)}")
     parser.add_argument("--zombies", action="store_true", help="stop some, and wake them later")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--patience", type=float, default=300.0, help="seconds for the rest")
     parser.add_argument("--keep", type=Path, help="a folder for the ledger and all output")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    kills = given.kill.split(",")
+    if not set(kills) <= set(KINDS):
+        parser.error(f"--kill takes {', '.join(KINDS)}")
+    is_killed = "postgres" in kills
+    if is_killed and given.store != "postgresql":
+        parser.error("--kill postgres needs --store postgresql")
     with tempfile.TemporaryDirectory(prefix="ekiden-soak-") as made:
         folder = given.keep or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
-        with _store(given.store, folder) as url, _temporal(given.engine) as temporal:
+        with (
+            _store(given.store, folder, is_killed=is_killed) as (url, database),
+            _temporal(given.engine) as temporal,
+        ):
             report = asyncio.run(
                 run(
                     Soak(
@@ -303,6 +360,8 @@ def main() -> int:
                         lease_s=given.lease,
                         thinks_s=given.thinks,
                         zombies=given.zombies,
+                        kills=kills,
+                        database=database,
                         seed=given.seed,
                         temporal=temporal,
                         patience_s=given.patience,

@@ -18,6 +18,7 @@ from typing import Self
 from tests.faults.processes import ROOT, environment
 from tests.faults.waiting import DEADLINE_S, until
 from tests.support.forked import ForkedPopen
+from tests.support.server import Server
 
 Command = Sequence[str]
 
@@ -145,13 +146,19 @@ class Crew:
 
 
 async def haunt(
-    crew: Crew, *, seconds: float, lease_s: float, zombies: bool, chance: random.Random
+    crew: Crew,
+    *,
+    seconds: float,
+    lease_s: float,
+    zombies: bool,
+    chance: random.Random,
+    every_s: tuple[float, float] = (0.2, 2.0),
 ) -> None:
-    """Kill a random member every 0.2 to 2 seconds; with `zombies`, stop some instead, for longer
-    than their leases."""
+    """Kill a random member now and then; with `zombies`, stop some instead, for longer than their
+    leases."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        await asyncio.sleep(min(chance.uniform(0.2, 2.0), max(deadline - time.monotonic(), 0)))
+        await asyncio.sleep(min(chance.uniform(*every_s), max(deadline - time.monotonic(), 0)))
         crew.wake()
         crew.replace_fallen()
         if zombies and chance.random() < 0.25:
@@ -159,6 +166,18 @@ async def haunt(
         else:
             crew.kill(chance)
     crew.wake(all_of_them=True)
+
+
+async def kill_database(server: Server, *, seconds: float, chance: random.Random) -> int:
+    """Kill PostgreSQL with SIGKILL every 3 to 8 seconds, and start it again; returns how often."""
+    deadline, times = time.monotonic() + seconds, 0
+    while (pause_s := chance.uniform(3.0, 8.0)) < deadline - time.monotonic():
+        await asyncio.sleep(pause_s)
+        await asyncio.to_thread(server.kill)
+        await asyncio.sleep(chance.uniform(0.2, 0.8))
+        await asyncio.to_thread(server.start)
+        times += 1
+    return times
 
 
 def python(module: str, *arguments: str) -> Command:

@@ -12,6 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
+from ekiden.core.errors import StoreUnavailable
 from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
@@ -32,12 +33,19 @@ async def main(url: str, name: str) -> None:
     async with open_store(url) as store:
         inbox = Inbox(store)
         while not over.is_set():
-            items = list((await inbox.list(limit=_MOST)).items)
-            random.shuffle(items)
-            for item in items:
-                await asyncio.sleep(pause_s())
-                await _answer(inbox, item, name, ledger)
-            await store.wait_for_change(_REST_S)
+            try:
+                await _answer_all(inbox, name, ledger)
+                await store.wait_for_change(_REST_S)
+            except StoreUnavailable:
+                await asyncio.sleep(_REST_S)
+
+
+async def _answer_all(inbox: Inbox, name: str, ledger: Ledger) -> None:
+    items = list((await inbox.list(limit=_MOST)).items)
+    random.shuffle(items)
+    for item in items:
+        await asyncio.sleep(pause_s())
+        await _answer(inbox, item, name, ledger)
 
 
 async def _answer(inbox: Inbox, item: InboxItem, name: str, ledger: Ledger) -> None:

@@ -212,6 +212,36 @@ async def test_a_worker_that_starts_while_the_database_is_away_says_so_and_waits
     assert "sessions finished: 1" in told_by(tmp_path)
 
 
+async def test_a_server_that_starts_while_the_database_is_away_says_so_and_waits_for_it(
+    server: Server, tmp_path: Path
+) -> None:
+    server.kill()
+    command = [sys.executable, "-m", "ekiden.cli", "serve", "--port", "0", "--team", TEAM, "--json"]
+    with (tmp_path / "log.txt").open("wb") as output:
+        process = ForkedPopen(
+            [*command, "--store", f"{server.url}&schema=served_early"],
+            cwd=ROOT,
+            env=environment(),
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        waiting = "waiting for the database"
+        await until(lambda: waiting in told_by(tmp_path) or process.poll() is not None, "it waits")
+        server.start()
+        await until(
+            lambda: '{"url"' in told_by(tmp_path) or process.poll() is not None, "it serves"
+        )
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, DEADLINE_S) == 0, told_by(tmp_path)
+    finally:
+        process.kill()
+        process.wait(DEADLINE_S)
+        server.start()
+    assert waiting in told_by(tmp_path)
+    assert '{"url"' in told_by(tmp_path)
+
+
 def told_by(folder: Path) -> str:
     """What a process wrote so far."""
     return (folder / "log.txt").read_text(encoding="utf-8")

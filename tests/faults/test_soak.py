@@ -11,7 +11,7 @@ from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from tests.faults.databases import Database
 from tests.faults.ledger import Ledger
-from tests.faults.soak import Soak, run
+from tests.faults.soak import KINDS, Soak, run
 from tests.faults.soak_checks import (
     Leftovers,
     leftovers,
@@ -24,6 +24,7 @@ from tests.faults.soak_checks import (
 from tests.faults.soak_owners import Change, takeovers, wrong_owners
 from tests.faults.soak_team import Order, made_team
 from tests.faults.world import World
+from tests.support.server import private_server
 from tests.support.temporal import DevServer
 
 
@@ -47,6 +48,30 @@ async def test_nothing_is_lost_while_workers_are_killed(
     )
     assert report.problems == []
     assert report.kills
+
+
+@pytest.mark.slow
+async def test_nothing_is_lost_while_workers_servers_and_the_database_are_killed(
+    tmp_path: Path,
+) -> None:
+    with private_server(is_killed=True) as server:
+        report = await run(
+            Soak(
+                store=server.url,
+                folder=tmp_path / "soak",
+                seconds=15,
+                sessions=30,
+                workers=2,
+                thinks_s=0.2,
+                kills=KINDS,
+                database=server,
+                seed=11,
+            )
+        )
+    assert report.problems == []
+    assert report.kills
+    assert report.server_kills
+    assert report.database_kills
 
 
 @pytest.mark.slow

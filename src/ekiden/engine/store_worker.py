@@ -221,14 +221,14 @@ class StoreWorker:
 
 
 async def once_reachable(
-    begin: Callable[[], Awaitable[None]], store: Store, stopping: asyncio.Event
+    begin: Callable[[], Awaitable[None]], url: str, stopping: asyncio.Event | None = None
 ) -> bool:
-    """Call `begin` until it does not find the database of `store` unreachable.
+    """Call `begin` until it does not find the database at `url` unreachable.
 
     Each new reason for waiting is logged once. Returns `False` if `stopping` was set first; every
     other error of `begin` is raised.
     """
-    told = ""
+    told, stopping = "", stopping or asyncio.Event()
     while True:
         try:
             await begin()
@@ -241,7 +241,7 @@ async def once_reachable(
             await _rest(stopping)
         else:
             if told:
-                _log.info("the database at %s can be reached", store.url)
+                _log.info("the database at %s can be reached", url)
             return True
         if stopping.is_set():
             return False

@@ -198,7 +198,7 @@ class Worker:
         If the database is unreachable, the worker waits for it. Other store failures raise
         `StoreError`.
         """
-        if not await once_reachable(self._store.open, self._store, self._fleet.stopping):
+        if not await once_reachable(self._store.open, self._store.url, self._fleet.stopping):
             return
         await Timekeeping(self._store).once()
         await self._fleet.run(until_idle=until_idle)

@@ -18,6 +18,7 @@ from ekiden.core.profile import check_labels
 from ekiden.engine import Worker
 from ekiden.engine.collaborations import Agreeing
 from ekiden.engine.registry import runnable
+from ekiden.engine.store_worker import once_reachable
 from ekiden.hub import EventHub, SessionTails
 from ekiden.inbox import Inbox
 from ekiden.project.keys import KeyStore
@@ -267,9 +268,13 @@ class Service:
     async def __aenter__(self) -> Self:
         """Open the desks of all who have keys that are good, so that their sessions go on.
 
-        A tenant whose store cannot be opened gets the error with its requests; others are not
-        affected.
+        A main store whose database cannot be reached is waited for. A tenant whose store cannot be
+        opened gets the error with its requests; others are not affected.
         """
+        await once_reachable(self._open, self.store_name)
+        return self
+
+    async def _open(self) -> None:
         main = await self.tenant_service()
         now_us = await main.store.now_us()
         keys = await KeyStore(main.store).list()
@@ -278,7 +283,6 @@ class Service:
                 await self.tenant_service(tenant)
             except EkidenError as exc:
                 _log.error("the store of tenant %s cannot be opened: %s", tenant, cover(str(exc)))
-        return self
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.stop()

@@ -133,7 +133,7 @@ class Workforce:
         """
         looking: asyncio.Task[None] | None = None
         try:
-            if not await once_reachable(self._open, self._main, self._fleet.stopping):
+            if not await once_reachable(self._open, self._main.url, self._fleet.stopping):
                 return
             looking = asyncio.create_task(self._look_again(), name="ekiden-tenants")
             await self._fleet.run(until_idle=until_idle, ready=ready)

@@ -118,6 +118,7 @@ async def serve(
     address = project.settings.store if store is None else store
     if socket_number is None:
         _check_children(address, processes=processes, reload=reload)
+    start_logging(log)
     config = await prepared_config(project.settings, address, host=host, port=port)
     from ekiden.server.process.server import listen, run_server, taken_over, url_of
 
@@ -140,8 +141,6 @@ async def serve(
         all_serve = partial(tell, url_of(listener), how, processes=processes)
         return _serve_side_by_side(listener, processes, all_serve)
     from ekiden.server.process.children import announce
-
-    start_logging(log)
 
     def ready(url: str) -> None:
         rest_collector()

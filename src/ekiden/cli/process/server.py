@@ -29,18 +29,23 @@ async def prepared_config(
     """The server's configuration: the settings, overridden by the options.
 
     `ServerExposed` if other machines could call it without a key; `StoreError` if the store cannot
-    be opened, reported before anything starts.
+    be opened, reported before anything starts. A database that cannot be reached is waited for.
     """
     from ekiden.core.checks.addresses import is_loopback_address
+    from ekiden.engine.store_worker import once_reachable
     from ekiden.project.keys import KeyStore
     from ekiden.project.stores import open_store
     from ekiden.server.access.authorization import check_exposure
     from ekiden.server.configuration import server_config
 
     config = server_config(settings, host=host, port=port)
-    async with open_store(store) as opened:
-        if not is_loopback_address(config.host):
-            await check_exposure(config, KeyStore(opened))
+
+    async def check() -> None:
+        async with open_store(store) as opened:
+            if not is_loopback_address(config.host):
+                await check_exposure(config, KeyStore(opened))
+
+    await once_reachable(check, open_store(store).url)
     return config
 
 

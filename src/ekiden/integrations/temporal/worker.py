@@ -260,5 +260,5 @@ class TemporalWorker:
         for an unknown namespace. If the call is cancelled, other workers can continue its sessions
         at once.
         """
-        if await once_reachable(self._store.open, self._store, self._fleet.stopping):
+        if await once_reachable(self._store.open, self._store.url, self._fleet.stopping):
             await self._fleet.run(until_idle=until_idle)
