@@ -29,7 +29,33 @@ from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.tools.tool import ApprovalFunction, Enabled, ensure_strict_json_schema
 
 if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
     from pydantic import TypeAdapter, ValidationError
+
+    class _Options(TypedDict, total=False):
+        """The options of `handoff`, but for its callback."""
+
+        tool_name_override: str | None
+        tool_description_override: str | None
+        tool_name: str | None
+        tool_description: str | None
+        input_filter: HandoffInputFilter | None
+        is_enabled: Enabled
+        include_context: bool
+        when: HandoffWhen | None
+        policy: PolicyName | HandoffPolicy
+        condition: str | None
+        trigger: HandoffTrigger | None
+        allow_return: bool | Literal["always"]
+        capabilities: Iterable[str]
+        confirm: bool | Confirmation
+        needs_approval: bool | Confirmation | ApprovalFunction
+        timeout_s: float
+        restrict_tools: bool
+        budget: Budget | None
+        completes: Completion
+
 
 T = TypeVar("T")
 CONFIRM_HANDOFF = Confirmation(prompt_template="Make the handoff {tool_name} with {tool_args}?")
@@ -80,26 +106,7 @@ _Invoke: TypeAlias = Callable[[RunContextWrapper[Any], str], Awaitable[Agent[TCo
 @overload
 def handoff(
     agent: Agent[TContext] | Callable[[Any], Awaitable[Any]] | Literal["*"],
-    *,
-    tool_name_override: str | None = None,
-    tool_description_override: str | None = None,
-    tool_name: str | None = None,
-    tool_description: str | None = None,
-    input_filter: HandoffInputFilter | None = None,
-    is_enabled: Enabled = True,
-    include_context: bool = True,
-    when: HandoffWhen | None = None,
-    policy: PolicyName | HandoffPolicy = "graceful",
-    condition: str | None = None,
-    trigger: HandoffTrigger | None = None,
-    allow_return: bool | Literal["always"] = False,
-    capabilities: Iterable[str] = (),
-    confirm: bool | Confirmation = False,
-    needs_approval: bool | Confirmation | ApprovalFunction = False,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-    restrict_tools: bool = False,
-    budget: Budget | None = None,
-    completes: Completion = "answer",
+    **options: Unpack[_Options],
 ) -> Handoff[TContext, Agent[TContext]]: ...
 @overload
 def handoff(
@@ -107,50 +114,14 @@ def handoff(
     *,
     on_handoff: OnHandoffWithInput[TInput],
     input_type: type[TInput],
-    tool_name_override: str | None = None,
-    tool_description_override: str | None = None,
-    tool_name: str | None = None,
-    tool_description: str | None = None,
-    input_filter: HandoffInputFilter | None = None,
-    is_enabled: Enabled = True,
-    include_context: bool = True,
-    when: HandoffWhen | None = None,
-    policy: PolicyName | HandoffPolicy = "graceful",
-    condition: str | None = None,
-    trigger: HandoffTrigger | None = None,
-    allow_return: bool | Literal["always"] = False,
-    capabilities: Iterable[str] = (),
-    confirm: bool | Confirmation = False,
-    needs_approval: bool | Confirmation | ApprovalFunction = False,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-    restrict_tools: bool = False,
-    budget: Budget | None = None,
-    completes: Completion = "answer",
+    **options: Unpack[_Options],
 ) -> Handoff[TContext, Agent[TContext]]: ...
 @overload
 def handoff(
     agent: Agent[TContext] | Callable[[Any], Awaitable[Any]] | Literal["*"],
     *,
     on_handoff: OnHandoffWithoutInput,
-    tool_name_override: str | None = None,
-    tool_description_override: str | None = None,
-    tool_name: str | None = None,
-    tool_description: str | None = None,
-    input_filter: HandoffInputFilter | None = None,
-    is_enabled: Enabled = True,
-    include_context: bool = True,
-    when: HandoffWhen | None = None,
-    policy: PolicyName | HandoffPolicy = "graceful",
-    condition: str | None = None,
-    trigger: HandoffTrigger | None = None,
-    allow_return: bool | Literal["always"] = False,
-    capabilities: Iterable[str] = (),
-    confirm: bool | Confirmation = False,
-    needs_approval: bool | Confirmation | ApprovalFunction = False,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-    restrict_tools: bool = False,
-    budget: Budget | None = None,
-    completes: Completion = "answer",
+    **options: Unpack[_Options],
 ) -> Handoff[TContext, Agent[TContext]]: ...
 @checked_arguments
 def handoff(
