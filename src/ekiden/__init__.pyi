@@ -4,7 +4,7 @@
 `__all__` has what most programs need; the others can be imported from `ekiden` all the same.
 """
 
-from ekiden.agents import Problem as Problem
+from ekiden.agents import AgentFileProblem as AgentFileProblem
 from ekiden.audit import AuditQuery as AuditQuery
 from ekiden.audit import AuditRecord as AuditRecord
 from ekiden.audit import Verification as Verification

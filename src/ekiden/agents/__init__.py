@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 from ekiden.agents.definition import (
     AgentDefinition,
+    AgentFileProblem,
     GuardrailDefinition,
     HandoffDefinition,
     MemoryDefinition,
     Origin,
     Peer,
-    Problem,
 )
 from ekiden.core.integrations.lazy import lazy_names
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentDefinition",
     "AgentFile",
+    "AgentFileProblem",
     "AgentWatcher",
     "GuardrailDefinition",
     "HandoffDefinition",
@@ -30,7 +31,6 @@ __all__ = [
     "MemoryDefinition",
     "Origin",
     "Peer",
-    "Problem",
     "agent_file_schema",
     "agent_folders",
     "check_team",

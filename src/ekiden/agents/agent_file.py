@@ -12,7 +12,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 from ekiden.agents.checks import ProblemReport
-from ekiden.agents.definition import AgentDefinition, Origin, Problem
+from ekiden.agents.definition import AgentDefinition, AgentFileProblem, Origin
 from ekiden.agents.keys.foreign import is_key, is_safety_key, read_foreign
 from ekiden.agents.keys.own import read_own
 from ekiden.agents.yaml.literal import parse_front_matter
@@ -213,7 +213,7 @@ class AgentFile:
     path: Path
     definition: AgentDefinition | None
     """`None` if the file has an error, or does not define an agent."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[AgentFileProblem, ...] = ()
     """All errors and warnings, in the order of the file."""
     partial: AgentDefinition | None = None
     """The readable part of a file with errors. Use it only to check tools and handoffs."""

@@ -7,7 +7,7 @@ import unicodedata
 from pathlib import Path
 from typing import Literal, Protocol
 
-from ekiden.agents.definition import Problem, WrittenCondition, printable
+from ekiden.agents.definition import AgentFileProblem, WrittenCondition, printable
 from ekiden.core.text.names import INHERIT, MAX_NAME, full_model_name, is_slug, slug_of
 
 PERSON = "person:"
@@ -120,7 +120,7 @@ class ProblemReport:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.problems: list[Problem] = []
+        self.problems: list[AgentFileProblem] = []
         self.front = ""
         """The front matter, once it is found."""
         self.conditions: list[WrittenCondition] = []
@@ -151,7 +151,7 @@ class ProblemReport:
         if self._count[severity] > MAX_PROBLEMS:
             return
         self.problems.append(
-            Problem(
+            AgentFileProblem(
                 path=self.path,
                 line=place.line if place else 1,
                 column=place.column if place else 1,

@@ -254,7 +254,7 @@ class AgentDefinition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Problem:
+class AgentFileProblem:
     """An error in a file, for its author to fix.
 
     For example::

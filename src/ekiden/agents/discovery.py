@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ekiden.agents.definition import Origin, Problem
+from ekiden.agents.definition import AgentFileProblem, Origin
 from ekiden.core.profile import Scope
 
 MAX_FILES = 10_000
@@ -74,7 +74,7 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def find_files(folder: AgentFolder, problems: list[Problem]) -> list[FoundFile]:
+def find_files(folder: AgentFolder, problems: list[AgentFileProblem]) -> list[FoundFile]:
     """The agent files in the folder by name; a folder that does not exist has none.
 
     Files whose names begin with a dot are passed over: editors write such.
@@ -117,8 +117,8 @@ def _found(entry: os.DirEntry[str]) -> FoundFile:
     return FoundFile(entry.path, mark, mark[1] if os.name == "posix" else mark[0])
 
 
-def _problem(folder: AgentFolder, path: str, why: str) -> Problem:
-    return Problem(
+def _problem(folder: AgentFolder, path: str, why: str) -> AgentFileProblem:
+    return AgentFileProblem(
         path=Path(path),
         line=1,
         column=1,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ekiden.agents.agent_file import AgentFile, read_agent_file
 from ekiden.agents.checks import shown
-from ekiden.agents.definition import AgentDefinition, Problem, printable
+from ekiden.agents.definition import AgentDefinition, AgentFileProblem, printable
 from ekiden.agents.discovery import AgentFolder, FoundFile, agent_folders, find_files
 from ekiden.agents.team_checks import check_team
 
@@ -32,12 +32,12 @@ class LoadedAgents:
     to unknown agents."""
     partial: tuple[AgentDefinition, ...] = ()
     """The readable parts of files with errors. Use them only to check tools and handoffs."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[AgentFileProblem, ...] = ()
     """The errors and warnings of all files, by path and line."""
     shadowed: tuple[Shadowed, ...] = ()
 
     @property
-    def errors(self) -> tuple[Problem, ...]:
+    def errors(self) -> tuple[AgentFileProblem, ...]:
         """The problems that make a file or a handoff unusable."""
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
@@ -59,7 +59,7 @@ def load_agent_files(
         print([definition.name for definition in loaded.definitions])
     """
     folders = agent_folders(Path(root), home=home, foreign_user_folders=foreign_user_folders)
-    problems: list[Problem] = []
+    problems: list[AgentFileProblem] = []
     listed = [
         (
             folder,
@@ -75,7 +75,7 @@ def load_agent_files(
 
 def combine(
     listed: Iterable[tuple[AgentFolder, Sequence[AgentFile]]],
-    problems: Iterable[Problem],
+    problems: Iterable[AgentFileProblem],
     *,
     known: Collection[str] = (),
 ) -> LoadedAgents:
@@ -113,9 +113,9 @@ def combine(
     )
 
 
-def _same_name(folder: AgentFolder, file: AgentFile, first: AgentFile) -> Problem:
+def _same_name(folder: AgentFolder, file: AgentFile, first: AgentFile) -> AgentFileProblem:
     place = file.definition
-    return Problem(
+    return AgentFileProblem(
         path=file.path,
         line=place.line if place else 1,
         column=place.column if place else 1,
@@ -160,7 +160,7 @@ class AgentWatcher:
         self.folders = tuple(folders)
         self._known_names = tuple(known)
         self._files: dict[str, _Known] = {}
-        self._folder_problems: list[Problem] = []
+        self._folder_problems: list[AgentFileProblem] = []
         self.loaded = self._read(*self._list())
         """What the files gave when they were last read."""
 
@@ -179,8 +179,8 @@ class AgentWatcher:
         self.loaded = self._read(*self._list())
         return self.loaded
 
-    def _list(self) -> tuple[list[list[FoundFile]], list[Problem]]:
-        problems: list[Problem] = []
+    def _list(self) -> tuple[list[list[FoundFile]], list[AgentFileProblem]]:
+        problems: list[AgentFileProblem] = []
         return [find_files(folder, problems) for folder in self.folders], problems
 
     def _each(self, listed: list[list[FoundFile]]) -> Iterator[tuple[AgentFolder, FoundFile]]:
@@ -197,7 +197,9 @@ class AgentWatcher:
         known.settled = _is_settled(found)
         return _file(found, folder) != known.file
 
-    def _read(self, listed: list[list[FoundFile]], problems: list[Problem]) -> LoadedAgents:
+    def _read(
+        self, listed: list[list[FoundFile]], problems: list[AgentFileProblem]
+    ) -> LoadedAgents:
         files: dict[str, _Known] = {}
         for folder, found in self._each(listed):
             known = self._files.get(found.path)

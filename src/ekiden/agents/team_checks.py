@@ -8,9 +8,9 @@ from typing import Literal
 from ekiden.agents.checks import PERSON, shown
 from ekiden.agents.definition import (
     AgentDefinition,
+    AgentFileProblem,
     HandoffDefinition,
     Peer,
-    Problem,
     SupervisorDefinition,
     printable,
 )
@@ -43,7 +43,7 @@ def supervisor_problems(
     by_name: Mapping[str, AgentDefinition],
     known: Container[str],
     missing: Callable[[str, str], str],
-) -> Iterator[Problem]:
+) -> Iterator[AgentFileProblem]:
     """Faults of `supervisor` in the file of `source`.
 
     `known` are the agents that there are; `missing` says of a name, and of what it is needed for,
@@ -77,7 +77,7 @@ def supervisor_problems(
 
 def _fallback_problems(
     source: AgentDefinition, said: SupervisorDefinition, by_name: Mapping[str, AgentDefinition]
-) -> Iterator[Problem]:
+) -> Iterator[AgentFileProblem]:
     fallback = said.fallback
     if fallback is None or fallback.name not in by_name or fallback.name == source.name:
         return
@@ -113,9 +113,9 @@ def problem_at(
     place: AgentDefinition | HandoffDefinition | Peer | SupervisorDefinition,
     code: str,
     message: str,
-) -> Problem:
+) -> AgentFileProblem:
     """A problem of the file of `source`, where `place` stands in it."""
-    return Problem(
+    return AgentFileProblem(
         path=source.path,
         line=place.line,
         column=place.column,
@@ -129,14 +129,14 @@ def check_team(
     *,
     known: Collection[str] = (),
     partial: Sequence[AgentDefinition] = (),
-) -> list[Problem]:
+) -> list[AgentFileProblem]:
     """Problems of a team: handoffs, questions and tasks for unknown agents, and ambiguous names.
 
     `known` are existing agents without a definition here: agents written in Python, and agents
     whose files have errors. `partial` has the readable parts of the latter, so their handoffs and
     questions are also checked.
     """
-    problems: list[Problem] = []
+    problems: list[AgentFileProblem] = []
     everybody = [*definitions, *partial]
     by_name = {each.name: each for each in everybody if each.name}
     names = _Names({*by_name, *known, ROUTER})
@@ -184,7 +184,7 @@ def _of_peers(
     verb: Literal["ask", "tell"],
     by_name: Mapping[str, AgentDefinition],
     names: _Names,
-) -> Iterable[Problem]:
+) -> Iterable[AgentFileProblem]:
     """What is wrong with those whom the agent may ask or tell something."""
     for peer in peers:
         target = by_name.get(peer.name)
@@ -226,7 +226,7 @@ def _fault(
 
 def _same_tool_names(
     definitions: Sequence[AgentDefinition], known: Iterable[str]
-) -> Iterable[Problem]:
+) -> Iterable[AgentFileProblem]:
     others = sorted({*known} - {each.name for each in definitions})
     taken = {transfer_tool_name(name): name for name in (*others, ROUTER)}
     first: dict[str, AgentDefinition] = {}

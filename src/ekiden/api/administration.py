@@ -55,7 +55,7 @@ class NewApiKey(ApiKey):
     """The text that callers send; it is not stored and not shown again."""
 
 
-class Keys(Protocol):
+class KeysApi(Protocol):
     """The keys of all tenants; only administrators of the main tenant manage them."""
 
     @endpoint("GET", "/keys", scope="admin", problems=(404,), cursor=r"^[a-z0-9]{8}$")
@@ -99,14 +99,14 @@ class Keys(Protocol):
 
 
 class CalledKeys(Called):
-    """`Keys` for synchronous code."""
+    """`KeysApi` for synchronous code."""
 
-    list = lists(Keys.list)
-    create = calls(Keys.create)
-    revoke = calls(Keys.revoke)
+    list = lists(KeysApi.list)
+    create = calls(KeysApi.create)
+    revoke = calls(KeysApi.revoke)
 
 
-class Settings(Protocol):
+class SettingsApi(Protocol):
     """The current settings; secrets are masked."""
 
     @endpoint("GET", "/settings", scope="admin", problems=(404,), is_whole=True)
@@ -132,10 +132,10 @@ class Settings(Protocol):
 
 
 class CalledSettings(Called):
-    """`Settings` for synchronous code."""
+    """`SettingsApi` for synchronous code."""
 
-    list = lists(Settings.list)
-    get = calls(Settings.get)
+    list = lists(SettingsApi.list)
+    get = calls(SettingsApi.get)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ class WorkerOverview(Value):
     unserved: Sequence[Unserved]
 
 
-class Workers(Protocol):
+class WorkersApi(Protocol):
     """The workers of a store."""
 
     @endpoint("GET", "/workers", scope="read")
@@ -156,12 +156,12 @@ class Workers(Protocol):
 
 
 class CalledWorkers(Called):
-    """`Workers` for synchronous code."""
+    """`WorkersApi` for synchronous code."""
 
-    list = calls(Workers.list)
+    list = calls(WorkersApi.list)
 
 
-class Replicas(Protocol):
+class ReplicasApi(Protocol):
     """Copies of sessions in other systems."""
 
     @endpoint("GET", "/mirror", scope="read", problems=(404,))
@@ -171,6 +171,6 @@ class Replicas(Protocol):
 
 
 class CalledReplicas(Called):
-    """`Replicas` for synchronous code."""
+    """`ReplicasApi` for synchronous code."""
 
-    status = calls(Replicas.status)
+    status = calls(ReplicasApi.status)

@@ -178,7 +178,7 @@ class RouteAnalysis(Value):
     """What happens to a request that no agent matches, in words."""
 
 
-class Agents(Protocol):
+class AgentsApi(Protocol):
     """The agents of the team."""
 
     @endpoint("GET", "/agents", scope="read", is_whole=True)
@@ -280,11 +280,11 @@ class Agents(Protocol):
 
 
 class CalledAgents(Called):
-    """`Agents` for synchronous code."""
+    """`AgentsApi` for synchronous code."""
 
-    list = lists(Agents.list)
-    ps = lists(Agents.ps)
-    deadlocks = lists(Agents.deadlocks)
-    get = calls(Agents.get)
-    match = lists(Agents.match)
-    route = calls(Agents.route)
+    list = lists(AgentsApi.list)
+    ps = lists(AgentsApi.ps)
+    deadlocks = lists(AgentsApi.deadlocks)
+    get = calls(AgentsApi.get)
+    match = lists(AgentsApi.match)
+    route = calls(AgentsApi.route)

@@ -128,7 +128,7 @@ class AuditFilters(TypedDict, total=False):
     ]
 
 
-class Audit(Protocol):
+class AuditApi(Protocol):
     """The audit records; they can be read and verified, not changed."""
 
     @endpoint("GET", "/audit/records", scope="read")
@@ -202,9 +202,9 @@ class Audit(Protocol):
 
 
 class CalledAudit(Called):
-    """`Audit` for synchronous code."""
+    """`AuditApi` for synchronous code."""
 
-    list = lists(Audit.list)
-    get = lists(Audit.get)
-    verify = calls(Audit.verify)
-    export = streams(Audit.export)
+    list = lists(AuditApi.list)
+    get = lists(AuditApi.get)
+    verify = calls(AuditApi.verify)
+    export = streams(AuditApi.export)

@@ -144,7 +144,7 @@ _moves: Final = partial(
 )
 
 
-class Collaborations(Protocol):
+class CollaborationsApi(Protocol):
     """Agreements on work between agents.
 
     A process that runs `Collaborations` with an executor on the same store executes an agreement.
@@ -338,19 +338,19 @@ class Collaborations(Protocol):
 
 
 class CalledCollaborations(Called):
-    """`Collaborations` for synchronous code."""
+    """`CollaborationsApi` for synchronous code."""
 
-    list = lists(Collaborations.list)
-    get = calls(Collaborations.get)
-    request = calls(Collaborations.request)
-    propose = calls(Collaborations.propose)
-    call = calls(Collaborations.call)
-    acknowledge = calls(Collaborations.acknowledge)
-    accept = calls(Collaborations.accept)
-    reject = calls(Collaborations.reject)
-    decline = calls(Collaborations.decline)
-    cancel = calls(Collaborations.cancel)
-    counter = calls(Collaborations.counter)
-    bid = calls(Collaborations.bid)
-    award = calls(Collaborations.award)
-    select = calls(Collaborations.select)
+    list = lists(CollaborationsApi.list)
+    get = calls(CollaborationsApi.get)
+    request = calls(CollaborationsApi.request)
+    propose = calls(CollaborationsApi.propose)
+    call = calls(CollaborationsApi.call)
+    acknowledge = calls(CollaborationsApi.acknowledge)
+    accept = calls(CollaborationsApi.accept)
+    reject = calls(CollaborationsApi.reject)
+    decline = calls(CollaborationsApi.decline)
+    cancel = calls(CollaborationsApi.cancel)
+    counter = calls(CollaborationsApi.counter)
+    bid = calls(CollaborationsApi.bid)
+    award = calls(CollaborationsApi.award)
+    select = calls(CollaborationsApi.select)

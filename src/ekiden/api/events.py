@@ -40,7 +40,7 @@ class LiveEvent:
 Live: TypeAlias = Position | LiveEvent
 
 
-class Events(Protocol):
+class EventsApi(Protocol):
     """The events of all sessions, in one order for all subscribers."""
 
     @endpoint("GET", "/events", scope="read")
@@ -69,6 +69,6 @@ class Events(Protocol):
 
 
 class CalledEvents(Called):
-    """`Events` for synchronous code."""
+    """`EventsApi` for synchronous code."""
 
-    subscribe = streams(Events.subscribe)
+    subscribe = streams(EventsApi.subscribe)

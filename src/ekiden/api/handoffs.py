@@ -306,7 +306,7 @@ _CURSOR: Final = rf"^{EVENT_CURSOR}$"
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-class Handoffs(Protocol):
+class HandoffsApi(Protocol):
     """Handoffs between agents."""
 
     @endpoint("POST", "/handoff/initiate", scope="run", problems=(404, 413), body="NewHandoff")
@@ -576,13 +576,13 @@ class Handoffs(Protocol):
 
 
 class CalledHandoffs(Called):
-    """`Handoffs` for synchronous code."""
+    """`HandoffsApi` for synchronous code."""
 
-    initiate = calls(Handoffs.initiate)
-    list = lists(Handoffs.list)
-    history = lists(Handoffs.history)
-    of_session = lists(Handoffs.of_session)
-    get = calls(Handoffs.get)
-    cancel = calls(Handoffs.cancel)
-    start = calls(Handoffs.start)
-    answer = calls(Handoffs.answer)
+    initiate = calls(HandoffsApi.initiate)
+    list = lists(HandoffsApi.list)
+    history = lists(HandoffsApi.history)
+    of_session = lists(HandoffsApi.of_session)
+    get = calls(HandoffsApi.get)
+    cancel = calls(HandoffsApi.cancel)
+    start = calls(HandoffsApi.start)
+    answer = calls(HandoffsApi.answer)

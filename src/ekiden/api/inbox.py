@@ -39,7 +39,7 @@ Always: TypeAlias = Annotated[
 ]
 
 
-class Inbox(Protocol):
+class InboxApi(Protocol):
     """Items that wait for people."""
 
     @endpoint(
@@ -186,12 +186,12 @@ class Inbox(Protocol):
 
 
 class CalledInbox(Called):
-    """`Inbox` for synchronous code."""
+    """`InboxApi` for synchronous code."""
 
-    list = lists(Inbox.list)
-    get = calls(Inbox.get)
-    answer = calls(Inbox.answer)
-    answer_identical = calls(Inbox.answer_identical)
-    assign = calls(Inbox.assign)
-    snooze = calls(Inbox.snooze)
-    cancel = calls(Inbox.cancel)
+    list = lists(InboxApi.list)
+    get = calls(InboxApi.get)
+    answer = calls(InboxApi.answer)
+    answer_identical = calls(InboxApi.answer_identical)
+    assign = calls(InboxApi.assign)
+    snooze = calls(InboxApi.snooze)
+    cancel = calls(InboxApi.cancel)

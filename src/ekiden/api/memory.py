@@ -121,7 +121,7 @@ class MemoryDeliveries(Value):
     """There is one page: `null`."""
 
 
-class Memory(Protocol):
+class MemoryApi(Protocol):
     """The memory of a user, or with `shared` that of the whole app; `RequestInvalid` unless exactly
     one of them is named."""
 
@@ -215,14 +215,14 @@ class Memory(Protocol):
 
 
 class CalledMemory(Called):
-    """`Memory` for synchronous code."""
+    """`MemoryApi` for synchronous code."""
 
-    list = lists(Memory.list)
-    store = calls(Memory.store)
-    clear = calls(Memory.clear)
-    get = calls(Memory.get)
-    put = calls(Memory.put)
-    forget = calls(Memory.forget)
-    search = calls(Memory.search)
-    export = streams(Memory.export)
-    sync = calls(Memory.sync)
+    list = lists(MemoryApi.list)
+    store = calls(MemoryApi.store)
+    clear = calls(MemoryApi.clear)
+    get = calls(MemoryApi.get)
+    put = calls(MemoryApi.put)
+    forget = calls(MemoryApi.forget)
+    search = calls(MemoryApi.search)
+    export = streams(MemoryApi.export)
+    sync = calls(MemoryApi.sync)

@@ -82,7 +82,7 @@ class Requeued(Value):
     requeued: int
 
 
-class Messages(Protocol):
+class MessagesApi(Protocol):
     """Messages between agents."""
 
     @endpoint("GET", "/messages", scope="read", cursor=r"^[0-9]{1,18}$")
@@ -195,9 +195,9 @@ class Messages(Protocol):
 
 
 class CalledMessages(Called):
-    """`Messages` for synchronous code."""
+    """`MessagesApi` for synchronous code."""
 
-    list = lists(Messages.list)
-    send = calls(Messages.send)
-    requeue = calls(Messages.requeue)
-    get = calls(Messages.get)
+    list = lists(MessagesApi.list)
+    send = calls(MessagesApi.send)
+    requeue = calls(MessagesApi.requeue)
+    get = calls(MessagesApi.get)

@@ -99,7 +99,7 @@ class Plan(Value):
     """The state of each task, in the plan's order."""
 
 
-class Plans(Protocol):
+class PlansApi(Protocol):
     """How supervisors split requests."""
 
     @endpoint("POST", "/plans/preview", scope="run", problems=(404, 413, 502), body="NewPreview")
@@ -170,8 +170,8 @@ class Plans(Protocol):
 
 
 class CalledPlans(Called):
-    """`Plans` for synchronous code."""
+    """`PlansApi` for synchronous code."""
 
-    preview = calls(Plans.preview)
-    get = calls(Plans.get)
-    tasks = lists(Plans.tasks)
+    preview = calls(PlansApi.preview)
+    get = calls(PlansApi.get)
+    tasks = lists(PlansApi.tasks)

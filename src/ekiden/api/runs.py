@@ -188,7 +188,7 @@ class StartOptions(LimitOptions, total=False):
     ]
 
 
-class Runs(Protocol):
+class RunsApi(Protocol):
     """Messages to the team, and the runs that they start.
 
     `run`, `stream` and `start` raise `SessionBusy` and `UnknownAgent`; an unknown run or session
@@ -321,7 +321,7 @@ class Runs(Protocol):
         ...
 
 
-async def ended(runs: Runs, run: Run) -> Run:
+async def ended(runs: RunsApi, run: Run) -> Run:
     """The run, once no process works on it any more."""
     if run.is_active:
         async with runs.follow(run.run_id) as shown:
@@ -332,16 +332,16 @@ async def ended(runs: Runs, run: Run) -> Run:
 
 
 class CalledRuns(Called):
-    """`Runs` for synchronous code."""
+    """`RunsApi` for synchronous code."""
 
-    run = calls(Runs.run)
-    stream = streams(Runs.stream)
-    start = calls(Runs.start)
-    list = lists(Runs.list)
-    get = calls(Runs.get)
-    wait = calls(Runs.wait)
-    follow = streams(Runs.follow)
-    cancel = calls(Runs.cancel)
-    resume_and_wait = calls(Runs.resume_and_wait)
-    resume = calls(Runs.resume)
-    follow_session = streams(Runs.follow_session)
+    run = calls(RunsApi.run)
+    stream = streams(RunsApi.stream)
+    start = calls(RunsApi.start)
+    list = lists(RunsApi.list)
+    get = calls(RunsApi.get)
+    wait = calls(RunsApi.wait)
+    follow = streams(RunsApi.follow)
+    cancel = calls(RunsApi.cancel)
+    resume_and_wait = calls(RunsApi.resume_and_wait)
+    resume = calls(RunsApi.resume)
+    follow_session = streams(RunsApi.follow_session)

@@ -146,7 +146,7 @@ class ImportedSession(Value):
     events: int
 
 
-class Sessions(Protocol):
+class SessionsApi(Protocol):
     """Conversations; each is kept until it is deleted."""
 
     @endpoint("GET", "/sessions", scope="read")
@@ -381,17 +381,17 @@ class Sessions(Protocol):
 
 
 class CalledSessions(Called):
-    """`Sessions` for synchronous code."""
+    """`SessionsApi` for synchronous code."""
 
-    list = lists(Sessions.list)
-    search = lists(Sessions.search)
-    import_ = calls(Sessions.import_)
-    prune = calls(Sessions.prune)
-    get = calls(Sessions.get)
-    delete = calls(Sessions.delete)
-    events = lists(Sessions.events)
-    items = lists(Sessions.items)
-    chain = calls(Sessions.chain)
-    export = calls(Sessions.export)
-    fork = calls(Sessions.fork)
-    rewind = calls(Sessions.rewind)
+    list = lists(SessionsApi.list)
+    search = lists(SessionsApi.search)
+    import_ = calls(SessionsApi.import_)
+    prune = calls(SessionsApi.prune)
+    get = calls(SessionsApi.get)
+    delete = calls(SessionsApi.delete)
+    events = lists(SessionsApi.events)
+    items = lists(SessionsApi.items)
+    chain = calls(SessionsApi.chain)
+    export = calls(SessionsApi.export)
+    fork = calls(SessionsApi.fork)
+    rewind = calls(SessionsApi.rewind)

@@ -115,7 +115,7 @@ class ChangedAppState(Value):
     versions: Mapping[str, int]
 
 
-class State(Protocol):
+class StateApi(Protocol):
     """Named variables of sessions, users and the app, with versions."""
 
     @endpoint(
@@ -224,14 +224,14 @@ class State(Protocol):
 
 
 class CalledState(Called):
-    """`State` for synchronous code."""
+    """`StateApi` for synchronous code."""
 
-    session = calls(State.session)
-    update_session = calls(State.update_session)
-    user = calls(State.user)
-    update_user = calls(State.update_user)
-    app = calls(State.app)
-    update_app = calls(State.update_app)
+    session = calls(StateApi.session)
+    update_session = calls(StateApi.update_session)
+    user = calls(StateApi.user)
+    update_user = calls(StateApi.update_user)
+    app = calls(StateApi.app)
+    update_app = calls(StateApi.update_app)
 
 
 def _version_of(variables: Mapping[str, SharedVariable]) -> int:

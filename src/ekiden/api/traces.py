@@ -85,7 +85,7 @@ class OpenAITrace(Value):
     data: Sequence[Mapping[str, Any]]
 
 
-class Traces(Protocol):
+class TracesApi(Protocol):
     """The work of sessions, as trees of spans."""
 
     @endpoint(
@@ -164,13 +164,13 @@ class Traces(Protocol):
 
 
 class CalledTraces(Called):
-    """`Traces` for synchronous code."""
+    """`TracesApi` for synchronous code."""
 
-    get = calls(Traces.get)
-    export = streams(Traces.export)
-    events = streams(Traces.events)
-    openai = calls(Traces.openai)
-    spans = lists(Traces.spans)
+    get = calls(TracesApi.get)
+    export = streams(TracesApi.export)
+    events = streams(TracesApi.events)
+    openai = calls(TracesApi.openai)
+    spans = lists(TracesApi.spans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +206,7 @@ class CostSummary(Value):
     """Models with an unknown price."""
 
 
-class Costs(Protocol):
+class CostsApi(Protocol):
     """The tokens and cost of model calls."""
 
     @endpoint("GET", "/costs", scope="read", problems=(404,))
@@ -238,6 +238,6 @@ class Costs(Protocol):
 
 
 class CalledCosts(Called):
-    """`Costs` for synchronous code."""
+    """`CostsApi` for synchronous code."""
 
-    get = calls(Costs.get)
+    get = calls(CostsApi.get)

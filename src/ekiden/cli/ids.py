@@ -11,7 +11,7 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.values import generated_part
 
 if TYPE_CHECKING:
-    from ekiden.api.sessions import Sessions
+    from ekiden.api.sessions import SessionsApi
     from ekiden.client.ekiden import Ekiden
     from ekiden.project.project import Project
     from ekiden.storage.base import Store
@@ -21,7 +21,7 @@ _BEGUN: Final = re.compile(r"([a-z]+_[0-9a-z]{4,19})([^0-9a-z].*)?")
 _LISTED: Final = 5
 
 
-async def session_id(sessions: Sessions, given: str) -> str:
+async def session_id(sessions: SessionsApi, given: str) -> str:
     """The session that `given` names; `UsageError` for an ambiguous prefix.
 
     An unknown prefix is returned unchanged, so that the command reports it.
@@ -34,7 +34,7 @@ async def session_id(sessions: Sessions, given: str) -> str:
     return await _find(given, first_event, found, what="sessions")
 
 
-def sessions_of(store: Store, project: Project) -> Sessions:
+def sessions_of(store: Store, project: Project) -> SessionsApi:
     """The sessions of a store that a command has opened for a team."""
     from ekiden.api.local.place import Here
     from ekiden.client.ekiden import at_store
@@ -44,7 +44,7 @@ def sessions_of(store: Store, project: Project) -> Sessions:
     ).sessions
 
 
-async def begun_session_id(sessions: Sessions, given: str | None) -> str | None:
+async def begun_session_id(sessions: SessionsApi, given: str | None) -> str | None:
     """As `session_id`, for a command that starts a session if there is none: only a prefix of an id
     that Ekiden made is completed."""
     if given is None or not given.startswith("ses_") or not _BEGUN.fullmatch(given):
@@ -52,7 +52,7 @@ async def begun_session_id(sessions: Sessions, given: str | None) -> str | None:
     return await session_id(sessions, given)
 
 
-async def session_ids(sessions: Sessions, given: Sequence[str]) -> list[str]:
+async def session_ids(sessions: SessionsApi, given: Sequence[str]) -> list[str]:
     """As `session_id`, for several."""
     return [await session_id(sessions, each) for each in given]
 

@@ -6,7 +6,7 @@ import re
 import sys
 from typing import Final
 
-from ekiden.api.inbox import Inbox
+from ekiden.api.inbox import InboxApi
 from ekiden.api.methods.values import SESSION_ID
 from ekiden.cli.errors import UsageError
 from ekiden.cli.place import Place
@@ -29,7 +29,7 @@ def decides(option: str | None, place: Place) -> str | None:
     return who_answers(option)
 
 
-async def find_item(inbox: Inbox, beginning: str) -> InboxItem:
+async def find_item(inbox: InboxApi, beginning: str) -> InboxItem:
     """The item with this id or unique prefix."""
     plain_text(beginning, "the item's id")
     if len(beginning) > _LONGEST or not re.search(SESSION_ID, beginning):

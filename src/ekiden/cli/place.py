@@ -15,7 +15,7 @@ from ekiden.cli.options import NO_LIMITS, TEAM, KeepGoingOption, TeamOption, Tru
 from ekiden.cli.terminal.output import note
 
 if TYPE_CHECKING:
-    from ekiden.api.administration import Settings
+    from ekiden.api.administration import SettingsApi
     from ekiden.api.local.place import Here
     from ekiden.client import AsyncClient
     from ekiden.client.ekiden import Ekiden
@@ -353,7 +353,7 @@ class Machine:
     server: _ServerOption = None
 
     @asynccontextmanager
-    async def open(self, *, shows_secrets: bool = False) -> AsyncIterator[Settings]:
+    async def open(self, *, shows_secrets: bool = False) -> AsyncIterator[SettingsApi]:
         """The settings; with `shows_secrets` unmasked, if they are local."""
         server = self.server if self.server is not None else os.environ.get(_SERVER) or None
         if server is not None:

@@ -14,7 +14,7 @@ from ekiden.core.errors import SessionNotFound
 from ekiden.core.values import dumps, loads
 
 if TYPE_CHECKING:
-    from ekiden.agents.definition import Problem
+    from ekiden.agents.definition import AgentFileProblem
     from ekiden.project.project import Project
     from ekiden.project.routing import AddressedMessage
     from ekiden.project.settings import Settings
@@ -97,7 +97,7 @@ def check_addressee(project: Project, address: AddressedMessage) -> None:
         project.team[address.to]
 
 
-def tell_problems(problems: Iterable[Problem], *, as_json: bool) -> None:
+def tell_problems(problems: Iterable[AgentFileProblem], *, as_json: bool) -> None:
     """Print the faults of files on standard error."""
     for problem in problems:
         note(dumps({"problem": problem.to_json()}) if as_json else str(relative(problem)))
@@ -128,7 +128,7 @@ def store_address(option: str | None) -> str:
     return loaded.settings.store
 
 
-def relative(problem: Problem) -> Problem:
+def relative(problem: AgentFileProblem) -> AgentFileProblem:
     """The problem with a short path, relative to the current folder."""
     from dataclasses import replace
 

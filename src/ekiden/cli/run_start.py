@@ -95,14 +95,14 @@ async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
     if flags.place.is_server:
         return await _begin_at_server(flags, message)
     from ekiden.api.methods.arguments import check_arguments
-    from ekiden.api.runs import Runs
+    from ekiden.api.runs import RunsApi
     from ekiden.cli.projects import check_addressee, check_owner
     from ekiden.project.runs.tasks import begin
     from ekiden.sessions import Session
 
     said = message.said
     check_arguments(
-        Runs,
+        RunsApi,
         "run",
         input=said.text,
         session_id=message.session,
@@ -144,10 +144,10 @@ async def resume_run(flags: RunFlags, session_id: str) -> int:
     if flags.place.is_server:
         return await _resume_at_server(flags, session_id)
     from ekiden.api.methods.arguments import check_arguments
-    from ekiden.api.runs import Runs
+    from ekiden.api.runs import RunsApi
     from ekiden.sessions import Session
 
-    check_arguments(Runs, "resume", session_id=session_id, **flags.limits.options())
+    check_arguments(RunsApi, "resume", session_id=session_id, **flags.limits.options())
 
     project = _project(flags)
     async with _opened(flags, project, create=False) as here:

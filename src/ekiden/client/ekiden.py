@@ -9,21 +9,21 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ekiden.api.administration import Keys, Replicas, Settings, Workers
-    from ekiden.api.agents import Agents
-    from ekiden.api.audit import Audit
-    from ekiden.api.collaborations import Collaborations
-    from ekiden.api.events import Events
-    from ekiden.api.handoffs import Handoffs
-    from ekiden.api.inbox import Inbox
+    from ekiden.api.administration import KeysApi, ReplicasApi, SettingsApi, WorkersApi
+    from ekiden.api.agents import AgentsApi
+    from ekiden.api.audit import AuditApi
+    from ekiden.api.collaborations import CollaborationsApi
+    from ekiden.api.events import EventsApi
+    from ekiden.api.handoffs import HandoffsApi
+    from ekiden.api.inbox import InboxApi
     from ekiden.api.local.place import Here
-    from ekiden.api.memory import Memory
-    from ekiden.api.messages import Messages
-    from ekiden.api.plans import Plans
-    from ekiden.api.runs import Runs
-    from ekiden.api.sessions import Sessions
-    from ekiden.api.state import State
-    from ekiden.api.traces import Costs, Traces
+    from ekiden.api.memory import MemoryApi
+    from ekiden.api.messages import MessagesApi
+    from ekiden.api.plans import PlansApi
+    from ekiden.api.runs import RunsApi
+    from ekiden.api.sessions import SessionsApi
+    from ekiden.api.state import StateApi
+    from ekiden.api.traces import CostsApi, TracesApi
     from ekiden.client.wire import Wire
     from ekiden.core.agent import Agent, Team
     from ekiden.project.settings import Settings as ProjectSettings
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 
 RESOURCES: Final[Mapping[str, str]] = {
-    "agents": "agents.Agents",
-    "audit": "audit.Audit",
-    "collaborations": "collaborations.Collaborations",
-    "costs": "traces.Costs",
-    "events": "events.Events",
-    "handoffs": "handoffs.Handoffs",
-    "inbox": "inbox.Inbox",
-    "keys": "administration.Keys",
-    "memory": "memory.Memory",
-    "messages": "messages.Messages",
-    "mirror": "administration.Replicas",
-    "plans": "plans.Plans",
-    "runs": "runs.Runs",
-    "sessions": "sessions.Sessions",
-    "settings": "administration.Settings",
-    "state": "state.State",
-    "traces": "traces.Traces",
-    "workers": "administration.Workers",
+    "agents": "agents.AgentsApi",
+    "audit": "audit.AuditApi",
+    "collaborations": "collaborations.CollaborationsApi",
+    "costs": "traces.CostsApi",
+    "events": "events.EventsApi",
+    "handoffs": "handoffs.HandoffsApi",
+    "inbox": "inbox.InboxApi",
+    "keys": "administration.KeysApi",
+    "memory": "memory.MemoryApi",
+    "messages": "messages.MessagesApi",
+    "mirror": "administration.ReplicasApi",
+    "plans": "plans.PlansApi",
+    "runs": "runs.RunsApi",
+    "sessions": "sessions.SessionsApi",
+    "settings": "administration.SettingsApi",
+    "state": "state.StateApi",
+    "traces": "traces.TracesApi",
+    "workers": "administration.WorkersApi",
 }
 """The attributes of `Ekiden`, and the interface of each: its module in `ekiden.api`, its name."""
 
@@ -69,24 +69,24 @@ class Ekiden:
 
     url: str
     """The address of the server or the store, without a password."""
-    agents: Agents
-    audit: Audit
-    collaborations: Collaborations
-    costs: Costs
-    events: Events
-    handoffs: Handoffs
-    inbox: Inbox
-    keys: Keys
-    mirror: Replicas
-    plans: Plans
-    runs: Runs
-    settings: Settings
-    memory: Memory
-    state: State
-    messages: Messages
-    sessions: Sessions
-    traces: Traces
-    workers: Workers
+    agents: AgentsApi
+    audit: AuditApi
+    collaborations: CollaborationsApi
+    costs: CostsApi
+    events: EventsApi
+    handoffs: HandoffsApi
+    inbox: InboxApi
+    keys: KeysApi
+    mirror: ReplicasApi
+    plans: PlansApi
+    runs: RunsApi
+    settings: SettingsApi
+    memory: MemoryApi
+    state: StateApi
+    messages: MessagesApi
+    sessions: SessionsApi
+    traces: TracesApi
+    workers: WorkersApi
 
     def __init__(self, url: str, make: Callable[[str, type], Any]) -> None:
         """Use `open` or `connect`. `make` returns the resource for an interface."""
@@ -232,7 +232,9 @@ def at_store(here: Here) -> Ekiden:
         from ekiden.api.methods.arguments import checked
 
         module, kind = RESOURCES[name].split(".")
-        made = getattr(import_module(f"ekiden.api.local.{module}"), f"Local{kind}")
+        made = getattr(
+            import_module(f"ekiden.api.local.{module}"), f"Local{kind.removesuffix('Api')}"
+        )
         return checked(interface, made.of(here) if name == "settings" else made(here))
 
     return Ekiden(here.store.url, make)

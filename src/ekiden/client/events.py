@@ -25,7 +25,7 @@ _MAX_MESSAGE = 64 * 1024 * 1024
 _IN_ITS_WAY = (ServerUnavailable, ServerStopping, TooManyRequests)
 
 
-class RemoteEvents(api.Events):
+class RemoteEvents(api.EventsApi):
     """See `Events`."""
 
     wire: Wire

@@ -203,7 +203,7 @@ async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[SseMessage]:
             yield message
 
 
-class RemoteRuns(api.Runs):
+class RemoteRuns(api.RunsApi):
     """See `Runs`; streams survive cut connections."""
 
     wire: Wire

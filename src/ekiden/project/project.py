@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ekiden.agents import (
     AgentDefinition,
+    AgentFileProblem,
     LoadedAgents,
-    Problem,
     load_agent_files,
     origin_of,
 )
@@ -59,7 +59,7 @@ class Project:
     """The definitions of agents that come from agent files."""
     is_demo: bool = False
     """Whether this is the demo team, because no team was named."""
-    problems: Sequence[Problem] = ()
+    problems: Sequence[AgentFileProblem] = ()
     """Warnings, and with `keep_going` the errors of the files that were left out."""
     notes: list[str] = field(default_factory=list)
     """Notes for people, such as a server that cannot be reached."""
@@ -117,7 +117,7 @@ class CheckedFiles:
 
     definitions: Sequence[AgentDefinition]
     """Also of files that have an error, as far as they can be read."""
-    problems: Sequence[Problem]
+    problems: Sequence[AgentFileProblem]
     no_model: Sequence[str] = ()
     """The agents that have no model: neither their own, nor the project's or ``EKIDEN_MODEL``."""
 
@@ -276,8 +276,8 @@ def _is_own(path: Path) -> bool:
 
 
 def _without_bad_foreign(
-    files: LoadedAgents, problems: Iterable[Problem]
-) -> tuple[LoadedAgents, list[Problem]]:
+    files: LoadedAgents, problems: Iterable[AgentFileProblem]
+) -> tuple[LoadedAgents, list[AgentFileProblem]]:
     """The files without those of other tools that have an error."""
     ordered = sorted(problems)
     bad = {each.path for each in _errors(ordered)}
@@ -292,7 +292,7 @@ def _without_router(files: LoadedAgents) -> tuple[LoadedAgents, AgentDefinition 
     return replace(files, definitions=kept), own
 
 
-def _errors(problems: Iterable[Problem]) -> list[Problem]:
+def _errors(problems: Iterable[AgentFileProblem]) -> list[AgentFileProblem]:
     return [problem for problem in problems if problem.severity == "error"]
 
 

@@ -16,12 +16,12 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden import __version__
-from ekiden.api.administration import Keys, Replicas, Settings, Workers
-from ekiden.api.agents import Agents
-from ekiden.api.audit import Audit
-from ekiden.api.collaborations import Collaborations
-from ekiden.api.handoffs import Handoffs
-from ekiden.api.inbox import Inbox
+from ekiden.api.administration import KeysApi, ReplicasApi, SettingsApi, WorkersApi
+from ekiden.api.agents import AgentsApi
+from ekiden.api.audit import AuditApi
+from ekiden.api.collaborations import CollaborationsApi
+from ekiden.api.handoffs import HandoffsApi
+from ekiden.api.inbox import InboxApi
 from ekiden.api.local.administration import LocalKeys, LocalReplicas, LocalSettings, LocalWorkers
 from ekiden.api.local.agents import LocalAgents
 from ekiden.api.local.audit import LocalAudit
@@ -35,13 +35,13 @@ from ekiden.api.local.runs import LocalRuns
 from ekiden.api.local.sessions import LocalSessions
 from ekiden.api.local.state import LocalState
 from ekiden.api.local.traces import LocalCosts, LocalTraces
-from ekiden.api.memory import Memory
-from ekiden.api.messages import Messages
-from ekiden.api.plans import Plans
-from ekiden.api.runs import Runs
-from ekiden.api.sessions import Sessions
-from ekiden.api.state import State
-from ekiden.api.traces import Costs, Traces
+from ekiden.api.memory import MemoryApi
+from ekiden.api.messages import MessagesApi
+from ekiden.api.plans import PlansApi
+from ekiden.api.runs import RunsApi
+from ekiden.api.sessions import SessionsApi
+from ekiden.api.state import StateApi
+from ekiden.api.traces import CostsApi, TracesApi
 from ekiden.core.errors.server import UnknownParameter
 from ekiden.project.service import Service
 from ekiden.server import console
@@ -86,23 +86,23 @@ def _add_middleware(app: FastAPI, config: ServerConfig, standards: Standards) ->
 
 
 ROUTERS: tuple[APIRouter, ...] = (
-    router_of(Agents, LocalAgents, tag="agents"),
-    router_of(Handoffs, LocalHandoffs, tag="handoffs"),
-    router_of(Plans, LocalPlans, tag="plans"),
-    router_of(Collaborations, LocalCollaborations, tag="collaborations"),
-    router_of(Runs, LocalRuns, tag="runs", by_hand=runs.BY_HAND),
-    router_of(Sessions, LocalSessions, tag="sessions"),
-    router_of(Traces, LocalTraces, tag="traces"),
-    router_of(Audit, LocalAudit, tag="audit"),
-    router_of(Settings, LocalSettings.of, tag="settings"),
-    router_of(Replicas, LocalReplicas, tag="mirror"),
-    router_of(Inbox, LocalInbox, tag="inbox"),
-    router_of(Messages, LocalMessages, tag="messages"),
-    router_of(Costs, LocalCosts, tag="costs"),
-    router_of(Memory, LocalMemory, tag="memory"),
-    router_of(State, LocalState, tag="state"),
-    router_of(Workers, LocalWorkers, tag="workers"),
-    router_of(Keys, LocalKeys, tag="keys"),
+    router_of(AgentsApi, LocalAgents, tag="agents"),
+    router_of(HandoffsApi, LocalHandoffs, tag="handoffs"),
+    router_of(PlansApi, LocalPlans, tag="plans"),
+    router_of(CollaborationsApi, LocalCollaborations, tag="collaborations"),
+    router_of(RunsApi, LocalRuns, tag="runs", by_hand=runs.BY_HAND),
+    router_of(SessionsApi, LocalSessions, tag="sessions"),
+    router_of(TracesApi, LocalTraces, tag="traces"),
+    router_of(AuditApi, LocalAudit, tag="audit"),
+    router_of(SettingsApi, LocalSettings.of, tag="settings"),
+    router_of(ReplicasApi, LocalReplicas, tag="mirror"),
+    router_of(InboxApi, LocalInbox, tag="inbox"),
+    router_of(MessagesApi, LocalMessages, tag="messages"),
+    router_of(CostsApi, LocalCosts, tag="costs"),
+    router_of(MemoryApi, LocalMemory, tag="memory"),
+    router_of(StateApi, LocalState, tag="state"),
+    router_of(WorkersApi, LocalWorkers, tag="workers"),
+    router_of(KeysApi, LocalKeys, tag="keys"),
 )
 
 _A2A = re.compile(r"/a2a(?:/[^/:]+)?/?")

@@ -218,7 +218,7 @@ def _shape(
             shape.append(_keyword(each.name, kind, each.default))
     fields = [each for each in taken if each.in_body]
     if fields:
-        body_name = about.body or f"{interface.__name__}{name.title().replace('_', '')}"
+        body_name = about.body or f"{_noun(interface)}{name.title().replace('_', '')}"
         body: Any = _body(body_name, [*fields, *flags], about.body_schema)
         if moves:
             shape.append(_keyword("body", _one_of(interface, moves)))
@@ -397,6 +397,10 @@ def _answer_model(interface: type, name: str) -> Any:
         pages: Any = Page
         return pages[member]
     return None if given is NoneType or streamed_type(given) is not None else given
+
+
+def _noun(interface: type) -> str:
+    return interface.__name__.removesuffix("Api")
 
 
 def _body(name: str, fields: Sequence[Parameter], more: Mapping[str, Any]) -> type[BaseModel]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.agents import AgentDefinition, Problem, check_team, read_agent_text
+from ekiden.agents import AgentDefinition, AgentFileProblem, check_team, read_agent_text
 
 
 def agent(name: str, *more: str) -> AgentDefinition:
@@ -16,7 +16,7 @@ def agent(name: str, *more: str) -> AgentDefinition:
     return definition
 
 
-def short(problems: list[Problem]) -> list[tuple[str, str, int, int]]:
+def short(problems: list[AgentFileProblem]) -> list[tuple[str, str, int, int]]:
     return [
         (str(each.path), each.code.removeprefix("agent."), each.line, each.column)
         for each in problems

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.agents import Problem
+from ekiden.agents import AgentFileProblem
 from ekiden.core.errors import AgentFilesInvalid
 from ekiden.core.runs import Waiting
 from ekiden.inbox import Inbox
@@ -41,9 +41,9 @@ def offered(model: ScriptedModel) -> list[str]:
     return [name for name in names if not name.startswith("transfer_to_")]
 
 
-def problems_of(error: AgentFilesInvalid) -> list[Problem]:
+def problems_of(error: AgentFilesInvalid) -> list[AgentFileProblem]:
     """What is wrong with the files."""
-    return [each for each in error.problems if isinstance(each, Problem)]
+    return [each for each in error.problems if isinstance(each, AgentFileProblem)]
 
 
 async def test_an_agent_asks_another_as_its_file_allows(load: Load) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.agents import Problem, agent_folders
+from ekiden.agents import AgentFileProblem, agent_folders
 from ekiden.agents.load import AgentWatcher
 from ekiden.core.errors import AgentFilesInvalid, EkidenError
 from ekiden.core.handoffs.handoff import Handoff, HandoffTerms, HandoffTrigger
@@ -30,7 +30,7 @@ class Desk:
     def load(self, **options: Any) -> Project:
         return load_project(self.folder, home=self.folder / "home", **options)
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[AgentFileProblem]:
         return list(check_files(self.folder, home=self.folder / "home").problems)
 
     def told(self) -> list[tuple[str, int, int]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.agents import Problem
+from ekiden.agents import AgentFileProblem
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import AgentFilesInvalid, UserError
@@ -67,7 +67,11 @@ def clerk(project: Project) -> Agent[Any]:
 
 
 def places(problems: Any) -> list[tuple[str, int, int]]:
-    return [(each.code, each.line, each.column) for each in problems if isinstance(each, Problem)]
+    return [
+        (each.code, each.line, each.column)
+        for each in problems
+        if isinstance(each, AgentFileProblem)
+    ]
 
 
 async def told(agent: Agent[Any], output: Any) -> list[list[str]]:

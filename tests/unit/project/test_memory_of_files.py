@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.agents import Problem
+from ekiden.agents import AgentFileProblem
 from ekiden.core.errors import AgentFilesInvalid, SettingsInvalid
 from ekiden.core.profile import MemorySettings
 from ekiden.memory import Memory
@@ -76,7 +76,7 @@ def test_what_a_memory_cannot_be_is_told_with_its_place(
 ) -> None:
     with pytest.raises(AgentFilesInvalid) as caught:
         load(front)
-    [problem] = [each for each in caught.value.problems if isinstance(each, Problem)]
+    [problem] = [each for each in caught.value.problems if isinstance(each, AgentFileProblem)]
     assert code in (None, problem.code)
     assert problem.line > 1
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.agents import Problem
+from ekiden.agents import AgentFileProblem
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.errors import AgentFilesInvalid, ToolError, UserError
@@ -294,7 +294,7 @@ def test_a_file_with_a_fault_is_checked_to_its_end(folder: Path) -> None:
     write(folder, "bad", f"---\n{front}---\nx")
     with pytest.raises(AgentFilesInvalid) as caught:
         load_project(folder)
-    found = [each for each in caught.value.problems if isinstance(each, Problem)]
+    found = [each for each in caught.value.problems if isinstance(each, AgentFileProblem)]
     assert [(each.code, each.line, each.column) for each in found] == [
         ("agent.unknown_key", 3, 1),
         ("agent.unknown_tool", 4, 17),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ekiden import Runner
-from ekiden.agents import Problem
+from ekiden.agents import AgentFileProblem
 from ekiden.core.errors import AgentFilesInvalid
 from ekiden.project import load_project
 from tests.support.a2a_server import Partner, partner_served
@@ -26,7 +26,7 @@ def codes(root: Path) -> list[str]:
     try:
         return [each.code for each in load_project(root, home=root / "home").problems]
     except AgentFilesInvalid as exc:
-        return [each.code for each in exc.problems if isinstance(each, Problem)]
+        return [each.code for each in exc.problems if isinstance(each, AgentFileProblem)]
 
 
 async def test_a_file_with_a_card_is_an_agent_elsewhere(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from ekiden.agents import Problem
+from ekiden.agents import AgentFileProblem
 from ekiden.agents.keys.table import agent_file_schema
 from ekiden.core.errors import AgentFilesInvalid
 from ekiden.core.plan import PlanSettings
@@ -144,7 +144,7 @@ def test_what_is_wrong_has_its_place(
             travel="",
             hidden="scope: system",
         )
-    found = [each for each in caught.value.problems if isinstance(each, Problem)]
+    found = [each for each in caught.value.problems if isinstance(each, AgentFileProblem)]
     [problem] = [each for each in found if each.path.name == "desk.md"]
     column = 1 if at is None else line.index(at) + 1
     assert (problem.code, problem.line, problem.column) == (f"agent.{code}", 3, column)

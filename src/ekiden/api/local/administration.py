@@ -20,7 +20,7 @@ from ekiden.project.stores import DEFAULT_TENANT
 from ekiden.sessions.replica.progress import ReplicaStatus, replica_status
 
 
-class LocalKeys(api.Keys):
+class LocalKeys(api.KeysApi):
     """See `Keys`; `Forbidden` at the store of another tenant than the main one."""
 
     def __init__(self, here: Here) -> None:
@@ -78,7 +78,7 @@ def _seconds(at_us: int | None) -> float | None:
     return None if at_us is None else at_us / 1e6
 
 
-class LocalSettings(api.Settings):
+class LocalSettings(api.SettingsApi):
     """See `Settings`; `NotServed` for other tenants than the main one."""
 
     def __init__(
@@ -118,7 +118,7 @@ class LocalSettings(api.Settings):
         return tuple(replace(each, value=redacted(each.key, each.value)) for each in found)
 
 
-class LocalWorkers(api.Workers):
+class LocalWorkers(api.WorkersApi):
     """See `Workers`."""
 
     def __init__(self, here: Here) -> None:
@@ -133,7 +133,7 @@ class LocalWorkers(api.Workers):
         return api.WorkerOverview(workers=workers, unserved=await unserved(self._store, workers))
 
 
-class LocalReplicas(api.Replicas):
+class LocalReplicas(api.ReplicasApi):
     """See `Replicas`; `NotServed` if the settings name none."""
 
     def __init__(self, here: Here) -> None:

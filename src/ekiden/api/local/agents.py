@@ -225,7 +225,7 @@ _PAGE: Final = 500
 _AT_WORK: Final[tuple[SessionStatus, ...]] = ("ready", "waiting")
 
 
-class LocalAgents(api.Agents):
+class LocalAgents(api.AgentsApi):
     """See `Agents`; without a team all methods except `deadlocks` raise `UserError`."""
 
     def __init__(self, here: Here) -> None:

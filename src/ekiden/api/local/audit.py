@@ -29,7 +29,7 @@ _MOST_LOOKED_AT: Final = 10_000
 """How many events one page searches for a text."""
 
 
-class LocalAudit(api.Audit):
+class LocalAudit(api.AuditApi):
     """See `Audit`."""
 
     def __init__(self, here: Here) -> None:

@@ -14,7 +14,7 @@ from ekiden.collaboration.protocol.record import Phase
 from ekiden.core.documents import from_json
 
 
-class LocalCollaborations(api.Collaborations):
+class LocalCollaborations(api.CollaborationsApi):
     """See `Collaborations`; starting one without a team is a `UserError`."""
 
     def __init__(self, here: Here) -> None:

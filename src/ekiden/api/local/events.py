@@ -16,7 +16,7 @@ from ekiden.hub import EventHub, HubEvent, Subscription
 from ekiden.inbox import NEW_ITEM, Inbox, new_item_notice
 
 
-class LocalEvents(api.Events):
+class LocalEvents(api.EventsApi):
     """See `Events`; an unreachable store is retried until it is back."""
 
     def __init__(self, here: Here) -> None:

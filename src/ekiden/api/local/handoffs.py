@@ -46,7 +46,7 @@ _NOT_FOUND: Final = "AGENT_NOT_FOUND"
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-class LocalHandoffs(api.Handoffs):
+class LocalHandoffs(api.HandoffsApi):
     """See `Handoffs`; without a team everything except reading is a `UserError`.
 
     Without `runs`, the caller of `start` runs the session until its agent answers, unless `wait_s`

@@ -16,7 +16,7 @@ from ekiden.inbox.inbox import BulkAnswer, Inbox
 from ekiden.inbox.query import InboxQuery, StatusFilter
 
 
-class LocalInbox(api.Inbox):
+class LocalInbox(api.InboxApi):
     """See `Inbox`."""
 
     def __init__(self, here: Here) -> None:

@@ -22,7 +22,7 @@ from ekiden.project.run_options import embedder_of
 _AT_ONCE = 500
 
 
-class LocalMemory(api.Memory):
+class LocalMemory(api.MemoryApi):
     """See `Memory`."""
 
     def __init__(self, here: Here) -> None:

@@ -80,7 +80,7 @@ async def post_message(
     return session_id
 
 
-class LocalMessages(api.Messages):
+class LocalMessages(api.MessagesApi):
     """See `Messages`; `send` is a `UserError` without a team."""
 
     def __init__(self, here: Here) -> None:

@@ -25,7 +25,7 @@ _PAGE: Final = 100
 _CURSOR: Final = re.compile(r"([0-9]{1,4})~([0-9.\-]{0,80})", re.ASCII)
 
 
-class LocalPlans(api.Plans):
+class LocalPlans(api.PlansApi):
     """See `Plans`; `preview` is a `UserError` without a team."""
 
     def __init__(self, here: Here) -> None:

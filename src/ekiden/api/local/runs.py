@@ -22,7 +22,7 @@ from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
 
 
-class LocalRuns(api.Runs):
+class LocalRuns(api.RunsApi):
     """See `RunStarter`; without a team, runs can be read and waited for; everything else is a
     `UserError`."""
 

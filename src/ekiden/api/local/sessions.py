@@ -30,7 +30,7 @@ _READ: Final = 1000
 """How many events are read at once when filtering by type."""
 
 
-class LocalSessions(api.Sessions):
+class LocalSessions(api.SessionsApi):
     """See `Sessions`."""
 
     def __init__(self, here: Here) -> None:

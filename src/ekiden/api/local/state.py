@@ -21,7 +21,7 @@ from ekiden.sessions.state import SessionState
 _NOTHING: Mapping[str, Any] = {}
 
 
-class LocalState(api.State):
+class LocalState(api.StateApi):
     """See `State`."""
 
     def __init__(self, here: Here) -> None:

@@ -29,7 +29,7 @@ from ekiden.tracing import (
 )
 
 
-class LocalTraces(api.Traces):
+class LocalTraces(api.TracesApi):
     """See `Traces`."""
 
     def __init__(self, here: Here) -> None:
@@ -133,7 +133,7 @@ async def _in_turn(lines: Iterable[str]) -> AsyncGenerator[str, None]:
 _USUAL: tuple[CostKey, ...] = ("agent", "model")
 
 
-class LocalCosts(api.Costs):
+class LocalCosts(api.CostsApi):
     """See `Costs`."""
 
     def __init__(self, here: Here) -> None:

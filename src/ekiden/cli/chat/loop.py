@@ -130,10 +130,10 @@ class ChatLoop:
         from dataclasses import replace
 
         from ekiden.api.methods.arguments import check_arguments
-        from ekiden.api.runs import Runs
+        from ekiden.api.runs import RunsApi
         from ekiden.project.routing import parse_address
 
-        check_arguments(Runs, "run", input=text)
+        check_arguments(RunsApi, "run", input=text)
         chat = self._chat
         await chat.ready()
         address: AddressedMessage = parse_address(text)

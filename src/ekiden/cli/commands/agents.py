@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from ekiden.agents import AgentDefinition, Problem, origin_of, read_agent_file
+from ekiden.agents import AgentDefinition, AgentFileProblem, origin_of, read_agent_file
 from ekiden.cli.errors import NobodyCapable, UsageError
 from ekiden.cli.options import (
     LISTING,
@@ -38,7 +38,7 @@ class Validation:
 
     files: int
     """How many were checked."""
-    problems: Sequence[Problem]
+    problems: Sequence[AgentFileProblem]
     """Sorted by file, line and column."""
     not_looked_up: int = 0
     """How many tools are functions of modules that were not imported."""
@@ -107,7 +107,7 @@ def validate(
     definitions = _by_file((each.path, each) for each in checked.definitions)
     members = problems.keys() | definitions.keys()
     wanted = {os.path.realpath(path): path for path in _expanded(paths)}
-    found: list[Problem] = []
+    found: list[AgentFileProblem] = []
     unknown = 0
     for real in wanted if paths else members:
         if real in members:

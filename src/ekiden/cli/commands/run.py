@@ -161,14 +161,14 @@ async def chat(
     code is 0, or that of the last message that failed.
     """
     from ekiden.api.methods.arguments import check_arguments
-    from ekiden.api.runs import Runs
+    from ekiden.api.runs import RunsApi
     from ekiden.cli.chat.start import Options, open_chat
 
     if session == "":
         raise UsageError("--session is empty; leave it out for a new session, or give an id")
     if sum((session is not None, resume, newest)) > 1:
         raise UsageError("--session, --resume and --continue exclude each other: give one")
-    check_arguments(Runs, "run", session_id=session, user_id=user, **limits.options())
+    check_arguments(RunsApi, "run", session_id=session, user_id=user, **limits.options())
     options = Options(
         session=session,
         resume=resume,

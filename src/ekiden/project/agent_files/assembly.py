@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 from ekiden.agents.definition import (
     AgentDefinition,
+    AgentFileProblem,
     HandoffDefinition,
     Peer,
     Place,
-    Problem,
     RemoteDefinition,
 )
 from ekiden.agents.team_checks import ROUTER, member_names
@@ -41,7 +41,7 @@ def let_remember(
     definition: AgentDefinition,
     agent: Agent[Any],
     defaults: MemoryDefaults,
-    problems: list[Problem],
+    problems: list[AgentFileProblem],
 ) -> None:
     """Give the agent the memory that its file asks for, and take tools of the same names away."""
     said = definition.memory
@@ -110,7 +110,7 @@ class Assembled:
     """Agents that can run, and what is wrong with the others."""
 
     agents: Mapping[str, Agent[Any]]
-    problems: Sequence[Problem] = ()
+    problems: Sequence[AgentFileProblem] = ()
     mcp_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By agent, the tools of MCP servers: they are there once the servers are connected."""
     to_router: Mapping[str, Sequence[HandoffDefinition]] = field(default_factory=dict)
@@ -137,7 +137,7 @@ def assemble(
     supervisor that names no fallback has `default_agent`, if that is one of those it gives tasks.
     Validators are imported from the folder `root` first, and with `inert` not at all.
     """
-    problems: list[Problem] = []
+    problems: list[AgentFileProblem] = []
     agents: dict[str, Agent[Any]] = {}
     mcp_names: dict[str, Sequence[str]] = {}
     guardrails: dict[str, FileGuardrails] = {}
@@ -219,7 +219,9 @@ def _agent(definition: AgentDefinition, tools: list[FunctionTool], model: str | 
     )
 
 
-def _model(definition: AgentDefinition, model: str | None, problems: list[Problem]) -> str | None:
+def _model(
+    definition: AgentDefinition, model: str | None, problems: list[AgentFileProblem]
+) -> str | None:
     """The model of the file; the team's for a file of another tool, if there is no key for it."""
     if definition.model is None or model is None or definition.origin == "ekiden":
         return definition.model or model
@@ -269,7 +271,7 @@ def own_tools(definition: AgentDefinition) -> set[str]:
 
 
 def _let_ask(
-    definition: AgentDefinition, agents: Mapping[str, Agent[Any]], problems: list[Problem]
+    definition: AgentDefinition, agents: Mapping[str, Agent[Any]], problems: list[AgentFileProblem]
 ) -> None:
     """Set the agents that the agent may ask and tell, without missing ones.
 
@@ -342,7 +344,7 @@ def _there(
 
 
 def _tools(
-    definition: AgentDefinition, resolve: ResolveTool, problems: list[Problem]
+    definition: AgentDefinition, resolve: ResolveTool, problems: list[AgentFileProblem]
 ) -> list[FunctionTool]:
     tools: dict[str, FunctionTool] = {}
     commands = {name: words for name in definition.tools if (words := commands_of(name))}
@@ -394,6 +396,10 @@ def _may_be(name: str, definition: AgentDefinition, tools: Collection[str]) -> b
     return (is_mcp_name(name) or "__" in name) and any(map(is_mcp_name, definition.tools))
 
 
-def _problem(definition: AgentDefinition, place: Place, code: str, message: str) -> Problem:
+def _problem(
+    definition: AgentDefinition, place: Place, code: str, message: str
+) -> AgentFileProblem:
     line, column = place
-    return Problem(path=definition.path, line=line, column=column, code=code, message=message)
+    return AgentFileProblem(
+        path=definition.path, line=line, column=column, code=code, message=message
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ekiden.agents.checks import shown
-from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Problem, printable
+from ekiden.agents.definition import AgentDefinition, AgentFileProblem, HandoffDefinition, printable
 from ekiden.agents.team_checks import ROUTER
 from ekiden.capabilities import missing_capabilities
 from ekiden.core.agent import Agent
@@ -39,7 +39,7 @@ class Edges:
     definitions: Sequence[AgentDefinition]
     """Of everybody in the team, also of files that have other faults."""
     agents: Mapping[str, Agent[Any]]
-    problems: list[Problem]
+    problems: list[AgentFileProblem]
     to_router: dict[str, list[HandoffDefinition]] = field(default_factory=dict)
     """By agent, the handoffs to the router, which is made when the agents are there."""
     _by_name: dict[str, AgentDefinition] = field(init=False)
@@ -68,7 +68,7 @@ class Edges:
                 line, column = written.place(exc.position)
                 message = f"`{written.at}` is {shown(written.text)}: {exc.problem}"
                 self.problems.append(
-                    Problem(
+                    AgentFileProblem(
                         path=source.path,
                         line=line,
                         column=column,
@@ -279,8 +279,8 @@ def _problem(
     message: str,
     *,
     severity: Literal["error", "warning"] = "error",
-) -> Problem:
-    return Problem(
+) -> AgentFileProblem:
+    return AgentFileProblem(
         path=source.path,
         line=edge.line,
         column=edge.column,

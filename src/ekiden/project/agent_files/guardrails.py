@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ekiden.agents.definition import AgentDefinition, GuardrailDefinition, Place, Problem
+from ekiden.agents.definition import AgentDefinition, AgentFileProblem, GuardrailDefinition, Place
 from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.guardrails import HandoffGuardrail, InputGuardrail, OutputGuardrail
@@ -49,7 +49,7 @@ def file_guardrails(
     *,
     root: Path | None,
     inert: bool,
-    problems: list[Problem],
+    problems: list[AgentFileProblem],
 ) -> FileGuardrails:
     """The guardrails of a file; what cannot be one is left out and listed as a problem.
 
@@ -83,7 +83,7 @@ class _Maker:
     said: GuardrailDefinition
     root: Path | None
     inert: bool
-    problems: list[Problem]
+    problems: list[AgentFileProblem]
 
     def add_schema(self, to: list[OutputGuardrail[Any]]) -> None:
         if self.said.output_schema is None:
@@ -111,7 +111,9 @@ class _Maker:
     def _problem(self, at: str, code: str, message: str) -> None:
         line, column = self._place(at)
         self.problems.append(
-            Problem(path=self.definition.path, line=line, column=column, code=code, message=message)
+            AgentFileProblem(
+                path=self.definition.path, line=line, column=column, code=code, message=message
+            )
         )
 
     def _place(self, at: str) -> Place:

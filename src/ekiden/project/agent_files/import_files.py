@@ -8,7 +8,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ekiden.agents import AgentDefinition, Problem, origin_of, read_agent_file, read_agent_text
+from ekiden.agents import (
+    AgentDefinition,
+    AgentFileProblem,
+    origin_of,
+    read_agent_file,
+    read_agent_text,
+)
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Confirmation
 from ekiden.project.settings.files import replace_file
@@ -28,7 +34,7 @@ class ImportedFile:
     """Where it was written, or would be."""
     tools: Sequence[str] = ()
     model: str | None = None
-    problems: Sequence[Problem] = ()
+    problems: Sequence[AgentFileProblem] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As `ekiden agents import --json` prints it."""

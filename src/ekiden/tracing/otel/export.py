@@ -125,12 +125,12 @@ class _LastAnswer:
 
         heard = self
 
-        class Session(requests.Session):
+        class Observed(requests.Session):
             def request(self, *args: Any, **named: Any) -> Any:
                 heard.is_asked = True
                 return super().request(*args, **named)
 
-        session = Session()
+        session = Observed()
         session.hooks["response"].append(self._hear)
         return session
 

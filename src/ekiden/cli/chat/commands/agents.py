@@ -12,7 +12,7 @@ from ekiden.core.conversation.model import text_of
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
-    from ekiden.api.agents import Agents
+    from ekiden.api.agents import AgentsApi
     from ekiden.cli.chat.conversation import Chat
     from ekiden.core.events import Event
     from ekiden.project.project import Project
@@ -22,7 +22,7 @@ _ROUTING = "routing"
 _LONGEST_LINE = 100
 
 
-def _agents_of(chat: Chat) -> Agents:
+def _agents_of(chat: Chat) -> AgentsApi:
     """The agents of the chat's team."""
     from ekiden.api.local.agents import LocalAgents
     from ekiden.api.local.place import Here

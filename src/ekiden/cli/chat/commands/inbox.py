@@ -12,7 +12,7 @@ from ekiden.cli.views.questions import answer_words, question_line, question_rec
 from ekiden.tools.output import spelled_out
 
 if TYPE_CHECKING:
-    from ekiden.api.inbox import Inbox
+    from ekiden.api.inbox import InboxApi
     from ekiden.cli.chat.conversation import Chat
     from ekiden.core.questions import InboxItem
 
@@ -20,7 +20,7 @@ _LISTED = 50
 _NAMELESS = "unknown"
 
 
-def inbox_of(chat: Chat) -> Inbox:
+def inbox_of(chat: Chat) -> InboxApi:
     """The inbox of the chat's store; answers are given in the name of this machine's user."""
     from ekiden.api.local.inbox import LocalInbox
     from ekiden.api.local.place import Here
@@ -52,7 +52,7 @@ async def answer(chat: Chat, argument: str) -> CommandReply:
     return await answer_reply(inbox_of(chat), argument, await chat.questions())
 
 
-async def list_reply(inbox: Inbox, own: Sequence[InboxItem]) -> CommandReply | None:
+async def list_reply(inbox: InboxApi, own: Sequence[InboxItem]) -> CommandReply | None:
     """The open inbox items, the session's `own` first; `None` if there are none."""
     from ekiden.cli.terminal.tables import Id, span
 
@@ -80,7 +80,7 @@ async def list_reply(inbox: Inbox, own: Sequence[InboxItem]) -> CommandReply | N
     return CommandReply(type="inbox", record=record, shapes=shapes)
 
 
-async def item_reply(inbox: Inbox, argument: str) -> CommandReply:
+async def item_reply(inbox: InboxApi, argument: str) -> CommandReply:
     """Everything about the item that the argument names."""
     from ekiden.cli.inbox_prompt import find_item
     from ekiden.cli.views.inbox import item_facts, item_texts, quoted
@@ -97,7 +97,7 @@ async def item_reply(inbox: Inbox, argument: str) -> CommandReply:
     return CommandReply(type="inbox_item", record=to_json(item), shapes=shapes)
 
 
-async def answer_reply(inbox: Inbox, argument: str, own: Sequence[InboxItem]) -> CommandReply:
+async def answer_reply(inbox: InboxApi, argument: str, own: Sequence[InboxItem]) -> CommandReply:
     """Answer the item named at the start of the argument; `own` are the session's items."""
     from ekiden.cli.inbox_prompt import find_item
     from ekiden.core.documents import to_json
