@@ -83,7 +83,8 @@ class AuditRecord:
         return self.source, self.target
 
     def to_json(self) -> dict[str, Any]:
-        """The stable form: ``ekiden audit list --json``, and a line of an export."""
+        """The record as JSON, as in ``ekiden audit list --json`` and in exports. The format is
+        stable."""
         return {
             "id": self.id,
             "timestamp": self.at_us / 1e6,

@@ -344,10 +344,10 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         """Make this agent a tool of another agent. The agent answers the call, and the caller
         continues.
 
-        It works in its own session. From the caller's conversation it sees only the ``input`` that
-        the model writes, or the fields of `parameters`, a pydantic model. It can ask people, at any
-        depth of calls; the caller is suspended until they answer. It spends from the remaining
-        budget of the caller, at most `budget`::
+        It works in its own session, and does not see the caller's conversation. It gets the
+        ``input`` that the caller's model writes, or the fields of `parameters`, a pydantic model.
+        It can ask people, at any depth of calls; the caller is suspended until they answer. It
+        spends from the remaining budget of the caller, at most `budget`::
 
             Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
 

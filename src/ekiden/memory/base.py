@@ -93,7 +93,7 @@ class BackendOptions:
     dimensions: int
     """The length of the vectors that the back end will get."""
     environ: Mapping[str, str]
-    """The source of keys and addresses, such as ``PINECONE_API_KEY``."""
+    """The environment variables with keys and addresses, such as ``PINECONE_API_KEY``."""
 
 
 BackendFactory: TypeAlias = Callable[[BackendOptions], MemoryBackend]

@@ -65,8 +65,8 @@ class StageResult:
 
     method: Method
     agent: str | None
-    """The chosen agent, even if the stage is not sure. `None` if the stage found no agent or was
-    unavailable; if `sure` is true, `None` means that no agent fits."""
+    """The chosen agent, even if the stage is not sure. `None` if the stage found no agent, or was
+    unavailable. With `sure`, `None` is the final decision that no agent fits."""
     confidence: int
     sure: bool
     """Whether the choice is final. Otherwise the router asks the next stage."""
@@ -146,7 +146,8 @@ class RouteDecision:
         return total
 
     def to_json(self) -> dict[str, Any]:
-        """The stable form: `ekiden route --json`, and the details of `route` events.
+        """The decision as JSON, as in `ekiden route --json` and in `route` events. The format is
+        stable.
 
         `context` and `usage` are left out if empty.
         """

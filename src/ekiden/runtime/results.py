@@ -186,9 +186,9 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
         """The decisions of guardrails on tool calls in this run. A decision that ended the run is
         not included.
 
-        They are read from the events, so they are available after a restart. An `output_info` that
-        is not JSON is approximate. With ``RunConfig(events=False)`` only decisions that allowed a
-        call are included.
+        They are read from the events, so they are available after a restart. If an `output_info`
+        was not JSON, you get an approximate JSON form of it. With ``RunConfig(events=False)`` only
+        decisions that allowed a call are included.
         """
         from ekiden.runtime.guardrails.tool import input_results
 

@@ -378,6 +378,6 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
 
     async def info(self) -> Mapping[str, Any]:
         """Facts for `ekiden doctor`: `engine`, `version`, `format` and the counts `sessions` and
-        `events`. A back end may add more. A large store takes no longer, because counts may be
-        estimates; `estimated` names these."""
+        `events`. A back end may add more. The call is fast even for a large store, because some
+        counts are estimates; `estimated` lists them."""
         ...

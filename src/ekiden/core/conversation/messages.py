@@ -132,7 +132,7 @@ BlockingStatus: TypeAlias = Literal["none", "internal", "user"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockingContext(Value):
-    """The wait of an agent: for which agents or people, and why."""
+    """Describes the wait of an agent: the agents or people that it waits for, and the reason."""
 
     agent: str = ""
     status: BlockingStatus = "none"

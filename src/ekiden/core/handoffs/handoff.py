@@ -42,7 +42,8 @@ first. `conditional`: graceful if the condition holds, else nothing happens."""
 
 
 class HandoffPolicy(StrEnum):
-    """The values of `policy`, as names; each equals its text.
+    """Names for the values of `policy`. You can also use the texts themselves, such as
+    ``"immediate"``.
 
     For example::
 

@@ -17,7 +17,8 @@ StatusName: TypeAlias = Literal[
 
 
 class HandoffStatus(StrEnum):
-    """The values of a handoff's `status`, as names; each equals its text.
+    """Names for the values of a handoff's `status`. You can also compare with the texts themselves,
+    such as ``"rolled_back"``.
 
     For example::
 

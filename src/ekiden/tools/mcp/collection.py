@@ -126,7 +126,7 @@ class McpTools:
 
     @property
     def failures(self) -> Mapping[str, McpUnavailable]:
-        """The servers that could not be connected: the reason by name."""
+        """The servers that could not be connected, each with the reason."""
         return dict(self._failures)
 
     async def open(self, names: Iterable[str] | None = None) -> None:

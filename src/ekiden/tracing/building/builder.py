@@ -149,8 +149,9 @@ def spans_of(
 ) -> list[Span]:
     """The spans of a session, each after its parent; `events` are in order.
 
-    Without a `context` the trace id differs from that of `read_trace`: the id depends on the time
-    at which the session was created, which is in the store but not in the events. For example::
+    Without a `context`, the trace id differs from the trace id of `read_trace`, because it depends
+    on the creation time of the session. The store has this time, but the events do not. For
+    example::
 
         spans = spans_of(await session.events(), session.session_id)
     """

@@ -119,7 +119,7 @@ class RunBudget:
 
 
 def limit_before(saved: Mapping[str, Any], limit: str) -> float | None:
-    """The limit before the handoff that `saved` belongs to, if an earlier handoff had reduced
+    """The value of `limit` before the handoff of `saved`; `None` if no earlier handoff had reduced
     it."""
     had: float | None = saved.get("budget", {}).get(limit)
     return had
