@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ekiden.cli.chat.conversation import AUTO
-from ekiden.cli.chat.typed.reader import Interrupts, Reader, Status, quiet_keys
+from ekiden.cli.chat.typed.reader import Interrupts, Reader, Status, StatusOf, quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.options import NO_LIMITS, LimitFlags
@@ -105,10 +105,15 @@ async def open_chat(options: Options) -> int:
             "--resume lets you choose from a list, which needs a terminal: give --session ID, "
             "or --continue for the newest"
         )
+    return await until_left(manner, lambda interrupts: _hold(options, manner, interrupts))
+
+
+async def until_left(manner: Manner, hold: Callable[[Interrupts], Awaitable[int]]) -> int:
+    """Run a chat with its interrupts and return the exit code, which may be that of a signal."""
     interrupts = Interrupts(stops_turns=manner in ("drawn", "typed"))
     with quiet_keys() if manner == "drawn" else nullcontext(), interrupts.installed():
         try:
-            return await _hold(options, manner, interrupts)
+            return await hold(interrupts)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if interrupts.ended_by is None or task is None:
@@ -271,9 +276,9 @@ def _chat(
     from ekiden.project.run_options import config_of
     from ekiden.sessions import Session
 
-    screen = HeldScreen(_screen(manner, roster.project))
-    ask = ChatQuestions(screen, reader).ask if manner in ("drawn", "typed") else None
     settings = roster.project.settings
+    screen = HeldScreen(screen_for(manner, markdown=settings.chat.markdown))
+    ask = ChatQuestions(screen, reader).ask if manner in ("drawn", "typed") else None
     config = replace(config_of(settings), model=options.model)
     config = config.with_limits(options.limits.by_name())
     return Chat(
@@ -307,16 +312,22 @@ def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Rea
 
         beginning.when_done = settle
         return drawn
+    return line_reader(manner, beginning.status, interrupts)
+
+
+def line_reader(manner: Manner, status: StatusOf, interrupts: Interrupts) -> Reader:
+    """Reads lines of a pipe, or of a terminal that cannot be drawn on."""
     from ekiden.cli.chat.typed.piped import LineReader, TypedLines
 
     if manner == "typed":
-        typed = TypedLines(beginning.status)
+        typed = TypedLines(status)
         interrupts.when_idle = typed.interrupted
         return typed
     return LineReader(as_json=manner == "json")
 
 
-def _screen(manner: Manner, project: Project) -> Screen:
+def screen_for(manner: Manner, *, markdown: bool) -> Screen:
+    """Shows the chat."""
     if manner == "json":
         from ekiden.cli.chat.screens.plain import JsonScreen
 
@@ -327,7 +338,7 @@ def _screen(manner: Manner, project: Project) -> Screen:
         return PlainScreen(stream=manner == "typed")
     from ekiden.cli.chat.screens.rich import RichScreen
 
-    return RichScreen(markdown=project.settings.chat.markdown)
+    return RichScreen(markdown=markdown)
 
 
 async def _enter(chat: Chat, options: Options) -> bool:
