@@ -27,8 +27,8 @@ def plain_line(text: str, max_chars: int) -> str:
 Strategy: TypeAlias = Literal["rule", "semantic", "llm", "hybrid"]
 
 Method: TypeAlias = Literal["rule", "semantic", "llm", "named", "sticky", "default", "none"]
-"""What decided: a stage, the person (`named`), nobody (`sticky`: it stays where it is), the
-fallback (`default`); `none` when nothing matched."""
+"""How the agent was chosen: by a stage, by the person (`named`), or by the fallback (`default`).
+`sticky`: the conversation stays with its agent; `none`: no agent matched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

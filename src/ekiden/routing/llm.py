@@ -100,7 +100,7 @@ def request_item(text: str) -> Item:
 
 
 def tool_names(agents: Sequence[Agent[Any]]) -> dict[str, str]:
-    """The name of every agent's tool; no two are the same, whatever the agents are called."""
+    """The tool name of every agent; all names are different."""
     taken: set[str] = set()
     names: dict[str, str] = {}
     for agent in agents:
@@ -120,7 +120,7 @@ def nobody_tool(taken: Sequence[str]) -> ToolSpec:
 
 
 def agent_tool(agent: Agent[Any], name: str, *, among: int) -> ToolSpec:
-    """The tool `name` that gives the request to `agent`, one of `among` candidates."""
+    """The tool `name` for routing the request to `agent`, one of `among` candidates."""
     least, most = _ABOUT_CHARS
     room = max(least, min(most, _ALL_CHARS // max(among, 1)))
     return ToolSpec(
@@ -134,7 +134,7 @@ def agent_tool(agent: Agent[Any], name: str, *, among: int) -> ToolSpec:
 
 
 def _about(agent: Agent[Any], room: int) -> str:
-    """What the agent says of itself, the most telling first, in about `room` characters."""
+    """The description of the agent, most important parts first, in about `room` characters."""
     described = agent.handoff_description or agent.description or agent.title or ""
     about: dict[str, Any] = {"does": described[: room - 20]}
     if agent.description and agent.description != described:
@@ -411,7 +411,8 @@ class LlmStage:
         )
 
     def _scores(self, choice: OfferedChoice, offered: Sequence[str]) -> tuple[Score, ...]:
-        """The agents with the probabilities that the model told, best first; empty without."""
+        """The agents with the probabilities that the model returned, best first; empty if it
+        returned none."""
         if not choice.probabilities:
             return ()
         probable = {name: choice.probabilities[self._names[name]] for name in offered}

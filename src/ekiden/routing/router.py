@@ -45,7 +45,7 @@ MARGIN = 20
 """By how much more confidence the other agent must win."""
 
 MAX_LISTED = 5
-"""How many agents a person who has to name one is told; the likeliest come first."""
+"""The maximum number of agents in the question to the person; the most likely come first."""
 _DESCRIPTION_CHARS = 100
 
 
@@ -172,7 +172,7 @@ class Router:
             scope="system",
             router=self,
         )
-        """The system agent that stands for this router in a team."""
+        """The system agent that represents this router in a team."""
 
     async def prepare(self) -> str | None:
         """Load semantic routing now instead of at the first request.
@@ -281,7 +281,8 @@ class Router:
     async def _stages(
         self, text: str, strategy: Strategy, exclude: frozenset[str]
     ) -> list[StageResult]:
-        """What the stages of `strategy` say; after one that is sure, the next are not asked."""
+        """The results of the stages of `strategy`. After a stage that is sure, no further stage
+        runs."""
         stages: list[StageResult] = []
         many = strategy == "llm" and len(self._agents.keys() - exclude) > MAX_CANDIDATES
         if strategy in ("rule", "hybrid") or many:
@@ -323,7 +324,7 @@ class Router:
         )
 
     def _switched_off(self, cause: RouteCause, exclude: Collection[str]) -> RoutingVerdict:
-        """The default agent, unless the person asked for routing; else none."""
+        """The default agent; none if the person asked for routing."""
         default = self.settings.default_agent
         if cause == "asked" or default not in self._agents or default in exclude:
             return _nobody(f"{OFF}: name an agent, as in `@{min(self._agents, default='name')} …`")

@@ -35,7 +35,7 @@ _Owners: TypeAlias = dict[str, tuple[int, str]]
 
 @dataclass(slots=True)
 class _Hits:
-    """What of one agent was found, each with its place in the agent's list."""
+    """The matches of one agent, each with its position in the agent's list."""
 
     keywords: list[tuple[int, str]] = field(default_factory=list)
     patterns: list[tuple[int, str]] = field(default_factory=list)
@@ -172,7 +172,7 @@ def _with_confidence(ranked: Sequence[Score]) -> list[Score]:
 
 
 def _right_by_lead(lead: float) -> float:
-    """Between what was measured the share grows evenly."""
+    """The share is interpolated linearly between the measured points."""
     whole = int(lead)
     if whole >= len(_RIGHT_BY_LEAD) - 1:
         return _RIGHT_BY_LEAD[-1]
@@ -181,7 +181,7 @@ def _right_by_lead(lead: float) -> float:
 
 
 def keyword_points(priority: int) -> float:
-    """What a keyword counts that is found, of an agent with this priority."""
+    """The points of a matching keyword of an agent with this priority."""
     return _KEYWORD * priority / 100
 
 

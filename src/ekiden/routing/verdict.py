@@ -77,7 +77,7 @@ def _of(probabilities: Mapping[str, float], name: str | None) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingVerdict:
-    """Who, by which stage, and why."""
+    """The chosen agent, the deciding stage, and the reason."""
 
     agent: str | None
     method: Method
@@ -137,7 +137,7 @@ def agreement(stages: Sequence[StageResult]) -> RoutingVerdict | None:
 
 
 def by_stage(stage: StageResult) -> RoutingVerdict:
-    """What the stage chose."""
+    """The verdict from the choice of one stage."""
     return RoutingVerdict(
         agent=stage.agent,
         method=stage.method,

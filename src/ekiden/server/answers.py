@@ -144,7 +144,7 @@ _VERSION = re.compile(r"(?:v|[a-z]+-)([0-9]{1,18})", re.ASCII)
 _MAX: Final = 2000
 
 Versions: TypeAlias = int | Sequence[int] | None
-"""A version that was read, one of several, or `None`: whatever there is."""
+"""The version that the client read, or several versions; `None`: any version."""
 
 
 def etag_of(version: int) -> str:
@@ -153,9 +153,8 @@ def etag_of(version: int) -> str:
 
 
 def parse_if_match(text: str | None) -> Versions:
-    """Read the header; `RequestInvalid` for what is no list of ETags.
-
-    Weak tags, and tags that are not ours, fit nothing.
+    """Parse the header. Raises `RequestInvalid` if it is not a list of ETags. Weak tags and tags of
+    other servers match nothing.
     """
     if text is None or text.strip() == "*":
         return None

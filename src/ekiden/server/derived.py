@@ -80,9 +80,8 @@ def router_of(
     tag: str,
     by_hand: Mapping[str, ByHand] = _NOTHING,
 ) -> APIRouter:
-    """The routes of a resource; `implement` gives what does the work for one request.
-
-    Streams of events are no part of it: they have routes of their own.
+    """The routes of a resource; `implement` returns the implementation for one request. Event
+    streams have separate routes.
     """
     router = APIRouter(tags=[tag])
     for name, about in endpoints(interface).items():
@@ -272,7 +271,7 @@ def _variants(interface: type, about: Endpoint) -> list[str]:
 
 
 def _flags(interface: type, name: str, choices: Mapping[Any, str]) -> list[Parameter]:
-    """What a request says to choose another method than the default one."""
+    """The parameters with which a request chooses a method other than the default."""
     texts: dict[str, dict[Any, str]] = {}
     for (key, value), method in choices.items():
         if key:
@@ -297,7 +296,7 @@ def _flag(name: str, texts: Mapping[Any, str], *, in_body: bool) -> Parameter:
 
 
 def _document_body(parameter: Parameter) -> dict[str, Any]:
-    """What the OpenAPI document tells of a body that is taken as it is."""
+    """The description of a raw body in the OpenAPI document."""
     return {
         "requestBody": {
             "required": True,
@@ -339,7 +338,7 @@ def _one_of(interface: type, moves: Mapping[str, str]) -> Any:
 
 
 def _description(interface: type, name: str) -> str:
-    """What a method does; of several, each with what it is chosen by."""
+    """The description of a method. For several methods: each with the parameter that chooses it."""
     text = inspect.getdoc(getattr(interface, name)) or ""
     moves = _moves(interface, endpoints(interface)[name])
     others = [
@@ -386,7 +385,7 @@ def _via(request: Request) -> str:
 
 
 def _answer_model(interface: type, name: str) -> Any:
-    """What the OpenAPI document tells of the answer."""
+    """The model of the response in the OpenAPI document."""
     given = answer_type(interface, name)
     for other in _variants(interface, endpoints(interface)[name]):
         told = answer_type(interface, other)
@@ -404,7 +403,7 @@ def _noun(interface: type) -> str:
 
 
 def _body(name: str, fields: Sequence[Parameter], more: Mapping[str, Any]) -> type[BaseModel]:
-    """What a request with a body may hold, and nothing else."""
+    """The model of a request body; unknown fields are refused."""
     given: dict[str, Any] = {}
     for each in fields:
         default = ... if each.default is inspect.Parameter.empty else each.default

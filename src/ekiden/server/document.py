@@ -14,7 +14,7 @@ from ekiden.server.application import create_app
 
 
 def openapi_document() -> dict[str, Any]:
-    """What the server serves at `/openapi.json`, whatever the project and whatever is installed."""
+    """The document at `/openapi.json`. It does not depend on the project or on installed extras."""
     with TemporaryDirectory() as folder:
         project = load_project(Path(folder), home=Path(folder) / "home")
         return create_app(Service(project, store="memory:")).openapi()

@@ -32,7 +32,7 @@ T = TypeVar("T")
 COLLECTION: Final = "idempotency"
 KEPT_S: Final = 86_400
 LEASE_S: Final = 30.0
-"""How long a request that was begun counts as under way without a sign of life."""
+"""How long a started request counts as in progress without a heartbeat."""
 MAX_KEY: Final = 200
 _PAGE: Final = 200
 _MOST_SESSIONS: Final = 20
@@ -44,7 +44,7 @@ class Ticket:
     """A request that is to be done once."""
 
     key: str
-    """Of its document: a digest of caller, path and `Idempotency-Key`."""
+    """The key of the document: a digest of caller, path and `Idempotency-Key`."""
     digest: str
     """Of what is asked."""
 
@@ -58,7 +58,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAnswer:
-    """What was answered."""
+    """A stored response."""
 
     status: int
     headers: Sequence[tuple[str, str]]
@@ -95,9 +95,8 @@ class Reservation:
         self._version += 1
 
     async def finish(self, answer: StoredAnswer, session_id: str | None = None) -> None:
-        """Store the response; `StaleDocument` if another process executed the request meanwhile.
-
-        An answer that tells of a session is kept no longer than the session.
+        """Store the response. Raises `StaleDocument` if another process executed the request
+        meanwhile. A response about a session is deleted with the session.
         """
         now_us = await self._store.now_us()
         body = _answered(self._ticket, now_us, answer)
@@ -122,9 +121,8 @@ class Reservation:
 
 
 async def reserve(store: Store, ticket: Ticket) -> Reservation | StoredAnswer:
-    """Begin with a request, or get what was answered to it.
-
-    `IdempotencyConflict` if it is another request, or if the first is under way.
+    """Start a request, or return its stored response. Raises `IdempotencyConflict` if the key
+    belongs to another request, or if the first request is in progress.
     """
     while True:
         now_us = await store.now_us()
@@ -218,7 +216,8 @@ async def _forget_answer(store: Store, document: Document) -> None:
 
 
 async def prune(store: Store) -> int:
-    """Remove what is older than a day, and answers of sessions that were removed; how much."""
+    """Remove responses older than a day, and responses about deleted sessions; returns their
+    number."""
     now_us = await store.now_us()
     removed = 0
     after = ""

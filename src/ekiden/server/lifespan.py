@@ -1,4 +1,5 @@
-"""What runs as long as the server: the service, metrics and traces of its events, expiry."""
+"""Work that runs as long as the server: the service, metrics and traces of its events, and
+expiry."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from ekiden.server.problems.handlers import problems
 
 API: Final = "/api/v1"
 EVERYWHERE: dict[int | str, dict[str, Any]] = problems(401, 403, 422, 429, 503)
-"""What every route of ours may answer with beside its own."""
+"""The responses that every route of Ekiden may have, in addition to its own."""
 
 
 def operation_id(route: APIRoute) -> str:
-    """What the OpenAPI document calls it."""
+    """The operation id in the OpenAPI document."""
     return route.name
 
 

@@ -17,7 +17,7 @@ from ekiden.embeddings.cache_folder import cache_folder
 from ekiden.routing.meaning.learner import Matrix
 
 MOST_BYTES = 256 * 1024 * 1024
-"""Of all files together; those that were not used for longest go first."""
+"""The maximum size of all files together. The least recently used files are removed first."""
 _SUFFIX = ".index"
 
 
@@ -45,7 +45,7 @@ def read_index(key: str) -> dict[str, Matrix] | None:
 
 
 def write_index(key: str, arrays: Mapping[str, Matrix]) -> None:
-    """Keep the arrays, as one file that is there whole or not at all; where that cannot be, no."""
+    """Store the arrays atomically in one file. If this is impossible, nothing is stored."""
     if sum(each.nbytes for each in arrays.values()) > MOST_BYTES // 2:
         return
     folder = index_folder()

@@ -107,7 +107,7 @@ class Learner:
             self._weights, self.left_out = _exactly(likeness, targets, weights)
 
     def arrays(self) -> dict[str, Matrix]:
-        """What `restored` needs; not `left_out`."""
+        """The arrays that `restored` needs, without `left_out`."""
         known = self._landmarks
         found = {"weights": self._weights, "letters": known.letters, "meaning": known.meaning}
         found |= {f"first.{name}": each for name, each in self._first.arrays().items()}
@@ -298,7 +298,7 @@ _SHARPNESSES = (4, 6, 8, 10, 12, 15, 20, 25, 30, 40)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What the scores of one request are worth."""
+    """The result of judging the scores of one request."""
 
     probable: Matrix
     """Of each agent: that it is the right one. What is missing to 1 is that nobody is."""

@@ -58,7 +58,7 @@ Told: TypeAlias = Callable[[int, int], None]
 _STEP = 64
 """Texts that are learnt between two looks at how far it is."""
 _LARGE = 200
-"""From so many texts on, what is learnt is kept for other processes."""
+"""From this number of texts on, the learnt data is stored for other processes."""
 _TELLING = 0.5
 """Texts believed less than this are not taken as samples of what requests will be like."""
 
@@ -138,7 +138,7 @@ class SemanticStage:
         write_index(key, arrays)
 
     def _restore(self, key: str, agents: Sequence[Agent[Any]]) -> bool:
-        """Whether what was learnt before could be taken."""
+        """Load learnt data that was stored earlier; returns whether it exists."""
         arrays = read_index(key)
         if arrays is None:
             return False

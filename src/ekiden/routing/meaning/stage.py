@@ -43,7 +43,7 @@ class SemanticLoader:
         return made if isinstance(made, str) else None
 
     async def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
-        """What the stage says; without one, or when it fails, that it has nothing to say."""
+        """The result of the stage. A missing or failed stage gives a result without an agent."""
         if isinstance(self._made, str):
             return _nothing(self._made)
         result: StageResult = await in_thread(self._decide, text, excluded)

@@ -1,4 +1,4 @@
-"""What an agent says of itself, as texts to learn from."""
+"""The texts of an agent's description, to learn from."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ class AgentText:
 
 
 def has_words(text: str) -> bool:
-    """Whether a request has a letter of any script.
-
-    An encoder gives digits, punctuation and emoji vectors too, each of which is near some agent's.
+    """Whether a request has a letter of any script. An encoder also returns vectors for digits,
+    punctuation and emoji, and each of these is near the vector of some agent.
     """
     return any(map(str.isalpha, text))
 

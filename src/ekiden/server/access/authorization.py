@@ -39,7 +39,7 @@ _MOST: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known about a prefix."""
+    """The known facts about a key prefix."""
 
     key: StoredKey | None
     is_live: bool
@@ -47,7 +47,7 @@ class Known:
 
 
 class KeyRing:
-    """Looks keys up in the main store, which `keys` gives; of one event loop."""
+    """Looks up keys in the main store, which `keys` returns. It belongs to one event loop."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class KeyRing:
         self._none_until = 0.0
 
     async def look_up(self, key_id: str) -> Known:
-        """What is known about a key; at most `FRESH_S` old."""
+        """The known facts about a key, at most `FRESH_S` seconds old."""
         now = self._monotonic()
         known = self._known.get(key_id)
         if known is not None and now < known.until:

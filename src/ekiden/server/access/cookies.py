@@ -29,13 +29,13 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def csrf_token(login: str) -> str:
-    """What requests with this token in a cookie have to have beside it."""
+    """The CSRF token that requests with this login cookie must also send."""
     return hmac.new(login.encode(), _LABEL, hashlib.sha256).hexdigest()
 
 
 def cookie_name(headers: Headers) -> str:
-    """What the cookie is called: browsers send cookies to all ports of a host, so that servers
-    beside each other need names of their own."""
+    """The name of the cookie. Browsers send cookies to all ports of a host, so several servers on
+    one host need different names."""
     host = parse_host(headers.get("host", ""))
     return COOKIE if host is None or host.port is None else f"{COOKIE}_{host.port}"
 

@@ -1,4 +1,4 @@
-"""What routes take as parameters: the tenant's service for a scope, and the caller."""
+"""Parameters of routes: the tenant's service for a scope, and the caller."""
 
 from __future__ import annotations
 

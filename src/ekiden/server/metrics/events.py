@@ -97,7 +97,7 @@ class Remembered(Generic[K, V]):
             self._items[key] = value
 
     def take(self, key: K) -> V | None:
-        """What was put in, which is forgotten then; `None` if there is nothing."""
+        """Remove the value and return it; `None` if there is none."""
         return self._items.pop(key, None)
 
 
@@ -143,9 +143,9 @@ class EventMetrics:
         self._model = FewNames(MOST_MODELS)
         self._tenant = FewNames(MOST_TENANTS)
         self._runs: Remembered[tuple[str, str], int] = Remembered(_MOST_OPEN)
-        """When runs that are under way began."""
+        """The start times of current runs."""
         self._handoffs: Remembered[tuple[str, str], tuple[str, int]] = Remembered(_MOST_OPEN)
-        """The policy of handoffs that are under way, and when they began."""
+        """The policy and the start time of current handoffs."""
         self._make(registry)
         self._readers: Mapping[str, Callable[[Event, Mapping[str, Any], str], None]] = {
             "llm_call": self._model_call,

@@ -32,7 +32,7 @@ _MOST_ROUTES = 300
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 
 MOST_COUNTED = 1000
-"""Of each kind and tenant so many are counted: a gauge that shows it means *at least*."""
+"""The maximum count for each kind and tenant: a gauge with this value means *at least*."""
 _FRESH_S = 5.0
 _PATIENCE_S = 2.0
 _OPEN = InboxQuery(snoozed=True)
@@ -53,7 +53,7 @@ class Measured(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Backlog:
-    """What waits at one tenant, or at all that share a label."""
+    """The waiting work of one tenant, or of all tenants with the same label."""
 
     ready: int = 0
     """Sessions with work that wait for a worker."""

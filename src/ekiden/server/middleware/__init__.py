@@ -1,1 +1,2 @@
-"""What every request goes through, from the outside in; plain ASGI, so that streams stream."""
+"""The middleware of every request, from the outside in; plain ASGI, so that responses can be
+streamed."""

@@ -51,7 +51,7 @@ class AccessLog:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve, and tell of it."""
+        """Serve the request, and log it."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return

@@ -1,6 +1,5 @@
-"""How much is under way at the same time: what is more is told to come again.
-
-There is a room for all together, and in it one for each key, so that no key can take all of it.
+"""Limits of concurrent requests; further requests are asked to retry later. There is a limit for
+all requests together, and one for each key, so that no key can use the whole capacity.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _STREAM = "text/event-stream"
 
 
 PROBES: Final = frozenset({"/healthz", "/readyz"})
-"""What asks whether the server lives gets an answer however much there is to do."""
+"""Health checks are always answered, even at the limit."""
 
 
 class RequestRoom:
@@ -39,7 +38,7 @@ class RequestRoom:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether there are no current requests."""
         return self.requests == self.streams == 0
 
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,7 +121,8 @@ def _is_probe(scope: Scope) -> bool:
 
 
 class _Place:
-    """What one request takes up: as a request first, and as a stream once it turns out to be."""
+    """The slot of one request: it counts as a request first, and as a stream once the response is
+    one."""
 
     __slots__ = ("_crowd", "_receive", "_scope", "_send", "_stream", "is_refused")
 

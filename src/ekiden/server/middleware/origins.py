@@ -104,7 +104,7 @@ class Origins:
 
 
 class _Allowing:
-    """Sends, and tells the browser that the page may read the answer."""
+    """Sends the response with headers that allow the page to read it."""
 
     __slots__ = ("_origin", "_send")
 

@@ -36,7 +36,7 @@ async def answer(scope: Scope, receive: Receive, send: Send, response: Response)
 
 
 def state_of(scope: Scope) -> MutableMapping[str, Any]:
-    """What is known of the request, as `request.state` has it."""
+    """The state of the request, as in `request.state`."""
     state: MutableMapping[str, Any] = scope.setdefault("state", {})
     return state
 
@@ -51,7 +51,7 @@ Reshape: TypeAlias = Callable[[int, dict[str, Any]], tuple[int, Mapping[str, Any
 
 
 class Reshaping:
-    """Passes on what is sent, except for a problem, which is kept until it is whole."""
+    """Passes the response on; a problem is held back until it is complete."""
 
     def __init__(self, send: Send, reshape: Reshape) -> None:
         self._send = send

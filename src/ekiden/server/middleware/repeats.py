@@ -1,4 +1,4 @@
-"""A POST with an `Idempotency-Key` is done once, whatever it is for."""
+"""A POST request with an `Idempotency-Key` is executed once, for any route."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ _MAX_ANSWER: Final = 5_000_000
 
 
 class Repeats:
-    """Keeps answers, and gives them again."""
+    """Stores responses, and returns them for repeated requests."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Do what was not done before."""
+        """Execute the request, unless it was executed before."""
         if (
             scope["type"] != "http"
             or scope["method"] != "POST"
@@ -197,7 +197,7 @@ class _Kept:
         return _in_address(path)
 
     async def flush(self) -> None:
-        """Send what was held back."""
+        """Send the response that was held back."""
         if self._last is None or self._start is None:
             return
         if self._streams:

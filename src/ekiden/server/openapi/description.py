@@ -70,7 +70,7 @@ def asks_who_calls(dependant: Dependant | None) -> bool:
 
 
 def install(app: FastAPI) -> None:
-    """Let the application's document tell all that a caller has to know."""
+    """Complete the OpenAPI document of the application for callers."""
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:

@@ -54,9 +54,8 @@ _METHODS: Final = ("get", "post", "put", "patch", "delete")
 
 
 def install(app: FastAPI) -> None:
-    """Serve the document at `/openapi.json`, and as a page at `/docs`.
-
-    Both are made once, in a thread: the server goes on meanwhile.
+    """Serve the document at `/openapi.json`, and as a page at `/docs`. Both are made once, in a
+    thread, so that the server is not blocked.
     """
     making = Lock()
 

@@ -1,4 +1,4 @@
-"""What the OpenAPI document tells beside the routes themselves: groups, headers and examples."""
+"""Parts of the OpenAPI document that do not come from the routes: groups, headers and examples."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ HEADER_TEXTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationText:
-    """What is told of an operation."""
+    """The description of an operation."""
 
     sent: Any = None
     """A body."""

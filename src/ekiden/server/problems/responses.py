@@ -165,9 +165,8 @@ def problem_response(
 
 
 def words_for(error: EkidenError) -> str:
-    """What a caller is told of an error, without secrets.
-
-    Of a store that fails only that it does: its own words tell of the machine, and are logged.
+    """The text of an error for a caller, without secrets. For a store failure the text says only
+    that the store failed: the details describe the machine, and are logged.
     """
     if isinstance(error, StoreError) and not isinstance(error, StaleDocument | QueueFull):
         _log.error("the store failed: %s", cover(str(error)))

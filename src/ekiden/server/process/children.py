@@ -23,7 +23,7 @@ from types import FrameType
 _GRACE_S = 15.0
 """How long the processes may take to end."""
 _SHORT_LIFE_S = 5.0
-"""A process that dies sooner is not replaced before so many seconds have passed."""
+"""A process that dies early is replaced only after this many seconds."""
 _LOOK_EVERY_S = 0.2
 
 
@@ -50,7 +50,7 @@ class _Child:
 
 
 class ServerProcesses:
-    """Starts `count` processes of a command, and keeps so many alive."""
+    """Starts `count` processes of a command, and replaces those that die."""
 
     def __init__(self, command: Sequence[str], count: int, *, socket_number: int) -> None:
         self._command = [*command, "--socket", str(socket_number)]
@@ -130,7 +130,7 @@ _MOST_FILES = 20_000
 
 
 def marks_of(root: Path) -> Mapping[str, tuple[int, int]]:
-    """The files that matter below `root`, with what tells whether they changed."""
+    """The watched files below `root`, each with a mark that changes with the file."""
     return dict(_marks(root))
 
 
@@ -166,7 +166,7 @@ class Reloader:
         self._is_stopping = False
 
     def run(self, tell: Callable[[str], None]) -> int:
-        """Until SIGTERM or SIGINT; gives the exit code of the last server."""
+        """Run until SIGTERM or SIGINT; returns the exit code of the last server."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         while True:

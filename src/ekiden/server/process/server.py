@@ -203,7 +203,7 @@ class Listening(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take nothing new, end the streams, then wait for what is under way."""
+        """Accept no new requests, end the streams, then wait for current requests."""
         await self._service.end_streams()
         await super().shutdown(sockets)
 
@@ -215,7 +215,8 @@ async def run_server(
     *,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; `ready` is told the address once requests are welcome."""
+    """Serve until SIGTERM or SIGINT. `ready` is called with the address when the server accepts
+    requests."""
     app = LazyApplication(service, config, loaded=gc.freeze)
     server = Listening(app, service, config, lambda: ready(url_of(listener)))
     await server.serve(sockets=[listener])

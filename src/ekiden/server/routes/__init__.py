@@ -1,1 +1,1 @@
-"""What is served under `/api/v1`: one file per noun."""
+"""Routes under `/api/v1`; one file for each resource."""

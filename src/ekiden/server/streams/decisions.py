@@ -1,4 +1,4 @@
-"""Answers to questions that a run waits for, as other standards express them: a yes or a no."""
+"""Answers to questions that a run waits for, in the form of other standards: approve or reject."""
 
 from __future__ import annotations
 

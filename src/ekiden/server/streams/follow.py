@@ -49,7 +49,7 @@ class FollowedRun:
         return self._tail.session_id
 
     def close(self) -> None:
-        """Follow no longer; the run goes on."""
+        """Stop following; the run continues."""
         self._tail.close()
 
     async def shown(self, *, beat_s: float = inf) -> AsyncGenerator[Shown | None, None]:
@@ -99,7 +99,7 @@ class FollowedRun:
         return is_over(await self.read())
 
     async def _rest(self) -> AsyncGenerator[Event, None]:
-        """What is stored of the run and was not shown yet."""
+        """The stored events of the run that were not shown yet."""
         _, last = await run_range(self._desk.store, self.run_id)
         for event in await self._desk.store.events(self.session_id, after=self._tail.after):
             if last is not None and event.seq > last:

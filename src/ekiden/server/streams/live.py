@@ -228,7 +228,7 @@ class LiveConnection:
 
 
 def parse_subscribe(message: Mapping[str, Any]) -> Subscribe:
-    """What a client wants to see; `RequestInvalid`."""
+    """Parse the subscription of a client. Raises `RequestInvalid`."""
     try:
         return Subscribe.model_validate(dict(message))
     except ValidationError as exc:

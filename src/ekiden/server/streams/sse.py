@@ -42,7 +42,7 @@ _log = logging.getLogger("ekiden.server")
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 BEAT = format_sse_event(comment="alive")
-"""Sent when there is nothing to tell."""
+"""The heartbeat of an idle stream."""
 _RETRY_MS = 1000
 
 
@@ -120,12 +120,13 @@ class Streams:
         self._metrics = metrics
         self._most = most
         self.heartbeat_s = heartbeat_s
-        """After so long without anything to tell a stream says that it is alive."""
+        """Seconds without an event after which a stream sends a heartbeat."""
         self.open = 0
         """How many there are now."""
 
     def admit(self, transport: Transport) -> Callable[[], None]:
-        """Count one more, until what is returned is called; `TooManyRequests` if it is too much."""
+        """Count one more stream, until the returned function is called. Raises `TooManyRequests` at
+        the limit."""
         self.check_room()
         self.open += 1
         leaving = ExitStack()
@@ -188,5 +189,5 @@ EVENT_STREAM: Final[dict[str, Any]] = {
 
 
 def stream_responses(description: str) -> dict[int | str, dict[str, Any]]:
-    """What the OpenAPI document says of a route that answers with a stream."""
+    """The responses of a streaming route in the OpenAPI document."""
     return {200: {"description": description, "content": EVENT_STREAM}}
