@@ -28,7 +28,7 @@ TEAM: str | None = None
 
 
 def json_or_text(text: str | None) -> Any:
-    """The words parsed as JSON; else as text."""
+    """The words parsed as JSON; otherwise as text."""
     if text is None:
         return None
     try:

@@ -226,7 +226,8 @@ def read_text(argument: str) -> str:
 
 
 def parse_variables(given: Sequence[str]) -> dict[str, Any]:
-    """What NAME=VALUE, once or more, sets; a value is JSON, or else text. `UsageError`."""
+    """Parse one or more NAME=VALUE arguments. A value is parsed as JSON; otherwise it is a text.
+    Raises `UsageError`."""
     from ekiden.cli.run.handoffs import plain_text
 
     variables: dict[str, Any] = {}

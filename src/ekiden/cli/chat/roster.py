@@ -26,7 +26,7 @@ class News:
     """Names of agents that are new or changed."""
     gone: Sequence[str] = ()
     problems: Sequence[str] = ()
-    """Of files that cannot be used."""
+    """The problems of files that cannot be used."""
 
 
 class Watcher(Protocol):

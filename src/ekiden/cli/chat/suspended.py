@@ -1,4 +1,4 @@
-"""What a chat shows when a turn waits for people."""
+"""The output of a chat when a turn waits for people."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ FIELDS: Final[Mapping[str, str]] = {
         "(record_id, session_id, fault, message, timestamp)"
     ),
 }
-"""What `--json` prints, where a program would not guess it."""
+"""The output of `--json`, for commands where it is not obvious."""
 
 _WIDEST: Final = 100
 _COLUMN: Final = 26
@@ -281,7 +281,7 @@ class HelpPage:
         _print(console, [*_wrapped(text, indent=len("Usage: ")), ""])
 
     def render_description(self, console: Console, options: ConsoleOptions, told: Any) -> None:
-        """What the command does, and an example."""
+        """The description of the command, and an example."""
         lines = list(paragraphs(plain(told)))
         example = EXAMPLES.get(" ".join(self._words[:2])) or EXAMPLES.get(" ".join(self._words[:1]))
         if example is not None:
@@ -326,7 +326,7 @@ def shown_name(entry: HelpEntry) -> str:
 
 
 def shown_text(entry: HelpEntry, fields: str | None = None) -> str:
-    """What an option does, its values, and the `fields` that `--json` prints."""
+    """The help text of an option: its effect, its values, and the `fields` that `--json` prints."""
     parts = [" ".join(plain(entry.description).split())]
     if fields is not None and "--json" in entry.positive_names:
         parts = [f"{parts[0].removesuffix('.')}: {fields}."]

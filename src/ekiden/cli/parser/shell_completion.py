@@ -43,11 +43,12 @@ _TABLE: Final = Path(".ekiden", "completion", "options.json")
 
 
 def completion_lines(arguments: Sequence[str]) -> list[str]:
-    """What a shell's script reads: a candidate on each line, with its meaning after a tab.
+    """The output for the script of a shell: one candidate per line, with its description after a
+    tab.
 
-    The first argument names the shell, the last one is the word that is typed. Bash gives the whole
-    line and the place of the cursor instead: it takes words apart at some characters, and replaces
-    only the last part.
+    The first argument names the shell, the last one is the word that is typed. Bash passes the
+    whole line and the position of the cursor instead, because it splits words at some characters
+    and replaces only the last part.
     """
     shell, *words = arguments
     if shell != "bash":

@@ -1,4 +1,5 @@
-"""What the server and the worker need: installed packages, configuration, logs, a fast loop."""
+"""Preparation of the server and the worker: installed packages, configuration, logs, a fast
+loop."""
 
 from __future__ import annotations
 

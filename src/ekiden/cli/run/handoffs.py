@@ -49,7 +49,7 @@ def plain_text(text: str, what: str) -> str:
 
 
 def tell_busy(row: SessionRow, timeout_s: float | None, *, as_json: bool) -> None:
-    """Say, if it is so, that the process that runs the session is asked to hand it over."""
+    """If a process runs the session, print that it is asked to hand it over."""
     if row.owner is None:
         return
     longest_s = timeout_s or DEFAULT_TIMEOUT_S

@@ -142,7 +142,7 @@ class StepLine(StatusLine):
 
 
 def print_report(report: CopyReport) -> None:
-    """What was copied, and warnings."""
+    """Print the result of a copy, and warnings."""
     rate = report.rows / report.seconds if report.seconds > 0 else 0.0
     say(
         f"copied {report.rows:,} rows to {report.target} in {report.seconds:.1f} s "
@@ -180,7 +180,7 @@ def _warn(report: CopyReport) -> None:
 
 
 def print_backup(report: BackupReport) -> None:
-    """Its path, and what was found in it."""
+    """Print the path of the backup, and the result of its verification."""
     say(f"wrote {report.source} to {report.target} in {report.seconds:.1f} s")
     if report.tenants:
         print_findings(report.tenants)

@@ -47,12 +47,12 @@ def print_item(item: InboxItem, *, now_us: int) -> None:
 
 
 def tell_item(item: InboxItem, what: str, *, as_json: bool) -> None:
-    """What happened to an item."""
+    """Print the change of an item."""
     show(item, f"{item.id} {what}", as_json=as_json)
 
 
 def tell_bulk(bulk: BulkAnswer, *, as_json: bool) -> None:
-    """What happened to all identical items."""
+    """Print the change of all identical items."""
     if as_json:
         emit(to_json(bulk))
         return

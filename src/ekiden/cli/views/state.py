@@ -102,7 +102,7 @@ def memory_pairs(each: MemoryEntry) -> list[tuple[str, str]]:
 
 
 def print_deliveries(done: Sequence[MemoryDelivery]) -> None:
-    """What was sent to the back ends."""
+    """Print the numbers of changes sent to the back ends."""
     if not done:
         say("no back end holds copies of these memories")
         return

@@ -29,7 +29,7 @@ KEYS = (
     ("Ctrl-C", "stop the turn; at the prompt: clear the line, twice: leave"),
     ("Ctrl-D", "leave"),
 )
-"""What keys do at the prompt."""
+"""The function of each key at the prompt."""
 
 
 async def run_command(chat: Chat, line: str) -> int:

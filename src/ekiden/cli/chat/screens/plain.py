@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def event_line(event: Event) -> str | None:
-    """The line for a route, a handoff, a tool call, a person's decision or a task; else `None`.
+    """The line for a route, a handoff, a tool call, a person's decision or a task; `None` for other
+    events.
 
     A route that keeps the agent has no line.
     """
@@ -47,7 +48,7 @@ def beside_line(event: Event) -> str | None:
 
 
 def said_by_agent(event: Event) -> str:
-    """What an agent says to the person in this event; empty if nothing.
+    """The text of an agent for the person in this event; empty if there is none.
 
     An answer that a guardrail sent back to the model is not shown.
     """
