@@ -25,7 +25,7 @@ KEYS = (
     ("Enter", "send"),
     ("Alt-Enter, Ctrl-J", "a new line in the message"),
     ("Tab", "complete"),
-    ("↑ ↓, Ctrl-R", "earlier messages, search in them"),
+    ("↑ ↓, Ctrl-R", "earlier messages; search in earlier messages"),
     ("Ctrl-C", "stop the turn; at the prompt: clear the line, twice: leave"),
     ("Ctrl-D", "leave"),
 )
