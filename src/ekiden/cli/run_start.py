@@ -14,7 +14,7 @@ from ekiden.cli.ids import session_id as find_session
 from ekiden.cli.options import LimitFlags
 from ekiden.cli.place import Place
 from ekiden.cli.projects import title_of
-from ekiden.cli.run.follow import RunWatch, WaitPolicy
+from ekiden.cli.run.follow import RunFollower, WaitPolicy
 from ekiden.cli.run.observer import RunView
 from ekiden.cli.terminal.approval_prompt import (
     ApproveWhere,
@@ -199,7 +199,7 @@ class _Here:
             resume=resume,
             ended=lambda row: ended(project.team, session, row, config=self.config),
         )
-        return await RunWatch(run=run, observer=observer).watch(self.wait_policy)
+        return await RunFollower(run=run, observer=observer).watch(self.wait_policy)
 
 
 def _project(flags: RunFlags) -> Project:
@@ -267,7 +267,7 @@ async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
                 **flags.limits.options(),
             ),
         )
-        return await RunWatch(run=run, observer=observer).watch(_wait_policy(flags))
+        return await RunFollower(run=run, observer=observer).watch(_wait_policy(flags))
 
 
 async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
@@ -305,7 +305,7 @@ async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
             waits=not flags.no_wait,
             start=lambda on_busy: AsyncStream(resumed(on_busy)),
         )
-        return await RunWatch(run=run, observer=observer).watch(_wait_policy(flags))
+        return await RunFollower(run=run, observer=observer).watch(_wait_policy(flags))
 
 
 def _observer(flags: RunFlags, url: str) -> RunView:

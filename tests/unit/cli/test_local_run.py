@@ -12,7 +12,7 @@ import pytest
 from ekiden import Agent, CodeContext, MemoryStore, Session, Team
 from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.run.follow import RunWatch, WaitPolicy
+from ekiden.cli.run.follow import RunFollower, WaitPolicy
 from ekiden.cli.run.local import LocalRun
 from ekiden.cli.run.observer import RunView
 from ekiden.cli.views.questions import tell_questions
@@ -44,7 +44,7 @@ class Watched:
     run: LocalRun
 
     async def watch(self, wait_policy: WaitPolicy) -> int:
-        return await RunWatch(run=self.run, observer=self.run.observer).watch(wait_policy)
+        return await RunFollower(run=self.run, observer=self.run.observer).watch(wait_policy)
 
 
 def watched(

@@ -12,7 +12,7 @@ import pytest
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import Exit
 from ekiden.cli.run.at_server import RemoteResult, ServerRun
-from ekiden.cli.run.follow import RunWatch, WaitPolicy
+from ekiden.cli.run.follow import RunFollower, WaitPolicy
 from ekiden.cli.run.observer import RunView, problem_of
 from ekiden.cli.terminal.approval_prompt import Question, TerminalApprover
 from ekiden.client import AsyncClient
@@ -93,7 +93,7 @@ async def watched(
         **options,
     )
     async with asyncio.timeout(60):
-        return await RunWatch(run=run, observer=observer).watch(WaitPolicy())
+        return await RunFollower(run=run, observer=observer).watch(WaitPolicy())
 
 
 @pytest.mark.parametrize(

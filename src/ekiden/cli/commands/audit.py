@@ -17,7 +17,7 @@ from ekiden.cli.terminal.output import show
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class AuditFilters:
+class AuditListOptions:
     """Filters for records; a missing filter matches all."""
 
     agent: Annotated[
@@ -53,14 +53,14 @@ class AuditFilters:
         return {**found, **times}
 
 
-EVERYTHING = AuditFilters()
+EVERYTHING = AuditListOptions()
 OutputOption: TypeAlias = Annotated[
     Path | None, Parameter(name=["--output", "-o"], help="A new file to write to.")
 ]
 
 
 async def audit_list(
-    filters: AuditFilters = EVERYTHING,
+    filters: AuditListOptions = EVERYTHING,
     *,
     oldest_first: Annotated[
         bool, Parameter(negative="", show_default=False, help="Start with the oldest.")
@@ -148,7 +148,7 @@ async def audit_verify(
 
 
 async def audit_export(
-    filters: AuditFilters = EVERYTHING,
+    filters: AuditListOptions = EVERYTHING,
     *,
     output: OutputOption = None,
     place: Place = HERE,

@@ -42,7 +42,7 @@ PolicyOption: TypeAlias = Literal["immediate", "graceful", "conditional"] | None
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class HandoffFilters:
+class HandoffListOptions:
     """Filters for handoffs; a missing filter matches all."""
 
     agent: Annotated[str | None, Parameter(help="Only handoffs from or to this agent.")] = None
@@ -87,7 +87,7 @@ class HandoffFilters:
         return {**asdict(self), "since": since, "until": until}
 
 
-EVERYTHING = HandoffFilters()
+EVERYTHING = HandoffListOptions()
 
 
 async def handoff_start(
@@ -173,7 +173,7 @@ async def handoff_start(
 
 
 async def handoff_list(
-    filters: HandoffFilters = EVERYTHING,
+    filters: HandoffListOptions = EVERYTHING,
     *,
     listing: Listing = LISTING,
     place: Place = HERE,

@@ -107,7 +107,7 @@ class WatchedRun(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class RunWatch:
+class RunFollower:
     """Follows a run at a terminal."""
 
     run: WatchedRun

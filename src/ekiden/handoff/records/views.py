@@ -32,7 +32,7 @@ _ROLES: Final[dict[object, Role]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemView:
+class FilteredItem:
     """One item that was there before the handoff, or that its filter put there."""
 
     text: str
@@ -58,7 +58,7 @@ class ShownConversation:
     kept: int = 0
     summarised: int = 0
     dropped: int = 0
-    entries: tuple[ItemView, ...] = ()
+    entries: tuple[FilteredItem, ...] = ()
     """The first of them, in order."""
     more: int = 0
     """Those that are not among `entries`."""
@@ -163,7 +163,7 @@ def shown_conversation(
 
 def _entries(
     before: Sequence[ItemSource], report: FilterReport, *, hide_new: bool
-) -> Iterator[ItemView]:
+) -> Iterator[FilteredItem]:
     """In the order of both sides: what is new stands before what followed it."""
     added = [
         _entry(ItemSource(row.item, is_hidden=hide_new), row.item, "added") for row in report.new
@@ -180,9 +180,11 @@ def _entries(
     yield from added[done:]
 
 
-def _entry(source: ItemSource, item: Item, fate: ShownFate, *, changed: bool = False) -> ItemView:
+def _entry(
+    source: ItemSource, item: Item, fate: ShownFate, *, changed: bool = False
+) -> FilteredItem:
     role = role_of(item)
-    return ItemView(
+    return FilteredItem(
         text="" if source.is_hidden else text_shown(item),
         role=role,
         agent=None if role in ("user", "system") else source.agent,
