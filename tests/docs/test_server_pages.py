@@ -36,7 +36,11 @@ def test_every_tool_of_the_mcp_server_is_on_its_page_with_its_scope() -> None:
 
 
 def test_everything_that_is_refused_of_openai_clients_is_on_the_page() -> None:
-    table = page("openai-api.md").text.partition("## What is refused")[2].partition("\n## ")[0]
+    table = (
+        page("openai-api.md")
+        .text.partition("## Refused and ignored parameters")[2]
+        .partition("\n## ")[0]
+    )
     for name in {*CHAT_REFUSED, *RESPONSE_REFUSED}:
         assert re.search(rf"^\|.*`{name}\b.*\|", table, re.MULTILINE), name
 
