@@ -26,4 +26,4 @@ def test_nobody_is_an_error_that_scripts_can_tell(project: Project) -> None:
 @pytest.mark.slow
 def test_names_that_are_not_utf_8_do_no_harm(project: Project) -> None:
     refused = project("agents", "match", b"caf\xe9", "--json")
-    assert (refused.code, refused.json) == (5, [])
+    assert (refused.code, refused.error["code"]) == (2, "cli.bad_input")
