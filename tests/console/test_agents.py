@@ -182,9 +182,10 @@ def test_the_playground_tells_who_gets_a_request_and_why(
     scores = decision.locator(".score")
     expect(scores).to_have_count(3)
     expect(scores.nth(0).locator("code")).to_have_text(["退款", "lamp", "order #[0-9]+"])
-    expect(scores.nth(0)).to_contain_text("36 %")
+    expect(scores.nth(0)).to_contain_text("99 %")
+    expect(scores.nth(0)).to_contain_text("score 36")
     expect(scores.nth(1)).to_contain_text("writer")
-    expect(scores.nth(1)).to_contain_text("5 %")
+    expect(scores.nth(1)).to_contain_text("score 5")
     expect(scores.nth(2)).to_contain_text("0 %")
     expect(decision.locator(".stages li")).to_have_count(1)
     assert page.evaluate("window.__ran") is None
