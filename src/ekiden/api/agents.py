@@ -250,7 +250,7 @@ class AgentsApi(Protocol):
     ) -> Pages[Match]:
         """Find agents by capability, best match first; empty if none matches.
 
-        The score is the mean proficiency over the required capabilities; a missing one counts 0.
+        The score is the mean proficiency over the required capabilities; a missing one counts as 0.
         """
         ...
 

@@ -96,7 +96,7 @@ class AuditFilters(TypedDict, total=False):
     agent: Annotated[
         str | None,
         Told(
-            "Only records in which this agent acted, had the work or was to get it.",
+            "Only records in which this agent acted, or was the source or the target.",
             max_length=200,
             pattern=PLAIN,
         ),

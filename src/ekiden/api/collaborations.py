@@ -107,7 +107,7 @@ _Context: TypeAlias = Annotated[
     Mapping[str, Any] | None, Told("Facts for the executor, such as `session_id`.")
 ]
 _Deadline: TypeAlias = Annotated[
-    float | None, Told("Seconds for the others to answer.", ge=0.001, le=86_000)
+    float | None, Told("Seconds that the others have to answer.", ge=0.001, le=86_000)
 ]
 _Key: TypeAlias = Annotated[
     str | None,
@@ -216,7 +216,7 @@ class CollaborationsApi(Protocol):
         participants: Annotated[
             Sequence[_Name] | None,
             Told(
-                "The agents to call; by default all others of the team.",
+                "The agents to call; by default all other agents of the team.",
                 min_length=1,
                 max_length=255,
             ),
@@ -225,7 +225,7 @@ class CollaborationsApi(Protocol):
         deadline_s: _Deadline = None,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Call for bids: ask who can do something."""
+        """Call for bids: ask which agents can do a task."""
         ...
 
     @_moves(move="acknowledge", body="Acknowledgement")

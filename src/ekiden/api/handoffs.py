@@ -512,7 +512,7 @@ class HandoffsApi(Protocol):
         context: Annotated[Any, Told("Further facts for the agent; JSON.")] = None,
         policy: Annotated[
             PolicyName | None,
-            Told("When: at once, after the current step, or if its condition holds."),
+            Told("Hand off at once, after the current step, or if the condition holds."),
         ] = None,
         timeout_s: _Timeout = None,
         priority: _Priority = 0,

@@ -177,11 +177,11 @@ class InboxApi(Protocol):
         item_id: ItemId,
         *,
         reason: Annotated[
-            str, Told("The reason; the waiting session is told.", max_length=2000)
+            str, Told("The reason; the waiting session gets it.", max_length=2000)
         ] = "",
         by: By = None,
     ) -> InboxItem:
-        """Cancel an item: the waiting session is told that there will be no answer."""
+        """Cancel an item: the waiting session is informed that no answer will come."""
         ...
 
 

@@ -148,7 +148,7 @@ class MemoryApi(Protocol):
         user: OfUser = None,
         shared: Shared = False,
     ) -> StoredMemory:
-        """Store a memory; it replaces one with the same key."""
+        """Store a memory; it replaces a memory with the same key."""
         ...
 
     @endpoint("DELETE", "/memory", scope="admin")

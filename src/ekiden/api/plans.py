@@ -119,7 +119,7 @@ class PlansApi(Protocol):
         agent: Annotated[
             str | None,
             Told(
-                "The supervisor; by default the only one, else one over all agents.",
+                "The supervisor; by default the team's only one, or a new one over all agents.",
                 min_length=1,
                 max_length=200,
                 pattern=PLAIN,

@@ -350,20 +350,20 @@ class SessionsApi(Protocol):
         *,
         at: Annotated[
             int | None,
-            Told("After this event; by default after the last.", ge=1, le=MOST_EVENTS),
+            Told("Start after this event; by default after the last.", ge=1, le=MOST_EVENTS),
         ] = None,
         before: Annotated[
             int | None,
             Told(
-                "Before the message of this event; not with `at`. There is nothing before the "
-                "first.",
+                "Start before the message of this event; not with `at`. There is nothing before "
+                "the first.",
                 ge=2,
                 le=MOST_EVENTS,
             ),
         ] = None,
         session_id: NewSessionId = None,
     ) -> ForkedSession:
-        """Start a new session from an earlier point of this one, which is unchanged."""
+        """Start a new session from an earlier point of this session, which stays unchanged."""
         ...
 
     @endpoint("POST", "/sessions/{session_id}/rewind", scope="run", problems=(404, 409, 413))

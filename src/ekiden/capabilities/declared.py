@@ -136,7 +136,7 @@ class Match(Value):
 
     agent: str
     score: float
-    """0 to 1: the mean score of all requirements; a missing capability counts 0."""
+    """0 to 1: the mean score of all requirements; a missing capability counts as 0."""
     matched: tuple[str, ...] = ()
     """The required names that the agent has, in the requested order."""
     missing: tuple[str, ...] = ()

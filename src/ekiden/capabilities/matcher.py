@@ -159,9 +159,10 @@ class CapabilityMatcher:
     ) -> list[Match]:
         """The agents with a score of at least `min_score`, best match first, at most `limit`.
 
-        The score is the mean proficiency over the requirements, each name counted once; a missing
-        capability counts 0. Ties are ordered by availability, then lower load, then name. Without
-        requirements every agent has a score of 1. `exclude` are names of agents, registered or not.
+        The score is the mean proficiency over the requirements, each name counted once; a
+        missing capability counts as 0. Ties are ordered by availability, then lower load, then
+        name. Without requirements every agent has a score of 1. `exclude` are names of agents,
+        registered or not.
 
         With an embedder this call blocks while it computes missing vectors; call `prepare` before
         to compute them in a thread. Raises `UserError` for an empty name, a text instead of a list,

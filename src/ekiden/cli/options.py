@@ -169,7 +169,8 @@ AllowOption: TypeAlias = Annotated[
         name="--allow",
         negative="",
         show_default=False,
-        help="A tool that may run without asking; * is any. May be given more than once.",
+        help="A tool that may run without approval; * allows all tools. May be given more than "
+        "once.",
     ),
 ]
 ApproveOption: TypeAlias = Annotated[
@@ -228,7 +229,7 @@ WaitOption: TypeAlias = Annotated[
         name="--wait",
         negative="",
         show_default=False,
-        help="If the session waits for people, stay and continue when they have answered.",
+        help="If the session waits for people, wait for the answer and continue.",
     ),
 ]
 WaitTimeoutOption: TypeAlias = Annotated[
@@ -245,7 +246,7 @@ StreamOption: TypeAlias = Annotated[
         name="--stream",
         negative="",
         show_default=False,
-        help="Show what happens as it happens; with --json as one object per line.",
+        help="Show events as they happen; with --json one object per line.",
     ),
 ]
 
@@ -261,7 +262,11 @@ JsonLinesOption: TypeAlias = Annotated[
 
 LimitOption: TypeAlias = Annotated[
     int | None,
-    Parameter(name="--limit", validator=Number(gte=1, lte=1000), help="How many; all by default."),
+    Parameter(
+        name="--limit",
+        validator=Number(gte=1, lte=1000),
+        help="Show at most this many; all by default.",
+    ),
 ]
 WideOption: TypeAlias = Annotated[
     bool,
@@ -302,7 +307,7 @@ class Listing:
         Parameter(
             name="--limit",
             validator=Number(gte=1, lte=1000),
-            help="How many; 50 by default, or all with --json-lines.",
+            help="Show at most this many; by default 50, or all with --json-lines.",
         ),
     ] = None
     cursor: CursorOption = None

@@ -96,8 +96,8 @@ class Approval(Confirmation):
     """The approval of a tool call. It is either the requirement of a tool, or the answer of a
     person.
 
-    As the `confirmation` of a tool, it describes the question. As the answer of an `Approver`, it
-    has `approved` and `by`::
+    If you set it as the `confirmation` of a tool, it describes the question to the person. If an
+    `Approver` returns it, it has the answer in `approved` and `by`::
 
         @function_tool(confirmation=Approval(title="Refund {amount} {currency}"))
         def refund(amount: float, currency: str) -> str: ...

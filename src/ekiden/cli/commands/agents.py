@@ -248,8 +248,8 @@ async def agents_match(
 ) -> None:
     """Find agents by capability, best match first.
 
-    The score is the mean proficiency over the required capabilities; a missing one counts 0. A name
-    that no agent uses is compared by meaning, if the extra `local` is installed.
+    The score is the mean proficiency over the required capabilities; a missing one counts as 0. A
+    name that no agent uses is compared by meaning, if the extra `local` is installed.
 
     The exit code is 5 when no agent reaches --min-score.
     """
@@ -300,8 +300,8 @@ def agents_validate(
 
     No code of the project runs, unless you give --imports.
 
-    The exit code is 2 when there is an error, or with --strict a warning. Agents for which no model
-    is configured are named, with the command that sets one.
+    The exit code is 2 when there is an error, or with --strict a warning. Agents without a
+    model are listed, with the command that sets one.
     """
     from ekiden.cli.exits import Exit
 
@@ -332,10 +332,10 @@ def agents_import(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Convert agent files of other tools into .ekiden/agents, and report on each.
+    """Convert agent files of other tools into .ekiden/agents, and report on each file.
 
-    Files outside of .claude, .gemini and .agents are read as Claude's. Imported files still need
-    your trust.
+    Files outside of .claude, .gemini and .agents are read as agent files of Claude. Imported files
+    still need your trust.
 
     The exit code is 2 when a file was refused.
     """

@@ -22,7 +22,7 @@ class AuditListOptions:
 
     agent: Annotated[
         str | None,
-        Parameter(help="Only records in which this agent acted, had the work or was to get it."),
+        Parameter(help="Only records in which this agent acted, or was the source or the target."),
     ] = None
     task: Annotated[str | None, Parameter(help="Only records of this task.")] = None
     correlation: Annotated[str | None, Parameter(help="Only records with this correlation id.")] = (
@@ -123,9 +123,9 @@ async def audit_verify(
 ) -> int:
     """Check that stored events were not altered; name the first broken link of each session.
 
-    The exit code is 8 when one is broken. Events without hashes, from runs without events, are
-    counted and are not an error. A terminal shows the progress; with --server it shows the elapsed
-    time, because the server answers once, at the end.
+    The exit code is 8 when a link is broken. Events of runs with events=False have
+    no hash; they are counted, and are not an error. A terminal shows the progress; with --server it
+    shows the elapsed time, because the server answers once, at the end.
     """
     from contextlib import ExitStack
 

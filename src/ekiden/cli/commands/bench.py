@@ -33,8 +33,8 @@ async def bench(
         Parameter(
             name="--store",
             show_default=False,
-            help="For load: the database, such as postgresql://…, in which a schema is created "
-            "and removed; by default a SQLite file below --folder.",
+            help="Only for the scenario load: the database, such as postgresql://…. The command "
+            "creates a schema in it, and removes it. By default a SQLite file below --folder.",
         ),
     ] = None,
     sessions: Annotated[
@@ -42,17 +42,20 @@ async def bench(
         Parameter(
             validator=Number(gte=1, lte=10_000_000),
             show_default=False,
-            help="For load: open sessions; 10,000 by default.",
+            help="Only for the scenario load: the number of open sessions; 10,000 by default.",
         ),
     ] = None,
     workers: Annotated[
-        int, Parameter(validator=Number(gte=1, lte=256), help="For load: worker processes.")
+        int,
+        Parameter(
+            validator=Number(gte=1, lte=256), help="Only for the scenario load: worker processes."
+        ),
     ] = 4,
     concurrency: Annotated[
         int,
         Parameter(
             validator=Number(gte=1, lte=100_000),
-            help="For load: concurrent sessions per worker.",
+            help="Only for the scenario load: concurrent sessions per worker.",
         ),
     ] = 32,
     messages: Annotated[
@@ -60,7 +63,7 @@ async def bench(
         Parameter(
             validator=Number(gte=1),
             show_default=False,
-            help="For load: how many messages arrive one by one; 1,000 by default.",
+            help="Only for the scenario load: messages to send one by one; 1,000 by default.",
         ),
     ] = None,
     seconds: Annotated[
@@ -68,7 +71,8 @@ async def bench(
         Parameter(
             validator=Number(gt=0),
             show_default=False,
-            help="For load: send messages for this many seconds, instead of --messages.",
+            help="Only for the scenario load: send messages for this many seconds, instead of "
+            "--messages.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -175,8 +179,8 @@ def simulate(
 ) -> int:
     """Run your team in simulated worlds with injected faults.
 
-    The exit code is 1 if a guarantee was violated in one of them; the command that replays each
-    such world is printed.
+    If a world violates a guarantee, the exit code is 1. The output has the command that replays
+    this world.
     """
     first, dash, last = seeds.partition("-")
     if not all(part.isdecimal() for part in (first, last or "1")) or not int(last or first):

@@ -48,7 +48,7 @@ DeadlineOption: TypeAlias = Annotated[
     Parameter(
         name="--deadline",
         validator=Number(gte=0.001, lte=86_000),
-        help="Seconds for the others to answer; 30 for bids and 300 otherwise by default.",
+        help="Seconds that the others have to answer; by default 30 for bids, otherwise 300.",
     ),
 ]
 RequirementsOption: TypeAlias = Annotated[
@@ -174,7 +174,8 @@ async def collaboration_call(
             name="--participant",
             negative="",
             show_default=False,
-            help="Call this agent; may be given more than once. By default all others of the team.",
+            help="Call this agent; may be given more than once. By default all other agents of the "
+            "team.",
         ),
     ] = (),
     requirements: RequirementsOption = None,
@@ -184,7 +185,7 @@ async def collaboration_call(
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> None:
-    """Call for bids: ask who can do something.
+    """Call for bids: ask which agents can do a task.
 
     Agents that a server or a worker runs bid according to their capabilities, workload and
     availability.

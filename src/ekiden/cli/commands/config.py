@@ -22,7 +22,7 @@ UserOption = Annotated[
         name="--user",
         negative="",
         show_default=False,
-        help="In ~/.ekiden/settings.json instead of the project's file.",
+        help="Change ~/.ekiden/settings.json instead of the project's file.",
     ),
 ]
 
@@ -131,7 +131,7 @@ def config_path(*, as_json: JsonOption = False) -> None:
 def config_schema(*, as_json: JsonOption = False) -> None:
     """Print the JSON Schema of settings files, with or without --json.
 
-    Editors use it to complete and check a file that names it:
+    Editors use the schema to complete and check settings files. The file must refer to it:
     {"$schema": "./settings.schema.json", …}.
     """
     from ekiden.project.settings import settings_schema

@@ -106,14 +106,14 @@ async def handoff_start(
     ] = "",
     policy: Annotated[
         PolicyOption,
-        Parameter(help="When: at once, after the current step, or if its condition holds."),
+        Parameter(help="Hand off at once, after the current step, or if the condition holds."),
     ] = None,
     timeout_s: Annotated[
         float | None,
         Parameter(
             name="--timeout",
             validator=Number(gt=0, lte=1e9),
-            help="Timeout in seconds; by default that of the handoff, or 300.",
+            help="Timeout in seconds; by default the handoff's own timeout, or 300.",
         ),
     ] = None,
     priority: Annotated[

@@ -215,13 +215,13 @@ async def inbox_cancel(
     /,
     *,
     reason: Annotated[
-        str, Parameter(help="The reason; the waiting session is told.", show_default=False)
+        str, Parameter(help="The reason; the waiting session gets it.", show_default=False)
     ] = "",
     by: ByOption = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Cancel an item: the waiting session is told that there will be no answer."""
+    """Cancel an item: the waiting session is informed that no answer will come."""
     from ekiden.cli.inbox_prompt import decides, find_item
     from ekiden.cli.run.handoffs import plain_text
     from ekiden.cli.views.inbox import tell_item
@@ -239,7 +239,7 @@ async def inbox_watch(
     role: Annotated[str | None, Parameter(help="Only items for this role.")] = None,
     after: Annotated[
         str | None,
-        Parameter(help='Begin after the event with this id; "" is before the first.'),
+        Parameter(help='Start after the event with this id; "" starts with the first event.'),
     ] = None,
     once: Annotated[
         bool,
@@ -250,9 +250,9 @@ async def inbox_watch(
 ) -> int:
     """Show new items, and changes of items, as they happen.
 
-    Without --after, only those from now on; with --once, all from the first. Meanwhile deadlines
-    and escalations are handled. Ctrl-C ends it, and prints the command that continues without a
-    gap.
+    Without --after it shows only new changes, or with --once all changes so far. It also handles
+    deadlines and escalations while it runs. Ctrl-C ends it, and prints the command that continues
+    without a gap.
     """
     from ekiden.cli.terminal.live_view import Spectator
     from ekiden.cli.terminal.output import emit, say

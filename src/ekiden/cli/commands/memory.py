@@ -107,7 +107,10 @@ async def memory_search(
     ] = False,
     limit: Annotated[
         int | None,
-        Parameter(validator=Number(gte=1, lte=100), help="How many; memory.top_k by default."),
+        Parameter(
+            validator=Number(gte=1, lte=100),
+            help="Show at most this many; by default the setting memory.top_k.",
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
@@ -155,7 +158,7 @@ async def memory_store(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Store a memory; it replaces one with the same key."""
+    """Store a memory; it replaces a memory with the same key."""
 
     facts, name = _json_object(metadata), _whose(user, shared)
     async with place.open(create=True, app=app) as ekiden:

@@ -53,8 +53,8 @@ async def run(
             name="--var",
             negative="",
             show_default=False,
-            help="NAME=VALUE: a variable of the session, set with the message; a value is JSON, or "
-            "else text. May be given more than once.",
+            help="NAME=VALUE: a variable of the session, set with the message; a value that is not "
+            "JSON is text. May be given more than once.",
         ),
     ] = (),
     strategy: StrategyOption = None,
@@ -76,18 +76,18 @@ async def run(
     The agent that has the session answers. A new session is routed; "@auto …" routes again, "@auto
     --strategy=NAME …" with that strategy, and "@name …" names the agent.
 
-    The team is that of the project in this folder: its agent files, or the setting `team`. Without
-    either it is the demo team, which knows the orders 1042, 1043 and 1044.
+    The team comes from the current folder: its agent files, or the setting `team`. Otherwise the
+    demo team runs, which knows the orders 1042, 1043 and 1044.
 
-    A tool that needs approval asks on the terminal. Without a terminal it is refused, unless
-    --allow names it, or --approve inbox lets it wait in the inbox. With --server the question is in
-    the inbox, and the terminal also asks it.
+    If a tool needs approval, the command asks on the terminal. Without a terminal the tool call is
+    refused. --allow lets the tool run without approval; with --approve inbox, the call waits in the
+    inbox. With --server you can answer on the terminal or in the inbox.
 
-    If the session waits for people it is suspended; the command ends and says how to answer. With
-    --wait it stays until they have answered.
+    If the session waits for people, it is suspended: the command prints how to answer, and ends.
+    With --wait it waits for the answer.
 
-    If no agent matches the request, the answer lists the agents to name; the error is route.none
-    and the exit code is 5.
+    If no agent matches the request, the command lists the agents that you can name; the error is
+    route.none and the exit code is 5.
     """
     from ekiden.cli.projects import parse_variables, read_request
     from ekiden.cli.run_start import OpeningMessage, RunFlags, begin_run
@@ -247,8 +247,8 @@ async def plan(
         str | None,
         Parameter(
             name="--agent",
-            help="The supervisor whose plan is shown; by default the only one, else one over "
-            "all agents.",
+            help="The supervisor that makes the plan; by default the team's only supervisor, or "
+            "a new one over all agents.",
         ),
     ] = None,
     model: ModelOption = None,

@@ -54,7 +54,7 @@ async def serve(
         str | None,
         Parameter(
             name="--host",
-            help="The address to listen on; by default the setting server.host, 127.0.0.1.",
+            help="The address to listen on; by default the setting server.host (127.0.0.1).",
         ),
     ] = None,
     port: Annotated[
@@ -62,7 +62,7 @@ async def serve(
         Parameter(
             name="--port",
             validator=Number(gte=0, lte=65535),
-            help="The port; 0 takes a free one; by default the setting server.port, 8321.",
+            help="The port; 0 picks a free port. By default the setting server.port (8321).",
         ),
     ] = None,
     store: StoreOption = STORE,
@@ -71,7 +71,7 @@ async def serve(
         Parameter(
             name="--workers",
             validator=Number(gte=0, lte=100_000),
-            help="Concurrent sessions of this server; 0 leaves them to other workers.",
+            help="Concurrent sessions of this server; 0 leaves sessions to other workers.",
         ),
     ] = 1000,
     processes: Annotated[
@@ -103,9 +103,10 @@ async def serve(
 ) -> int:
     """Serve the team over HTTP: API, streams, and standard agent protocols.
 
-    Without keys only this machine can call it, on the loopback address. `ekiden keys create` makes
-    keys, and then every caller needs one. After SIGTERM or Ctrl-C, current work has some seconds to
-    finish. The next server or worker on the same store resumes the rest.
+    Until you create a key with `ekiden keys create`, the server accepts only callers on this
+    machine, over the loopback address. Then every caller needs a key. After SIGTERM or Ctrl-C,
+    current work has some seconds to finish. The next server or worker on the same store resumes the
+    rest.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.process.worker import end_for_sure, rest_collector
@@ -234,8 +235,8 @@ async def mcp(
 ) -> int:
     """Serve the team as an MCP server on the standard streams, for one client.
 
-    The client starts this command, and ends it by closing its standard input. The tools are those
-    of /mcp of `ekiden serve`. Everything except the protocol goes to standard error.
+    The client starts this command, and ends it by closing its standard input. The tools are the
+    same as at /mcp of `ekiden serve`. Everything except the protocol goes to standard error.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.process.server import check_installed

@@ -48,16 +48,17 @@ async def session_fork(
     /,
     *,
     at: Annotated[
-        int | None, Parameter(validator=_EVENT, help="After this event; the last one by default.")
+        int | None,
+        Parameter(validator=_EVENT, help="Start after this event; the last one by default."),
     ] = None,
     before: Annotated[
-        int | None, Parameter(validator=_EVENT, help="Before the message of this event.")
+        int | None, Parameter(validator=_EVENT, help="Start before the message of this event.")
     ] = None,
     id: Annotated[str | None, Parameter(help="The new session's id.")] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Start a new session from an earlier point of another, which is unchanged.
+    """Start a new session from an earlier point of a session, which stays unchanged.
 
     `ekiden session show ID --json` and `ekiden watch` show the event numbers.
     """
@@ -92,7 +93,7 @@ async def session_rewind(
     """Rewind a session to an earlier event; its history is kept, with a note of the rewind.
 
     Open questions to people and agents are withdrawn. Side effects of tools are not rolled back. A
-    rewind to before an earlier rewind undoes that one.
+    rewind to an event before an earlier rewind undoes the earlier rewind.
     """
 
     async with place.open() as ekiden:
@@ -142,7 +143,9 @@ async def session_search(
     /,
     *,
     user: Annotated[str | None, Parameter(help="Only in sessions of this user.")] = None,
-    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1000), help="How many.")] = 20,
+    limit: Annotated[
+        int, Parameter(validator=Number(gte=1, lte=1000), help="Show at most this many.")
+    ] = 20,
     place: Place = HERE,
     wide: WideOption = False,
     as_json: JsonOption = False,
@@ -185,7 +188,7 @@ async def session_prune(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete old sessions; with an age, also settled messages and closed inbox items.
+    """Delete old sessions; with an age limit, also settled messages and closed items.
 
     Without options the settings `retention.days` and `retention.count` apply. A running session is
     never deleted.
@@ -294,8 +297,8 @@ async def session_resume(
 ) -> int:
     """Resume a session that was interrupted, failed, ran out of budget, or waited.
 
-    If it still waits for people, the command only says so; with --wait it stays until they have
-    answered.
+    If the session still waits for people, the command only reports this; with --wait it waits for
+    the answer.
     """
     from ekiden.cli.run_start import RunFlags, resume_run
 
@@ -353,7 +356,7 @@ async def session_delete(
     """Delete a session with all its events.
 
     Its open questions to people and agents are withdrawn, and agents that wait for its answer are
-    told.
+    notified.
     """
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)

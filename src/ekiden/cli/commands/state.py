@@ -41,7 +41,7 @@ ByOption: TypeAlias = Annotated[
 
 async def state_show(
     session: Annotated[
-        str | None, Parameter(help="The session's id; not with --user and --app.")
+        str | None, Parameter(help="The session's id; not with --user or --app.")
     ] = None,
     /,
     *,
@@ -84,8 +84,8 @@ async def state_set(
         str,
         Parameter(
             allow_leading_hyphen=True,
-            help="The session's id (not with --user and --app), then one or more NAME=VALUE; a "
-            "value is JSON, or else text.",
+            help="The session's id (not with --user or --app), then one or more NAME=VALUE; a "
+            "value that is not JSON is text.",
         ),
     ],
     user: UserOption = None,
@@ -109,7 +109,7 @@ async def state_delete(
     *words: Annotated[
         str,
         Parameter(
-            help="The session's id (not with --user and --app), then names of variables.",
+            help="The session's id (not with --user or --app), then names of variables.",
         ),
     ],
     user: UserOption = None,

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 TenantsOption: TypeAlias = Annotated[
     str | None,
     Parameter(
-        name="--tenants", help="Only the stores of these tenants, as default,acme; all by default."
+        name="--tenants",
+        help="Only the stores of these tenants, separated by commas; by default all.",
     ),
 ]
 
@@ -58,9 +59,9 @@ async def store_copy(
 ) -> int:
     """Copy everything from SQLite to PostgreSQL, and compare the two.
 
-    The copy has the state of the source when the command started; the source is not changed. The
-    target cannot be used until it was compared and its audit verified. The exit code is 8 when the
-    audit of the source is broken.
+    The copy has the state of the source when the command started; the source is not changed. You
+    cannot use the target until the command has compared it and verified its audit. The exit code is
+    8 when the audit of the source is broken.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.terminal.output import emit

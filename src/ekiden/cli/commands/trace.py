@@ -83,8 +83,8 @@ async def trace(
         TraceFormat | None,
         Parameter(
             name="--format",
-            help="Write it for other programs: jsonl, a span per line; events, an event per "
-            "line; openai, the trace shape of the OpenAI Agents SDK. Message content is "
+            help="Write the trace for other programs: jsonl (a span per line), events (an event "
+            "per line) or openai (the trace format of the OpenAI Agents SDK). Message content is "
             "left out.",
         ),
     ] = None,
@@ -97,7 +97,7 @@ async def trace(
         _flag("--content", "With --format and --otlp: include messages, arguments and results."),
     ] = False,
     otlp: Annotated[
-        bool, _flag("--otlp", "Send it to an OpenTelemetry collector instead of showing it.")
+        bool, _flag("--otlp", "Send the trace to an OpenTelemetry collector; do not show it.")
     ] = False,
     endpoint: Annotated[
         str | None,
@@ -113,8 +113,8 @@ async def trace(
 ) -> int:
     """Show what happened in a session: runs, agents, calls, handoffs.
 
-    A tree with times, tokens and cost; errors come first. Keys and tokens are masked everywhere.
-    With --json, all spans as one array, in the order of the tree.
+    The output is a tree with times, tokens and cost; errors come first. Keys and tokens are masked
+    everywhere. With --json, the output is one array of all spans, in the order of the tree.
     """
     from ekiden.cli.views.traces import print_errors, print_trace, trace_of
     from ekiden.core.documents import to_json
@@ -246,8 +246,7 @@ async def cost(
     session: Annotated[
         str | None,
         Parameter(
-            help="A session's id, which includes the sessions that answered it; all "
-            "sessions by default."
+            help="Only this session and the sessions that answered it; by default all sessions."
         ),
     ] = None,
     /,
@@ -272,8 +271,8 @@ async def cost(
 ) -> None:
     """Show the tokens and cost of model calls.
 
-    Prices come from the setting `prices`, else from the price list of the extra `prices`, in US
-    dollars; nothing is fetched.
+    Prices come from the setting `prices`. For other models they come from the price list of the
+    extra `prices`, in US dollars. Nothing is downloaded.
     """
     from ekiden.cli.options import moment
     from ekiden.cli.views.costs import print_costs
@@ -302,7 +301,7 @@ async def watch(
     type: Annotated[SeveralTypes, Parameter(help="Only events of this type.")] = (),
     after: Annotated[
         str | None,
-        Parameter(help='Begin after the event with this id; "" is before the first.'),
+        Parameter(help='Start after the event with this id; "" starts with the first event.'),
     ] = None,
     once: Annotated[
         bool,
@@ -313,7 +312,7 @@ async def watch(
 ) -> int:
     """Show events of all processes as they happen.
 
-    Without --after, only those from now on; with --once, all from the first. Each of --session,
+    Without --after it shows only new events, or with --once all events so far. Each of --session,
     --agent and --type may be given more than once. Ctrl-C ends it, and prints the command that
     continues without a gap.
     """

@@ -53,7 +53,7 @@ async def worker_run(
             name="--agents",
             negative="",
             show_default=False,
-            help="Run only these agents, as in a,b; by default all that can run here.",
+            help="Run only these agents, separated by commas; by default all that can run here.",
         ),
     ] = (),
     label: LabelOption = (),
@@ -73,8 +73,8 @@ async def worker_run(
             name="--lease",
             validator=Number(gte=0.1, lte=86_400),
             show_default=False,
-            help="Seconds without a heartbeat after which others take over its sessions; 30 by "
-            "default.",
+            help="Other workers take over its sessions after this many seconds without a "
+            "heartbeat; 30 by default.",
         ),
     ] = None,
     until_idle: Annotated[
@@ -108,9 +108,10 @@ async def worker_run(
 ) -> int:
     """Work on the sessions of a store, together with other workers.
 
-    It takes ready sessions of all tenants, for the agents that it can run. On SIGTERM or Ctrl-C it
-    takes no more; sessions unfinished after --grace seconds become ready for other workers at once.
-    A second signal skips the wait. `ekiden worker` alone means the same.
+    It takes ready sessions of all tenants, for the agents that it can run. After SIGTERM or Ctrl-C
+    it takes no more sessions. Sessions that are unfinished after --grace seconds become ready for
+    other workers at once. A second signal skips the wait. `ekiden worker` is short for this
+    command.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.process.server import start_logging

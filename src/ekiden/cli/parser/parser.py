@@ -148,7 +148,7 @@ GROUPS = {
             "show": "Show a collaboration's state and messages.",
             "request": "Ask another agent to take over work.",
             "propose": "Propose terms to another agent.",
-            "call": "Call for bids: ask who can do something.",
+            "call": "Call for bids: ask which agents can do a task.",
             "acknowledge": "Accept a request.",
             "accept": "Accept the current terms.",
             "counter": "Propose different terms.",

@@ -53,7 +53,7 @@ class TemporalOptions:
     ] = False
     tls_ca: Annotated[
         Path | None,
-        Parameter(name="--tls-ca", help="The CA certificate that Temporal's is checked with."),
+        Parameter(name="--tls-ca", help="The CA certificate that verifies Temporal's certificate."),
     ] = None
     tls_cert: Annotated[
         Path | None,
@@ -66,14 +66,14 @@ class TemporalOptions:
         str | None,
         Parameter(
             name="--tls-domain",
-            help="The name in Temporal's certificate, if it is not that of the address.",
+            help="The name in Temporal's certificate, if it differs from the address.",
         ),
     ] = None
     task_queue: Annotated[
         str,
         Parameter(
             name="--task-queue",
-            help="The prefix of task queue names in Temporal; the store's name follows. "
+            help="The prefix of task queue names in Temporal; Ekiden adds the store's name. "
             "Different teams need different queues.",
         ),
     ] = "ekiden"

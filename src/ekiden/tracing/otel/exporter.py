@@ -60,10 +60,10 @@ def export_otlp(
     """Send all finished spans; the call blocks until they are sent.
 
     `endpoint` is the address of a collector, such as ``http://127.0.0.1:4318``, or of its traces,
-    ``…/v1/traces``. The default comes from the environment. With `content` messages are included;
-    keys and tokens in them are masked. The default of `content` comes from `CAPTURE`. You can send
-    spans again, because they keep their ids. Raises `UserError` without the extra ``otel``, and for
-    an invalid address. The report contains failures of the collector::
+    ``…/v1/traces``. The default comes from the environment. If `content` is true, messages are
+    included, with keys and tokens masked. The default of `content` comes from `CAPTURE`. You can
+    send spans again, because they keep their ids. Raises `UserError` without the extra ``otel``,
+    and for an invalid address. The report contains failures of the collector::
 
         trace = await read_trace(store, "customer-42")
         report = await asyncio.to_thread(export_otlp, trace.spans)
