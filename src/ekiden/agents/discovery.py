@@ -48,8 +48,8 @@ def agent_folders(
 ) -> tuple[AgentFolder, ...]:
     """The agent folders in order of precedence.
 
-    First those of the project (`.ekiden/agents`, then `.claude/agents`, `.gemini/agents` and
-    `.agents/agents` with their subfolders), then the user's `~/.ekiden/agents`, and with
+    The project's folders come first: `.ekiden/agents`, then `.claude/agents`, `.gemini/agents` and
+    `.agents/agents` with their subfolders. The user's `~/.ekiden/agents` follows, and with
     `foreign_user_folders` also `~/.claude/agents` and so on. `home` is for tests.
     """
     home = Path.home() if home is None else home

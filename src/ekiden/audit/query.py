@@ -147,8 +147,8 @@ async def read_page(
 
 
 async def find_records(store: Journal, name: str) -> Sequence[AuditRecord]:
-    """The records with this id, oldest first. The id may be that of a record, an event or a
-    handoff. An unknown id gives an empty result."""
+    """The records with this id, oldest first. The id may name a record, an event or a handoff. An
+    unknown id gives an empty result."""
     record = _RECORD.fullmatch(name)
     if record is not None:
         session_id, seq = record["session"], int(record["seq"])

@@ -36,7 +36,7 @@ _DEFAULTS = BusSettings()
 class Bus:
     """A message bus between agents: every message is stored before it is delivered.
 
-    All buses on one store, in any process, are one bus. A `Bus` object belongs to one event loop::
+    Processes that use the same store share one bus. A `Bus` object belongs to one event loop::
 
         async def sales(message: AgentMessage) -> Any:
             return {"customer": message.payload["customer"], "name": "Sato"}

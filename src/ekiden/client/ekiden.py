@@ -179,8 +179,8 @@ class Ekiden:
         retries: int = 4,
     ) -> AsyncIterator[Ekiden]:
         """Connect to a server. The default of `url` is EKIDEN_SERVER. The default of `key` is
-        EKIDEN_API_KEY, or the content of the file that EKIDEN_API_KEY_FILE names. The other options
-        are those of `AsyncClient`."""
+        EKIDEN_API_KEY, or the content of the file that EKIDEN_API_KEY_FILE names. `AsyncClient`
+        describes the other options."""
         from ekiden.client.errors import ClientMisconfigured
         from ekiden.client.wire import Manners, Wire, api_key_of, server_address
 

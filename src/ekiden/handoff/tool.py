@@ -154,7 +154,7 @@ def handoff(
     `on_handoff`, sync or async, is called when the model requests the transfer. It gets the
     context; with an `input_type` it also gets the arguments as an object of this type.
     `input_filter` changes the conversation that the target sees. Without a filter,
-    ``include_context=False`` shows the target only the last message of the person and the transfer.
+    ``include_context=False`` shows the target only the user's last message and the transfer.
     `is_enabled`, a bool or a function of the context and the source agent, is evaluated each turn::
 
         triage = Agent("triage", handoffs=[handoff(billing, input_filter=keep_last(20))])

@@ -34,7 +34,7 @@ class HandoffExecutor:
     """Executes agreements of `Collaborations`: the initiator hands the task to its partner.
 
     The session is the one in the context of the collaboration (``session_id``). Without it, a new
-    session is created: its id is that of the collaboration, and its message is the task. The usual
+    session is created: it has the id of the collaboration, and its message is the task. The usual
     checks of handoffs apply: the initiator must have a handoff to its partner. One agreement makes
     one handoff, even if its execution is started several times::
 

@@ -46,7 +46,7 @@ class Supervisor(Agent[TContext]):
 
         Supervisor("desk", agents=[weather, general], decomposer=each_line)
 
-    The settings are those of `PlanSettings`; `task_budget` sets its `budget`.
+    `PlanSettings` describes the settings; `task_budget` sets its `budget`.
     """
 
     @checked_arguments

@@ -181,7 +181,7 @@ class Session:
         return session_info(row, await self.store.events(self.session_id, limit=row.seq))
 
     async def add_items(self, items: Iterable[Any]) -> None:
-        """Add items to the session without running it: a text of a person, or items in the format
+        """Add items to the session without running it: a text of the user, or items in the format
         of the OpenAI Responses API.
 
         A missing session is created; its first run sets its agent. Raises `SessionBusy` if the

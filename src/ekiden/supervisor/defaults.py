@@ -24,7 +24,7 @@ from ekiden.supervisor.rule_decomposer import RuleDecomposer
 
 
 def decomposer_of(settings: PlanSettings, has_model: bool) -> Decomposer:
-    """The supervisor's own decomposer; by default the model if there is one, otherwise rules."""
+    """The decomposer of the settings; by default a model, or rules without a model."""
     own: Any = settings.decomposer
     if own is not None:
         return own if hasattr(own, "decompose") else _FunctionDecomposer(own)
@@ -34,8 +34,7 @@ def decomposer_of(settings: PlanSettings, has_model: bool) -> Decomposer:
 
 
 def aggregator_of(settings: PlanSettings, has_model: bool) -> Aggregator:
-    """The supervisor's own aggregator; by default the model if there is one, otherwise joined
-    results."""
+    """The aggregator of the settings; by default a model, or joined results without one."""
     own: Any = settings.aggregator
     if own is not None:
         return own if hasattr(own, "aggregate") else _FunctionAggregator(own)

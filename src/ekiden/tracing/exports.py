@@ -163,7 +163,7 @@ async def trace_events(
     """The events of a session and of the sessions that answered it, each with its place in the
     trace.
 
-    The format is that of `Event.to_json`, plus `correlation_id`, `trace_id`, `span_id` and
+    The format is the one of `Event.to_json`, plus `correlation_id`, `trace_id`, `span_id` and
     `parent_id`. Without `include_content` there are no items, and only factual details; runs with
     `trace_include_sensitive_data=False` never show content. Raises `SessionNotFound`::
 

@@ -158,7 +158,7 @@ async def chat(
 
     At a terminal there is a prompt; /help lists its commands and keys. In a pipe, every line of
     standard input is a message or a command; with --json every output line is an object. The exit
-    code is 0, or that of the last message that failed.
+    code is 0, or the code of the last message that failed.
     """
     from ekiden.api.methods.arguments import check_arguments
     from ekiden.api.runs import RunsApi
