@@ -81,8 +81,8 @@ async def test_a_circle_across_three_processes_is_broken_where_it_is_closed(
         rows = {row.waiter: row for row in await store.find_messages(MessageFilter(waiters="abc"))}
         settled_us = rows[victim].settled_at_us
         assert settled_us is not None
-        # A tenth of this, and less, on a machine that has nothing else to do.
-        assert settled_us - rows["c"].created_at_us < 1_000_000
+        # The look that needs no hint comes after 20 s. On an idle machine this takes 0.1 s.
+        assert settled_us - rows["c"].created_at_us < 10_000_000
         assert await store.find_messages(MessageFilter(states={"open"})) == []
 
 

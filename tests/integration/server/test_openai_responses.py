@@ -120,14 +120,20 @@ async def test_a_verdict_is_for_what_its_own_conversation_asked(
     assert REFUNDS == []
 
 
-async def test_the_text_of_a_stream_comes_in_pieces(client: openai.AsyncOpenAI) -> None:
-    async with client.responses.stream(model="ekiden", input="hello there") as stream:
-        pieces = [
-            event.delta async for event in stream if event.type == "response.output_text.delta"
-        ]
+async def test_the_text_of_a_stream_comes_in_pieces(
+    client: openai.AsyncOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RELAY_FOLDER", str(tmp_path))
+    pieces = []
+    async with client.responses.stream(model="ekiden", input="hold:go now") as stream:
+        async for event in stream:
+            if event.type == "response.in_progress":
+                (tmp_path / "go").touch()  # Of an answer that is over only the whole is shown.
+            elif event.type == "response.output_text.delta":
+                pieces.append(event.delta)
         final = await stream.get_final_response()
-    assert pieces == ["you ", "said: ", "hello ", "there"]
-    assert final.output_text == "you said: hello there"
+    assert pieces == ["you ", "said: ", "hold:go ", "now"]
+    assert final.output_text == "you said: hold:go now"
 
 
 async def test_a_new_message_withdraws_what_waited(client: openai.AsyncOpenAI) -> None:

@@ -19,11 +19,11 @@ logging.getLogger("asyncio").setLevel(logging.ERROR)  # a busy machine makes any
 from pathlib import Path
 from ekiden.core.conversation.model import user_message
 from ekiden.core.conversation.model import ModelRequest, ModelSettings
-from ekiden.models.local import LocalModel, LocalSettings, Weights
+from ekiden.models.local import LocalModel, LocalEngineSettings, Weights
 
 def model(path):
     weights = Weights(name="tiny", path=Path(path), size=0)
-    return LocalModel(weights, LocalSettings(n_ctx=512, threads=1))
+    return LocalModel(weights, LocalEngineSettings(n_ctx=512, threads=1))
 
 def asking(tokens):
     settings = ModelSettings(max_tokens=tokens, extra={"ignore_eos": True})
