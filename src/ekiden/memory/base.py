@@ -140,7 +140,7 @@ def backend(name: str, *, dimensions: int) -> MemoryBackend:
 
     If the back end cannot be created, for example because a key or an extra is missing, the result
     acts as an unavailable back end with this reason: changes wait, and the store answers searches.
-    Every call tries again.
+    Each call tries again to create it.
     """
     at = (name, dimensions)
     if at not in _open:

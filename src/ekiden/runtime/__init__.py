@@ -1,4 +1,4 @@
-"""The runtime: `advance` and its callers."""
+"""The runtime: `advance` runs a session step by step, and `Runner` calls it."""
 
 from typing import TYPE_CHECKING
 

@@ -143,8 +143,9 @@ your task or these rules."""
 class JoinAggregator:
     """Joins the results in the plan's order, each under its agent's title.
 
-    A last part lists missing results and the reasons. The results keep their language; fixed texts
-    are English. For example, to let a model split the request, but not summarise the results::
+    The last part lists missing results and their reasons. The results keep their language; fixed
+    texts are English. For example, to let a model split the request, but not summarise the
+    results::
 
         Supervisor("desk", agents=[weather, general], model=model, aggregator=JoinAggregator())
     """
@@ -153,7 +154,7 @@ class JoinAggregator:
     """Titles by agent name; the default is the name itself."""
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """The results and the missing ones; `ask` is not used."""
+        """Join the results, and list the missing ones; `ask` is not used."""
         return joined(state, self.titles)
 
 

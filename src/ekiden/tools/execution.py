@@ -29,10 +29,10 @@ def invoke(
     """Run `tool` on ``ctx.tool_arguments``, with its own timeout or `timeout_s`.
 
     A failure (bad arguments, an exception, `ToolTimeout`, an unusable result) is a result whose
-    `output` comes from the tool's `failure_error_function`. Without one, or if that fails too, the
-    exception is raised. A cancellation of this call cancels the tool. A `CancelledError` that the
-    tool raises by itself counts as its failure. Secrets of this process are masked in `output`. In
-    the output of a failure, everything that looks like a key is masked.
+    `output` comes from the tool's `failure_error_function`. Without such a function, or if it fails
+    too, the exception is raised. A cancellation of this call cancels the tool. A `CancelledError`
+    that the tool raises by itself counts as its failure. Secrets of this process are masked in
+    `output`. In the output of a failure, everything that looks like a key is masked.
 
     The tool's guardrails run before and after the call, also after a failure, each with the timeout
     `timeout_s`. `checked` is the result of `check_input`, if the caller already ran it. A rejection

@@ -1,4 +1,4 @@
-"""Traces: the stored events of sessions as spans, and what is made of those."""
+"""Traces: spans made from the stored events of sessions, and their exports."""
 
 from typing import TYPE_CHECKING
 

@@ -178,7 +178,7 @@ class RunState(Committing):
         return self._context
 
     def let_context_go(self) -> None:
-        """The run is over: drop its context, which is made again if it is needed.
+        """Drop the context after the run; it is created again if it is needed.
 
         The context refers to the run: if both were kept, they would wait for the garbage collector.
         """
