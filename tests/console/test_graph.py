@@ -225,7 +225,7 @@ def test_a_handoff_that_failed_says_why(open_console: OpenConsole) -> None:
     console.api("POST", "/sessions/s1/handoff", body)
     failed = arrow(console, "triage → triage, Refused: to itself")
     expect(failed).to_contain_text("✕ Refused")
-    expect(page.locator(".box.ghost")).to_contain_text("did not get it")
+    expect(page.locator(".box.ghost")).to_contain_text("✕ refused")
     expect(page.locator(".box.lit")).to_have_attribute("data-box", "first")
     failed.press("Enter")
     panel = page.locator(".panel")

@@ -26,7 +26,7 @@ def test_what_hides_something_is_shown_and_not_approved_with_one_key(
     expect(question.locator("mark")).to_have_text(["\u0430U+0430", "U+202E"])
     expect(question).to_contain_text("Hidden or misleading characters.")
     keyboard.press("a")
-    expect(console.page.locator("dialog")).to_contain_text("Approve it all the same?")
+    expect(console.page.locator("dialog")).to_contain_text("Approve anyway?")
     keyboard.press("Escape")
     expect(console.page.locator("dialog")).to_have_count(0)
     assert console.api("GET", f"/inbox/{item}")["status"] == "open"
@@ -50,7 +50,7 @@ def test_what_is_cancelled_under_way_leaves_the_rest_open_and_tells_so(
     with page.expect_request("**/inbox/*/answer"):
         dialog.get_by_role("button", name="Approve").click()
     page.keyboard.press("Escape")
-    expect(dialog.get_by_role("status")).to_contain_text("Stops after the one")
+    expect(dialog.get_by_role("status")).to_contain_text("Stopping after the current one")
     [under_way] = held
     under_way.continue_()
     expect(dialog.get_by_role("status")).to_have_text("Stopped. Done: 1; not done: 2.")
@@ -123,7 +123,7 @@ def test_hidden_characters_in_options_are_seen_and_nothing_is_sent_by_one_key(
     console.page.keyboard.press("j")
     console.page.keyboard.press("a")
     dialog = console.page.locator("dialog")
-    expect(dialog).to_contain_text("Approve it all the same?")
+    expect(dialog).to_contain_text("Approve anyway?")
     console.page.keyboard.press("Escape")
     console.role("button", re.compile("sey")).click()
     expect(dialog.locator("option")).to_have_text(["yes", "sey[U+202E]"])

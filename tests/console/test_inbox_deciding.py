@@ -81,7 +81,7 @@ def test_edited_arguments_are_checked_compared_and_confirmed(
     expect(submit).to_be_disabled()
     keyboard.press("Control+a")
     keyboard.type('{"order": 12345678901234567890, "amount": 50')
-    expect(page.locator("dialog")).to_contain_text("This is no JSON")
+    expect(page.locator("dialog")).to_contain_text("This is not JSON")
     expect(submit).to_be_disabled()
     keyboard.press("Control+Enter")
     keyboard.type("}")
@@ -192,7 +192,7 @@ def test_questions_are_answered_in_words_chosen_snoozed_assigned_and_withdrawn(
         "If you give it back, desk continues"
     )
     console.role("button", "Give back …").click()
-    page.get_by_label("Your answer").fill("Send a new one.")
+    page.get_by_label("Comment (optional)").fill("Send a new one.")
     console.role("button", "Send the answer").click()
     expect(console.role("heading", "Later?")).to_be_visible()
     assert answer_of(console, tone)["text"] == f"Friendly {HOSTILE}"
@@ -220,7 +220,7 @@ def test_questions_are_answered_in_words_chosen_snoozed_assigned_and_withdrawn(
         ("安娜", "To another person"),
     ]:
         console.role("button", "Assign …").click()
-        page.get_by_label(label).check()
+        dialog.get_by_label(label).check()
         if label == "To another person":
             page.get_by_label("Name").fill("安娜")
         console.role("button", "Assign", exact=True).click()
@@ -256,8 +256,8 @@ def test_several_are_decided_together_and_what_could_not_be_is_told(
     page.keyboard.press("a")
     expect(dialog).to_contain_text("Approve 4 questions")
     dialog.get_by_role("button", name="Approve").click()
-    expect(dialog.get_by_role("alert").last).to_contain_text("2 could not be done")
-    expect(dialog.get_by_role("listitem").filter(has_text="no such answer")).to_contain_text(
+    expect(dialog.get_by_role("alert").last).to_contain_text("2 failed:")
+    expect(dialog.get_by_role("listitem").filter(has_text="not among its options")).to_contain_text(
         "Which tone?"
     )
     expect(dialog.get_by_role("listitem").filter(has_text="characters")).to_contain_text("Hides")
@@ -282,7 +282,7 @@ def test_all_that_ask_the_same_are_answered_at_once_and_a_tool_for_the_whole_ses
     ids = post(tmp_path, *[confirmation('{"n":1}') for _ in range(3)], confirmation('{"n":2}'))
     expect(subjects(console)).to_have_count(4)
     subjects(console).first.click()
-    console.page.get_by_label("exactly the same (3 here)").check()
+    console.page.get_by_label("all identical questions (3 here)").check()
     console.page.get_by_label("Do not ask again for this tool").check()
     console.role("button", "Approve", exact=True).click()
     expect(subjects(console)).to_have_count(1)

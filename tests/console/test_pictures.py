@@ -144,7 +144,7 @@ def audit(open_console: OpenConsole, look: Look, folder: Path) -> Console:
     console = sessions(open_console, look, folder)
     console.open("audit")
     console.role("button", re.compile("^Verify")).first.click()
-    expect(console.page.locator("main")).to_contain_text("The chain is unbroken")
+    expect(console.page.locator("main")).to_contain_text("The chain is intact")
     return console
 
 

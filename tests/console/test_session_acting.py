@@ -54,7 +54,7 @@ def test_what_could_not_be_sent_is_kept_and_is_said_once(open_console: OpenConso
     field = page.get_by_label("Message to the team")
     field.fill("only once")
     field.press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    expect(page.get_by_role("alert")).to_contain_text("is unreachable")
     expect(field).to_have_value("only once")
     field.press("Enter")
     expect(field).to_have_value("")

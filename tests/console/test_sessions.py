@@ -146,7 +146,7 @@ def test_what_was_said_is_found_and_leads_there(open_console: OpenConsole, look:
     console.run("something else", session="s2", agent="desk", title="The violet room")
     console.open("sessions")
     page = console.page
-    search = page.get_by_label("Search sessions")
+    search = page.get_by_label("Search titles and messages")
     search.fill("violet")
     search.press("Enter")
     hits = page.get_by_role("region", name="Messages")
@@ -196,7 +196,7 @@ def test_a_long_list_draws_only_what_is_seen(open_console: OpenConsole, tmp_path
     assert rows.count() < 60
     page.get_by_role("group", name="List of sessions").evaluate("box => box.scrollTo(0, 1e9)")
     expect(rows.last).to_contain_text("n0000")
-    page.get_by_label("Search sessions").fill("N0042")
+    page.get_by_label("Search titles and messages").fill("N0042")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("user of n0042")
 
