@@ -433,7 +433,7 @@ def test_going_back_to_an_earlier_message(chat: Open) -> None:
         terminal.say("/rewind")
         terminal.wait_for("› 2  refund 1042")
         terminal.press("Enter")
-        terminal.wait_for("rewound to before message 2 (refund 1042)", "is as it was", "orders ›")
+        terminal.wait_for("rewound to before message 2 (refund 1042)", "is unchanged", "orders ›")
 
 
 @pytest.mark.slow
