@@ -132,15 +132,13 @@ def test_a_running_session_is_handed_over_at_once(shop: Ekiden) -> None:
 def test_a_graceful_handoff_waits_for_the_step_and_gives_up_in_time(shop: Ekiden) -> None:
     with asleep(shop, "@sleeper hello"):
         ran = hand(shop, "clerk", "--timeout", "0.3", session="busy")
-        assert (ran.code, ran.json["status"]) == (1, "rolled_back")
-        assert (ran.error["code"], ran.error["refusal"]) == ("handoff.rolled_back", "TIMEOUT")
-        assert shop("handoff", "list", "--session", "busy").out == "no handoffs\n"
-        # Whoever runs the session puts that on record as soon as it looks up.
-        assert hand(shop, "clerk", "--policy", "immediate", session="busy").code == 0
-    assert handoffs(shop, "busy") == [
-        ("busy.h1", "rolled_back", "TIMEOUT"),
-        ("busy.h2", "completed", ""),
-    ]
+        assert (ran.code, ran.json["status"]) == (1, "failed")
+        assert (ran.error["code"], ran.error["refusal"]) == ("handoff.refused", "TIMEOUT")
+        late = (ran.json["id"], "failed", "TIMEOUT")
+        assert handoffs(shop, "busy") == [late]
+        made = hand(shop, "clerk", "--policy", "immediate", session="busy")
+        assert made.code == 0
+    assert handoffs(shop, "busy") == [late, (made.json["id"], "completed", "")]
 
 
 @pytest.mark.slow
@@ -156,10 +154,10 @@ def test_ctrl_c_says_how_to_withdraw_what_was_asked_for(shop: Ekiden) -> None:
         assert asking.returncode == 130
         said, _, hint = err.strip().rpartition(": ")
         assert said == (
-            "error[cli.interrupted]: stopped; the handoff is still asked for, withdraw it with"
+            "error[cli.interrupted]: stopped; the handoff request is still open, withdraw it with"
         )
         withdrawn = shop(*hint.split()[1:], *TEAM)
-        assert (withdrawn.code, withdrawn.out.split()[-1]) == (0, "rolled_back")
+        assert (withdrawn.code, withdrawn.out.split()[-1]) == (0, "failed")
         assert shop("handoff", "list", "--status", "initiated").out == "no handoffs\n"
 
 

@@ -64,7 +64,7 @@ def test_people_read_a_small_tree(project: Project) -> None:
         "│  └─ t2 billing: I want a refund. (after t1)",
         "└─ t3 technical: Also, tell me a long story about a fox",
         "",
-        'note: no keyword or pattern speaks for anybody in "Also, tell me a long story about a '
+        'note: no keyword or pattern matches "Also, tell me a long story about a '
         "fox\": it goes to the fallback 'technical'",
     ]
 
