@@ -109,7 +109,7 @@ def test_the_server_has_a_console_and_sessions_to_look_at(ekiden: Ekiden) -> Non
         assert process.stdout is not None
         try:
             url = json.loads(process.stdout.readline())["url"]
-            with httpx.Client(base_url=url) as client:
+            with httpx.Client(base_url=url, timeout=60) as client:
                 start = client.get("/").text
                 sessions = client.get("/api/v1/sessions").json()["items"]
                 inbox = client.get("/api/v1/inbox").json()["items"]

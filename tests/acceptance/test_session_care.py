@@ -78,7 +78,7 @@ def _second(desk: Ekiden) -> int:
         (["import", "missing.json"], "cannot read"),
         (["import", "missing.json", "--user", ""], "--user is empty"),
         (["prune"], "name the sessions to delete"),
-        (["prune", "--older-than", "soon"], "no time"),
+        (["prune", "--older-than", "soon"], "is not a time"),
         (["prune", "--older-than", "2999-01-01"], "future"),
         (["search", "x", "--user", ""], "user"),
     ],
@@ -103,7 +103,7 @@ def test_a_session_is_taken_back_and_that_is_taken_back(desk: Ekiden) -> None:
     assert f"rewound to after event {before}" in shown.out
     assert desk("audit", "verify").code == 0
     again = desk("session", "rewind", "s1", "--to", str(whole["events"]))
-    assert "is not undone" in again.out
+    assert "Effects of tools outside the session are not rolled back." in again.out
     assert desk("session", "show", "s1", "--json").json["items"] == whole["items"]
 
 
