@@ -430,7 +430,6 @@ def commands(ekiden: Ekiden, canaries: Mapping[str, str]) -> Iterator[tuple[str,
         (("agents", "show", "helper", "--json"), {}),
         (("run", "@helper hello"), {}),
         (("session", "list", "--store", store), {}),
-        (("serve", "--store", store, "--port", "0"), {}),
         (("session", "list"), away),
         *(
             (("run", "--session", name, f"do:{name}"), leaky)
@@ -448,6 +447,13 @@ def commands(ekiden: Ekiden, canaries: Mapping[str, str]) -> Iterator[tuple[str,
     ]
     for arguments, env in orders:
         yield " ".join(arguments[:2]), ekiden(*arguments, **env)
+    with ekiden.start("serve", "--store", store, "--port", "0") as server:
+        assert server.stderr is not None
+        said = server.stderr.readline()
+        server.terminate()
+        out, err = server.communicate(timeout=60)
+    assert "waiting for the database" in said
+    yield "serve", Ran(code=server.returncode, out=out, err=said + err)
     chat = ekiden("chat", input=b"do:fails\ndo:ends_the_run\n/agents trace\n/exit\n", **leaky)
     yield "chat", chat
 
