@@ -103,7 +103,8 @@ async def test_all_subscribers_are_served_by_one_reader(store: Store) -> None:
         for name in numbered(1, 20):
             await happen(store, name)
         assert [names(found) for found in await asyncio.gather(*readers)] == [numbered(1, 20)] * 50
-        assert counted.most == 1, "of all who are up to date, one reads"
+        # None waits if the events come quicker than they are read.
+        assert counted.most <= 1, "of all who are up to date, one reads"
 
 
 async def test_a_slow_subscriber_holds_up_nobody_and_misses_nothing(
