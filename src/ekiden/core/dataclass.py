@@ -45,7 +45,7 @@ def _params(repr: bool, eq: bool, frozen: bool, slots: bool, kw_only: bool) -> A
 
 
 class _AtFirstUse:
-    """An attribute of a class until somebody looks for it."""
+    """Stands for an attribute of a class, and makes it at the first access."""
 
     def __init__(self, name: str, make: Callable[[Any], Any]) -> None:
         self._name, self._make = name, make

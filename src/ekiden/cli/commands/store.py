@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -209,7 +206,11 @@ async def mirror_run(
     one sends and the others wait to take over. With --once the exit code is 1 if something could
     not be sent.
     """
+    import asyncio
+    import signal
+
     from ekiden.cli.exits import Exit
+    from ekiden.cli.process.worker import on_signals
     from ekiden.cli.terminal.output import emit, note, say
     from ekiden.project import open_store
     from ekiden.project.run_options import session_replica
@@ -223,7 +224,8 @@ async def mirror_run(
         if not (once or as_json):
             note(f"mirroring to {mirror.name}; Ctrl-C ends it")
         try:
-            with _ended_by_signal() as stop:
+            stop = asyncio.Event()
+            with on_signals(stop.set, (signal.SIGTERM,)):
                 report = await replicate_sessions(
                     opened, mirror, once=once, stop=stop, policy=policy
                 )
@@ -267,17 +269,3 @@ def _settings(*, trust: bool) -> Settings:
     loaded = load_settings(Path.cwd())
     check_some(inspect_workspace(Path.cwd(), loaded), "mirror.", "store", trust=trust)
     return loaded.settings
-
-
-@contextmanager
-def _ended_by_signal() -> Iterator[asyncio.Event]:
-    """An event that is set when the process receives a termination signal."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    with suppress(NotImplementedError, RuntimeError, ValueError):
-        loop.add_signal_handler(signal.SIGTERM, stop.set)
-    try:
-        yield stop
-    finally:
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.remove_signal_handler(signal.SIGTERM)

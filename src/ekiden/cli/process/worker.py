@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -81,7 +81,7 @@ async def run_until_signal(
     second signal, are cancelled and left ready. If even that hangs, the process is ended.
     """
     told = asyncio.Queue[None]()
-    with _signals(lambda: told.put_nowait(None)):
+    with on_signals(lambda: told.put_nowait(None)):
         working = asyncio.create_task(workforce.run(until_idle=until_idle, ready=ready))
         first = asyncio.create_task(told.get())
         await asyncio.wait({working, first}, return_when=asyncio.FIRST_COMPLETED)
@@ -104,14 +104,18 @@ async def run_until_signal(
 
 
 @contextmanager
-def _signals(told: Callable[[], None]) -> Iterator[None]:
+def on_signals(
+    call: Callable[[], None], numbers: Sequence[signal.Signals] = _SIGNALS
+) -> Iterator[None]:
+    """Call this for each of the signals while the body runs."""
     loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
+    for number in numbers:
+        # Windows has no such handlers, nor has a thread other than the main one.
         with suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, told)
+            loop.add_signal_handler(number, call)
     try:
         yield
     finally:
-        for number in _SIGNALS:
+        for number in numbers:
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.remove_signal_handler(number)

@@ -44,7 +44,7 @@ def slug_of(text: str) -> str:
 
 
 def is_slug(name: str) -> bool:
-    """Whether it has the characters of a name; reserved names do, too."""
+    """Whether the name has only allowed characters. Reserved names are not refused here."""
     first = unicodedata.category(name[0])[0]
     return first in _DIGITS_AND_LETTERS and all(_fits(each) for each in name)
 
