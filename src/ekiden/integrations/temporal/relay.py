@@ -324,9 +324,9 @@ class WorkflowSignaller:
         """End the activity of a worker that was killed on this host, so that the workflow begins
         another one at once; returns whether there was one.
 
-        Temporal notices a dead worker only by its heartbeats, and retries only by a timer, which
-        takes a second however short it is. The worker with the
-        workflow in its cache may be dead, too, so the next task goes to any worker.
+        Temporal notices a dead worker only by its missing heartbeats, and every retry waits for a
+        timer of at least a second. The worker that caches the workflow may be dead as well, so the
+        next task goes to any worker.
         """
         for pending in found.raw_description.pending_activities:
             if pending.state != _STARTED or not is_dead(pending.last_worker_identity):
