@@ -103,10 +103,10 @@ def _command_of(arguments: list[str], groups: Mapping[str, object]) -> str:
 COMPLETE = "__complete"
 """The command that completion scripts call before the words to complete."""
 _MORE = (
-    "See `ekiden COMMAND --help` for a command. EKIDEN_STORE names the store; with --server "
-    "URL, or EKIDEN_SERVER, a command uses a server instead, with the key in EKIDEN_API_KEY. "
-    "`ekiden completion install` enables completion of commands, agents and sessions in your "
-    "shell."
+    "`ekiden COMMAND --help` shows the options of a command. The environment variable EKIDEN_STORE "
+    "names the store. To use a server instead, give --server URL or set EKIDEN_SERVER. The API key "
+    "comes from EKIDEN_API_KEY. `ekiden completion install` lets your shell complete commands, "
+    "agents and sessions."
 )
 
 

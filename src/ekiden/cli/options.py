@@ -93,7 +93,7 @@ class LimitFlags:
         Parameter(
             name="--max-turns",
             validator=Number(gte=1, lte=10_000),
-            help="Stop after this many turns; by default the setting `limits.turns`.",
+            help="Stop after this many turns. Default: the setting `limits.turns`.",
         ),
     ] = None
     max_tokens: Annotated[
@@ -101,7 +101,7 @@ class LimitFlags:
         Parameter(
             name="--max-tokens",
             validator=Number(gte=1, lte=1_000_000_000_000),
-            help="Stop after this many tokens; by default the setting `limits.tokens`.",
+            help="Stop after this many tokens. Default: the setting `limits.tokens`.",
         ),
     ] = None
     max_money: Annotated[
@@ -109,7 +109,7 @@ class LimitFlags:
         Parameter(
             name="--max-money",
             validator=Number(gt=0, lte=1e9),
-            help="Stop when model calls have cost this much; by default the setting "
+            help="Stop when the model calls have cost this amount. Default: the setting "
             "`limits.money`.",
         ),
     ] = None
@@ -118,7 +118,7 @@ class LimitFlags:
         Parameter(
             name="--max-seconds",
             validator=Number(gt=0, lte=1e9),
-            help="Stop after this many seconds of work; by default the setting `limits.seconds`.",
+            help="Stop after this many seconds of work. Default: the setting `limits.seconds`.",
         ),
     ] = None
 
@@ -145,23 +145,33 @@ StoreOption: TypeAlias = Annotated[
         name="--store",
         env_var="EKIDEN_STORE",
         show_env_var=False,
-        help="The session store: a path, sqlite:///path, postgresql://… or memory:; by default "
-        "EKIDEN_STORE, then the setting `store` (.ekiden/ekiden.db).",
+        help="Session store: a path, sqlite:///path, postgresql://… or memory:. Default: "
+        "EKIDEN_STORE; if it is not set, the setting `store` (.ekiden/ekiden.db).",
     ),
 ]
 TeamOption: TypeAlias = Annotated[
     str | None,
     Parameter(
-        name="--team", help="The team, as module:attribute, instead of the project's agent files."
+        name="--team",
+        help="Use this team, written as module:attribute. Default: the project's agent files.",
     ),
 ]
 StrategyOption: TypeAlias = Annotated[
     Literal["rule", "semantic", "llm", "hybrid"] | None,
-    Parameter(name="--strategy", help="The routing strategy; by default as in the settings."),
+    Parameter(
+        name="--strategy",
+        help="Routing strategy. Default: the setting `agents.routing.strategy`.",
+    ),
 ]
 ModelOption: TypeAlias = Annotated[
     str | None,
-    Parameter(name="--model", help="The model, as provider:model, instead of the agents' own."),
+    Parameter(
+        name="--model",
+        help=(
+            "Use this model for all agents, written as provider:model. "
+            "Default: each agent's own model."
+        ),
+    ),
 ]
 AllowOption: TypeAlias = Annotated[
     tuple[str, ...],
@@ -169,16 +179,15 @@ AllowOption: TypeAlias = Annotated[
         name="--allow",
         negative="",
         show_default=False,
-        help="A tool that may run without approval; * allows all tools. May be given more than "
-        "once.",
+        help="Let this tool run without approval; * means all tools. You can repeat this option.",
     ),
 ]
 ApproveOption: TypeAlias = Annotated[
     Literal["terminal", "inbox"],
     Parameter(
         name="--approve",
-        help="Where to ask for approval of tools: at this terminal, or in the inbox, where the "
-        "session then waits.",
+        help="Where to ask for the approval of tool calls: on this terminal, or in the inbox. With "
+        "inbox, the session waits there for the answer.",
     ),
 ]
 KeepGoingOption: TypeAlias = Annotated[
@@ -187,7 +196,7 @@ KeepGoingOption: TypeAlias = Annotated[
         name="--keep-going",
         negative="",
         show_default=False,
-        help="Leave out agent files that have errors, instead of stopping.",
+        help="Skip agent files that have errors. Without this option, an error stops the command.",
     ),
 ]
 TrustOption: TypeAlias = Annotated[
@@ -196,19 +205,19 @@ TrustOption: TypeAlias = Annotated[
         name="--trust",
         negative="",
         show_default=False,
-        help="Trust the files of this folder, for this command only, without asking; or set "
-        "EKIDEN_TRUST=1.",
+        help="Trust the files of this folder without asking, for this command only. EKIDEN_TRUST=1 "
+        "does the same.",
     ),
 ]
 UserOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name="--user",
-        help="The user of a new session and of its agents' memories; by default the setting "
+        help="User of a new session. Agents use the memories of this user. Default: the setting "
         "`user`.",
     ),
 ]
-SessionArgument: TypeAlias = Annotated[str, Parameter(help="The session's id, or a unique prefix.")]
+SessionArgument: TypeAlias = Annotated[str, Parameter(help="Session id, or a unique prefix of it.")]
 MoreWords: TypeAlias = Annotated[str, Parameter(show=False)]
 """Extra words after a text; accepted to explain the mistake."""
 JsonOption: TypeAlias = Annotated[
@@ -220,7 +229,7 @@ NoWaitOption: TypeAlias = Annotated[
         name="--no-wait",
         negative="",
         show_default=False,
-        help="If another process has the session, fail at once.",
+        help="If another process is running the session, fail at once instead of waiting.",
     ),
 ]
 WaitOption: TypeAlias = Annotated[
@@ -229,7 +238,7 @@ WaitOption: TypeAlias = Annotated[
         name="--wait",
         negative="",
         show_default=False,
-        help="If the session waits for people, wait for the answer and continue.",
+        help="If the session needs an answer from a person, wait for the answer and continue.",
     ),
 ]
 WaitTimeoutOption: TypeAlias = Annotated[
@@ -237,7 +246,7 @@ WaitTimeoutOption: TypeAlias = Annotated[
     Parameter(
         name="--wait-timeout",
         validator=Number(gt=0, lte=1e9),
-        help="Like --wait, but at most this many seconds for each answer.",
+        help="Like --wait, but wait at most this many seconds for each answer.",
     ),
 ]
 StreamOption: TypeAlias = Annotated[
@@ -246,7 +255,7 @@ StreamOption: TypeAlias = Annotated[
         name="--stream",
         negative="",
         show_default=False,
-        help="Show events as they happen; with --json one object per line.",
+        help="Show events as they happen. With --json, print one object per line.",
     ),
 ]
 
@@ -265,7 +274,7 @@ LimitOption: TypeAlias = Annotated[
     Parameter(
         name="--limit",
         validator=Number(gte=1, lte=1000),
-        help="Show at most this many; all by default.",
+        help="Maximum number of entries. Default: all entries.",
     ),
 ]
 WideOption: TypeAlias = Annotated[
@@ -274,11 +283,15 @@ WideOption: TypeAlias = Annotated[
         name="--wide",
         negative="",
         show_default=False,
-        help="Show all columns, whole ids and texts, and clock times, as in a pipe.",
+        help="Show all columns, full ids and texts, and exact times. Always on in a pipe.",
     ),
 ]
 CursorOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--cursor", help="Continue where the last page ended.")
+    str | None,
+    Parameter(
+        name="--cursor",
+        help="Continue after the previous page. That page printed this value as its cursor.",
+    ),
 ]
 LabelOption: TypeAlias = Annotated[
     tuple[str, ...],
@@ -286,12 +299,13 @@ LabelOption: TypeAlias = Annotated[
         name="--label",
         negative="",
         show_default=False,
-        help="Worker labels, e.g. gpu, for agents that need them. May be given more than once.",
+        help="Label of this worker, such as gpu. Agents that require a label run only on workers "
+        "with that label. You can repeat this option.",
     ),
 ]
 LogOption: TypeAlias = Annotated[
     Literal["text", "json", "none"],
-    Parameter(name="--log", help="The format of the log on standard error."),
+    Parameter(name="--log", help="Format of the log on standard error."),
 ]
 
 T = TypeVar("T")
@@ -307,7 +321,7 @@ class Listing:
         Parameter(
             name="--limit",
             validator=Number(gte=1, lte=1000),
-            help="Show at most this many; by default 50, or all with --json-lines.",
+            help="Maximum number of entries. Default: 50; with --json-lines, all entries.",
         ),
     ] = None
     cursor: CursorOption = None

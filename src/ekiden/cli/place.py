@@ -34,7 +34,8 @@ _ServerOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name=_SERVER_OPTION,
-        help="Use this server, with the key in EKIDEN_API_KEY; by default EKIDEN_SERVER.",
+        help="URL of an Ekiden server to use. The API key comes from EKIDEN_API_KEY. Default: "
+        "EKIDEN_SERVER.",
     ),
 ]
 
@@ -42,8 +43,8 @@ _StoreOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name="--store",
-        help="The session store: a path, sqlite:///path, postgresql://… or memory:; by default "
-        "EKIDEN_STORE, then the setting `store` (.ekiden/ekiden.db).",
+        help="Session store: a path, sqlite:///path, postgresql://… or memory:. Default: "
+        "EKIDEN_STORE; if it is not set, the setting `store` (.ekiden/ekiden.db).",
     ),
 ]
 

@@ -31,7 +31,7 @@ class Command:
 COMMANDS: tuple[Command, ...] = (
     Command(name="agents", help="List the agents."),
     Command(
-        name="agents show", usage="NAME", help="Show everything about an agent.", slots=("agent",)
+        name="agents show", usage="NAME", help="Show all details of an agent.", slots=("agent",)
     ),
     Command(
         name="agents route",

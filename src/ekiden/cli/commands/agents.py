@@ -163,7 +163,7 @@ async def agents_list(
     listing: WholeListing = WHOLE,
     place: TeamPlace = THE_TEAM,
 ) -> None:
-    """List the agents with description, source, tools and handoff targets."""
+    """List the agents with their description, source, tools and handoff targets."""
     from ekiden.cli.views.agents import agent_table
 
     demo = "" if listing.is_json else "this is the demo team; `ekiden init` writes one of your own"
@@ -172,13 +172,13 @@ async def agents_list(
 
 
 async def agents_show(
-    name: Annotated[str, Parameter(help="The agent's name.")],
+    name: Annotated[str, Parameter(help="Name of the agent.")],
     /,
     *,
     place: TeamPlace = THE_TEAM,
     as_json: JsonOption = False,
 ) -> None:
-    """Show everything about an agent, including its transfer tools and its file."""
+    """Show all details of an agent, including its handoff tools and its file."""
     from ekiden.cli.terminal.tables import print_pairs
     from ekiden.cli.views.agents import detail_pairs
 
@@ -188,10 +188,10 @@ async def agents_show(
 
 
 async def agents_ps(*, listing: WholeListing = WHOLE, place: TeamAtWork = AT_WORK) -> None:
-    """Show each agent's sessions, the processes that run them, and what each waits for.
+    """Show the sessions of each agent, the processes that run them, and what each agent waits for.
 
-    An agent waits for an agent (internal) or for a person (user). Agents outside the team are
-    listed if they have sessions or wait.
+    An agent can wait for another agent (internal) or for a person (user). Agents outside the team
+    are listed if they have a session or wait.
     """
     from ekiden.cli.views.agents import presence_table, print_busy
 
@@ -207,9 +207,10 @@ async def agents_deadlocks(
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
-    """List agents that wait, or waited, for each other in a circle, newest first.
+    """List deadlocks: agents that wait for each other in a circle.
 
-    To break a deadlock, one agent (the victim) gives up. Current deadlocks come first.
+    Ekiden resolves a deadlock by failing the queries of one agent, the victim. Current deadlocks
+    are listed first, then resolved ones, newest first.
     """
     from ekiden.cli.views.agents import deadlock_table
 
@@ -221,7 +222,7 @@ async def agents_match(
     *capabilities: Annotated[
         str,
         Parameter(
-            help="Required capabilities, separated by commas; tag:NAME is any capability with "
+            help="Required capabilities, separated by commas. tag:NAME means any capability with "
             "that tag."
         ),
     ],
@@ -231,14 +232,14 @@ async def agents_match(
             negative="", show_default=False, help="Agents to leave out, separated by commas."
         ),
     ] = (),
-    min_score: Annotated[float, Parameter(help="The lowest mean proficiency, from 0 to 1.")] = 0.5,
+    min_score: Annotated[float, Parameter(help="Lowest score to list, from 0 to 1.")] = 0.5,
     everybody: Annotated[
         bool,
         Parameter(
             name="--all",
             negative="",
             show_default=False,
-            help="Also list agents below the minimum.",
+            help="Also list agents with a score below --min-score.",
         ),
     ] = False,
     limit: LimitOption = None,
@@ -248,10 +249,11 @@ async def agents_match(
 ) -> None:
     """Find agents by capability, best match first.
 
-    The score is the mean proficiency over the required capabilities; a missing one counts as 0. A
-    name that no agent uses is compared by meaning, if the extra `local` is installed.
+    The score of an agent is its mean proficiency in the required capabilities. A missing capability
+    counts as 0. If no agent has a capability of that name, similar capabilities are found by
+    meaning. This needs the extra `local`.
 
-    The exit code is 5 when no agent reaches --min-score.
+    If no agent reaches --min-score, the exit code is 5.
     """
     from ekiden.cli.views.agents import match_table, nobody
     from ekiden.core.documents import to_json
@@ -280,14 +282,15 @@ async def agents_match(
 
 def agents_validate(
     *paths: Annotated[
-        Path, Parameter(help="Files or folders; by default all agents of the project.")
+        Path, Parameter(help="Agent files or folders to check. Default: all agents of the project.")
     ],
     imports: Annotated[
         bool,
         Parameter(
             negative="",
             show_default=False,
-            help="Look up tools that are functions; this runs the project's code.",
+            help="Also check that the tools that are Python functions exist. This imports the "
+            "project's code.",
         ),
     ] = False,
     strict: Annotated[
@@ -296,12 +299,12 @@ def agents_validate(
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Check agent files and list every fault, with line and column.
+    """Check agent files, and list every error with its line and column.
 
-    No code of the project runs, unless you give --imports.
+    The command runs no code of the project, unless you give --imports.
 
-    The exit code is 2 when there is an error, or with --strict a warning. Agents without a
-    model are listed, with the command that sets one.
+    If there is an error, the exit code is 2; with --strict, also if there is a warning. For agents
+    without a model, the command prints how to set one.
     """
     from ekiden.cli.exits import Exit
 
@@ -321,23 +324,23 @@ def agents_validate(
 
 def agents_import(
     *sources: Annotated[
-        Path, Parameter(help="Agent files of other tools, or folders with such files.")
+        Path, Parameter(help="Agent files of other programs, or folders that contain such files.")
     ],
     overwrite: Annotated[
         bool,
         Parameter(negative="", show_default=False, help="Replace existing files of the same name."),
     ] = False,
     dry_run: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Report only; write nothing.")
+        bool, Parameter(negative="", show_default=False, help="Only report what would be written.")
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Convert agent files of other tools into .ekiden/agents, and report on each file.
+    """Convert agent files of other programs into .ekiden/agents, and report on each file.
 
-    Files outside of .claude, .gemini and .agents are read as agent files of Claude. Imported files
-    still need your trust.
+    Files outside of the folders .claude, .gemini and .agents are read as agent files of Claude. You
+    still have to trust imported files.
 
-    The exit code is 2 when a file was refused.
+    If a file cannot be imported, the exit code is 2.
     """
     from ekiden.cli.exits import Exit
     from ekiden.project.agent_files.import_files import import_agent_files
@@ -360,9 +363,9 @@ def agents_import(
 
 
 def agents_schema(*, as_json: JsonOption = False) -> None:
-    """Print the JSON Schema of agent files, with or without --json.
+    """Print the JSON Schema of agent files. The output is the same with and without --json.
 
-    Editors use it to complete and check the front matter.
+    Editors use the schema to complete and check the front matter of agent files.
     """
     from ekiden.agents import agent_file_schema
 

@@ -22,7 +22,7 @@ class AuditListOptions:
 
     agent: Annotated[
         str | None,
-        Parameter(help="Only records in which this agent acted, or was the source or the target."),
+        Parameter(help="Only records in which this agent is the actor, the source or the target."),
     ] = None
     task: Annotated[str | None, Parameter(help="Only records of this task.")] = None
     correlation: Annotated[str | None, Parameter(help="Only records with this correlation id.")] = (
@@ -39,10 +39,13 @@ class AuditListOptions:
     since: Annotated[
         str | None,
         Parameter(
-            help="From this time on: a date, a date with a time, or how long ago, such as 2h or 7d."
+            help="Only entries since this time. Give a date, a date with a time, or a time span "
+            "before now, such as 2h or 7d."
         ),
     ] = None
-    until: Annotated[str | None, Parameter(help="Before this time; same forms as --since.")] = None
+    until: Annotated[
+        str | None, Parameter(help="Only entries before this time, written as for --since.")
+    ] = None
 
     def given(self) -> dict[str, Any]:
         """The filters by name; `UsageError` for an invalid time."""
@@ -55,7 +58,8 @@ class AuditListOptions:
 
 EVERYTHING = AuditListOptions()
 OutputOption: TypeAlias = Annotated[
-    Path | None, Parameter(name=["--output", "-o"], help="A new file to write to.")
+    Path | None,
+    Parameter(name=["--output", "-o"], help="New file to write to. Default: standard output."),
 ]
 
 
@@ -63,12 +67,13 @@ async def audit_list(
     filters: AuditListOptions = EVERYTHING,
     *,
     oldest_first: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Start with the oldest.")
+        bool, Parameter(negative="", show_default=False, help="List the oldest records first.")
     ] = False,
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
-    """List handoffs and decisions with their actors and reasons, newest first."""
+    """List the records of the audit log, newest first: handoffs and decisions, with their actors
+    and reasons."""
     from ekiden.cli.views.audit import record_table
 
     wanted = filters.given()
@@ -79,13 +84,13 @@ async def audit_list(
 
 
 async def audit_show(
-    record: Annotated[str, Parameter(help="The id of a record or a handoff.")],
+    record: Annotated[str, Parameter(help="Id of an audit record or of a handoff.")],
     /,
     *,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a record, or all records of a handoff."""
+    """Show an audit record, or all records of a handoff."""
     from ekiden.cli.errors import NoRecord
     from ekiden.cli.terminal.output import emit, say
     from ekiden.cli.terminal.tables import print_pairs
@@ -111,21 +116,22 @@ async def audit_show(
 
 async def audit_verify(
     *,
-    session: Annotated[str | None, Parameter(help="Only this session.")] = None,
+    session: Annotated[str | None, Parameter(help="Check only this session.")] = None,
     against: Annotated[
         Path | None,
         Parameter(
-            help="An earlier export: each of its records must still be present and unchanged."
+            help="File from an earlier export. Each record in the file must still exist unchanged "
+            "in the store."
         ),
     ] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
-    """Check that stored events were not altered; name the first broken link of each session.
+    """Check that no stored event was altered, and show the first broken link of each session.
 
-    The exit code is 8 when a link is broken. Events of runs with events=False have
-    no hash; they are counted, and are not an error. A terminal shows the progress; with --server it
-    shows the elapsed time, because the server answers once, at the end.
+    Each audit record is linked to the previous one by its hash. If a link is broken, the exit code
+    is 8. Events of runs with events=False have no hash. They are counted, but are not an error. On
+    a terminal, the command shows its progress; with --server, it shows the elapsed time.
     """
     from contextlib import ExitStack
 
@@ -154,7 +160,10 @@ async def audit_export(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Write records as JSON lines, with or without --json; the last line is the manifest."""
+    """Write audit records as JSON lines. The last line is the manifest.
+
+    The output is the same with and without --json.
+    """
     from contextlib import aclosing
 
     from ekiden.cli.terminal.output import new_file, note, say

@@ -20,21 +20,28 @@ from ekiden.cli.terminal.tables import print_table
 async def bench(
     *scenarios: Annotated[
         Literal["s1", "s2", "s3", "s4", "s5", "load"],
-        Parameter(help="The measurements; s1 to s5 by default."),
+        Parameter(help="Scenarios to run. Default: s1 to s5."),
     ],
     quick: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Less work, rougher figures.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Do less work. The results are less exact."
+        ),
     ] = False,
     folder: Annotated[
-        Path, Parameter(help="A folder on the disk to measure; data is written below it.")
+        Path,
+        Parameter(
+            help="Folder on the disk to measure. The command writes its data into this folder."
+        ),
     ] = Path(),
     store: Annotated[
         str | None,
         Parameter(
             name="--store",
             show_default=False,
-            help="Only for the scenario load: the database, such as postgresql://…. The command "
-            "creates a schema in it, and removes it. By default a SQLite file below --folder.",
+            help="For the scenario load: database URL, such as postgresql://…. The command creates "
+            "a schema in the database and removes the schema at the end. Default: a SQLite file in "
+            "--folder.",
         ),
     ] = None,
     sessions: Annotated[
@@ -42,20 +49,21 @@ async def bench(
         Parameter(
             validator=Number(gte=1, lte=10_000_000),
             show_default=False,
-            help="Only for the scenario load: the number of open sessions; 10,000 by default.",
+            help="For the scenario load: number of open sessions. Default: 10,000.",
         ),
     ] = None,
     workers: Annotated[
         int,
         Parameter(
-            validator=Number(gte=1, lte=256), help="Only for the scenario load: worker processes."
+            validator=Number(gte=1, lte=256),
+            help="For the scenario load: number of worker processes.",
         ),
     ] = 4,
     concurrency: Annotated[
         int,
         Parameter(
             validator=Number(gte=1, lte=100_000),
-            help="Only for the scenario load: concurrent sessions per worker.",
+            help="For the scenario load: number of concurrent sessions per worker.",
         ),
     ] = 32,
     messages: Annotated[
@@ -63,7 +71,8 @@ async def bench(
         Parameter(
             validator=Number(gte=1),
             show_default=False,
-            help="Only for the scenario load: messages to send one by one; 1,000 by default.",
+            help="For the scenario load: number of messages to send, one after another. Default: "
+            "1,000.",
         ),
     ] = None,
     seconds: Annotated[
@@ -71,21 +80,21 @@ async def bench(
         Parameter(
             validator=Number(gt=0),
             show_default=False,
-            help="Only for the scenario load: send messages for this many seconds, instead of "
+            help="For the scenario load: send messages for this many seconds. It replaces "
             "--messages.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure Ekiden against plain asyncio and print the figures as JSON.
+    """Compare the speed of Ekiden with plain asyncio, and print the results as JSON.
 
-    The scenario s1 is a chain of handoffs. Scenario s2 runs many concurrent sessions in memory, s4
-    on disk. Scenario s3 compares a handoff with a long history to one with a short history. In s5,
-    agents send queries on the bus, in memory and on disk. The figure x_floor is CPU time divided
-    by one round trip through an asyncio queue in the same process.
+    Scenario s1 runs a chain of handoffs. Scenario s2 runs many concurrent sessions in memory; s4
+    does the same on disk. Scenario s3 compares handoffs with a long and a short history. In s5,
+    agents send queries over the bus, in memory and on disk. The result x_floor is the CPU time as a
+    multiple of one round trip through an asyncio queue in the same process.
 
-    The scenario load has many open sessions in one database, shared by worker processes. It
-    compares them to the machine and the database without Ekiden.
+    In the scenario load, worker processes share one database with many open sessions. The result is
+    compared with the speed of the machine and of the database without Ekiden.
     """
     if "load" in scenarios:
         if len(scenarios) > 1:
@@ -117,10 +126,11 @@ async def bench(
 
 
 async def doctor(*, store: StoreOption = STORE, as_json: JsonOption = False) -> int:
-    """Check this installation and the store; a store of an older format is migrated.
+    """Check this installation and the store.
 
-    It checks settings, Python, the database engine, the store's format and integrity, the disk's
-    fsync, the extras and local models, and prints how to install what is missing.
+    The command checks settings, Python, the database engine, the store's format and integrity,
+    fsync on the disk, extras and local models. It prints how to install missing parts. A store of
+    an older format is migrated.
     """
     from ekiden.cli.projects import store_address
     from ekiden.core.errors import UserError
@@ -152,8 +162,8 @@ def simulate(
     scene: Annotated[
         str,
         Parameter(
-            help="A Scene, a function that returns one, an Agent or a Team, as file.py:name or "
-            "module:name."
+            help="Scene to simulate, written as file.py:name or module:name. It is a Scene, a "
+            "function that returns a Scene, an Agent or a Team."
         ),
     ],
     *,
@@ -162,25 +172,33 @@ def simulate(
         Parameter(
             show_default=False,
             negative="",
-            help="Messages to an Agent or a Team, each in its own conversation.",
+            help="Message to send if the scene is an Agent or a Team. You can repeat this option. "
+            "Each message starts its own conversation.",
         ),
     ] = None,
     seeds: Annotated[
-        str, Parameter(help="The worlds to run: a number, or a range such as 1-1000.")
+        str,
+        Parameter(help="Worlds to run: the number of worlds, or a range of seeds such as 1-1000."),
     ] = "100",
     seed: Annotated[
         int | None,
-        Parameter(show_default=False, help="Replay this one world and print every step."),
+        Parameter(
+            show_default=False, help="Replay the world with this seed, and print every step."
+        ),
     ] = None,
     processes: Annotated[
-        int, Parameter(validator=Number(gte=1, lte=256), help="Concurrent workers.")
+        int,
+        Parameter(
+            validator=Number(gte=1, lte=256),
+            help="Number of processes that run worlds at the same time.",
+        ),
     ] = 1,
     as_json: JsonOption = False,
 ) -> int:
     """Run your team in simulated worlds with injected faults.
 
-    If a world violates a guarantee, the exit code is 1. The output has the command that replays
-    this world.
+    If a guarantee is broken in a world, the exit code is 1. The output then contains the command
+    that replays that world.
     """
     first, dash, last = seeds.partition("-")
     if not all(part.isdecimal() for part in (first, last or "1")) or not int(last or first):

@@ -17,30 +17,36 @@ if TYPE_CHECKING:
     from ekiden.api.collaborations import CollaborationDetails
 
 IdArgument: TypeAlias = Annotated[
-    str, Parameter(help="The collaboration's id, or a unique prefix.")
+    str, Parameter(help="Collaboration id, or a unique prefix of it.")
 ]
 AsOption: TypeAlias = Annotated[
-    str, Parameter(name="--as", help="Act as this agent; it must be a participant.")
+    str,
+    Parameter(
+        name="--as", help="Act as this agent. The agent must take part in the collaboration."
+    ),
 ]
 InitiatorOption: TypeAlias = Annotated[
     str, Parameter(name="--as", help="Act as this agent of the team.")
 ]
-TermsArgument: TypeAlias = Annotated[str, Parameter(help="The terms: JSON, or text.")]
+TermsArgument: TypeAlias = Annotated[str, Parameter(help="Proposed terms, as JSON or text.")]
 VersionOption: TypeAlias = Annotated[
     int,
-    Parameter(name="--version", validator=Number(gte=1), help="The version of the current terms."),
+    Parameter(
+        name="--version", validator=Number(gte=1), help="Version number of the current terms."
+    ),
 ]
 ReasonOption: TypeAlias = Annotated[
-    str, Parameter(name="--reason", help="The reason; the other agents see it.", show_default=False)
+    str, Parameter(name="--reason", help="Reason. The other agents see it.", show_default=False)
 ]
 BidderOption: TypeAlias = Annotated[
-    str, Parameter(name="--bidder", help="The agent whose bid is accepted.")
+    str, Parameter(name="--bidder", help="Agent whose bid you choose.")
 ]
 ContextOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name="--context",
-        help='JSON for the agent that does the work, such as {"session_id": "s1"}.',
+        help='Context for the agent that does the task, as a JSON object, such as {"session_id": '
+        '"s1"}.',
     ),
 ]
 DeadlineOption: TypeAlias = Annotated[
@@ -48,15 +54,19 @@ DeadlineOption: TypeAlias = Annotated[
     Parameter(
         name="--deadline",
         validator=Number(gte=0.001, lte=86_000),
-        help="Seconds that the others have to answer; by default 30 for bids, otherwise 300.",
+        help="Seconds that the other agents have to answer. Default: 30 in a call for bids, "
+        "otherwise 300.",
     ),
 ]
 RequirementsOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--requirements", help="Constraints: JSON, or text.")
+    str | None, Parameter(name="--requirements", help="Requirements for the work, as JSON or text.")
 ]
 KeyOption: TypeAlias = Annotated[
     str | None,
-    Parameter(name="--key", help="Idempotency key: a message with the same key is sent only once."),
+    Parameter(
+        name="--key",
+        help="Idempotency key. Messages with the same key are sent only once.",
+    ),
 ]
 
 
@@ -69,7 +79,7 @@ async def collaboration_list(
             name="--phase",
             negative="",
             show_default=False,
-            help="Only collaborations in this phase; may be given more than once.",
+            help="Only collaborations in this phase. You can repeat this option.",
         ),
     ] = (),
     listing: Listing = LISTING,
@@ -96,8 +106,8 @@ async def collaboration_show(
 
 
 async def collaboration_request(
-    target: Annotated[str, Parameter(help="The agent to take over the work.")],
-    task: Annotated[str, Parameter(help="The task.")],
+    target: Annotated[str, Parameter(help="Agent that shall do the task.")],
+    task: Annotated[str, Parameter(help="Description of the task.")],
     /,
     *,
     initiator: InitiatorOption,
@@ -108,7 +118,7 @@ async def collaboration_request(
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask another agent to take over work."""
+    """Ask another agent to do a task."""
     from ekiden.cli.options import json_object, json_or_text
 
     along = json_object(context, "--context")
@@ -126,7 +136,7 @@ async def collaboration_request(
 
 
 async def collaboration_propose(
-    target: Annotated[str, Parameter(help="The other agent.")],
+    target: Annotated[str, Parameter(help="Agent that gets the proposal.")],
     terms: TermsArgument,
     /,
     *,
@@ -136,7 +146,7 @@ async def collaboration_propose(
         Parameter(
             name="--max-rounds",
             validator=Number(gte=1, lte=100),
-            help="The maximum number of proposals; 5 by default.",
+            help="Maximum number of proposals. Default: 5.",
         ),
     ] = None,
     context: ContextOption = None,
@@ -145,7 +155,7 @@ async def collaboration_propose(
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose terms to another agent; both sides must accept them."""
+    """Propose terms to another agent. Both agents must accept them."""
     from ekiden.cli.options import json_object, json_or_text
 
     along = json_object(context, "--context")
@@ -163,18 +173,18 @@ async def collaboration_propose(
 
 
 async def collaboration_call(
-    capability: Annotated[str, Parameter(help="The required capability.")],
+    capability: Annotated[str, Parameter(help="Required capability.")],
     /,
     *capabilities: Annotated[str, Parameter(help="Further required capabilities.")],
     initiator: InitiatorOption,
-    task: Annotated[str, Parameter(help="The task.", show_default=False)] = "",
+    task: Annotated[str, Parameter(help="Description of the task.", show_default=False)] = "",
     participant: Annotated[
         tuple[str, ...],
         Parameter(
             name="--participant",
             negative="",
             show_default=False,
-            help="Call this agent; may be given more than once. By default all other agents of the "
+            help="Ask this agent. You can repeat this option. Default: all other agents of the "
             "team.",
         ),
     ] = (),
@@ -187,7 +197,7 @@ async def collaboration_call(
 ) -> None:
     """Call for bids: ask which agents can do a task.
 
-    Agents that a server or a worker runs bid according to their capabilities, workload and
+    An agent bids if a server or a worker runs it. Its bid depends on its capabilities, workload and
     availability.
     """
     from ekiden.cli.options import json_object, json_or_text
@@ -216,7 +226,7 @@ async def collaboration_acknowledge(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Accept a request as it is."""
+    """Accept a request without changes."""
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.acknowledge(collaboration, agent, key=key)
@@ -233,7 +243,7 @@ async def collaboration_accept(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Accept the current terms; both sides must accept for an agreement."""
+    """Accept the current terms. The agreement is made when both agents have accepted."""
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.accept(collaboration, agent, version, key=key)
@@ -247,7 +257,7 @@ async def collaboration_counter(
     *,
     agent: AsOption,
     version: Annotated[
-        int | None, Parameter(name="--version", help="The version of the terms you answer.")
+        int | None, Parameter(name="--version", help="Version number of the terms that you answer.")
     ] = None,
     reason: ReasonOption = "",
     key: KeyOption = None,
@@ -292,17 +302,17 @@ async def collaboration_bid(
         Parameter(
             name="--score",
             validator=Number(gte=0, lte=1),
-            help="How well the agent can do it, 0 to 1.",
+            help="How well the agent can do the task, from 0 to 1.",
         ),
     ],
     offer: Annotated[
-        str | None, Parameter(name="--offer", help="The offered terms: JSON, or text.")
+        str | None, Parameter(name="--offer", help="Offered terms, as JSON or text.")
     ] = None,
     key: KeyOption = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Bid in a call for bids."""
+    """Make a bid in a call for bids."""
     from ekiden.cli.options import json_or_text
 
     async with place.open() as ekiden:
@@ -340,7 +350,7 @@ async def collaboration_award(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Accept a bid as it is; this makes the agreement."""
+    """Accept a bid without changes. This makes the agreement."""
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.award(collaboration, agent, bidder, key=key)
@@ -357,7 +367,7 @@ async def collaboration_select(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Negotiate with a bidder; its offer becomes the current terms."""
+    """Negotiate with one of the bidders. Its offer becomes the current terms."""
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.select(collaboration, agent, bidder, key=key)

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from ekiden.project.settings import SettingChange, SettingOrigin, Where
 
 KeyArgument = Annotated[
-    str, Parameter(help="The setting, such as agents.routing.strategy; `config list` shows all.")
+    str,
+    Parameter(
+        help=(
+            "Name of the setting, such as agents.routing.strategy. `ekiden config "
+            "list` lists all names."
+        )
+    ),
 ]
 UserOption = Annotated[
     bool,
@@ -38,8 +44,10 @@ async def config_list(*, listing: WholeListing = WHOLE, place: Machine = THIS_MA
 async def config_get(
     key: KeyArgument, /, *, place: Machine = THIS_MACHINE, as_json: JsonOption = False
 ) -> None:
-    """Print the value of a setting, or of a group as an object; secrets are shown, unless they come
-    from a server."""
+    """Print the value of a setting, or of a group of settings as an object.
+
+    Secrets are printed too, except with --server.
+    """
     from ekiden.cli.views.administration import shown
     from ekiden.project.settings import lookup_value
 
@@ -58,7 +66,8 @@ def config_set(
         str,
         Parameter(
             allow_leading_hyphen=True,
-            help="Text, a number, true, false or null; JSON for a list or an object.",
+            help="New value: text, a number, true, false or null. Write a list or an object as "
+            "JSON.",
         ),
     ],
     /,
@@ -66,7 +75,7 @@ def config_set(
     user: UserOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Set a value; the rest of the file stays unchanged."""
+    """Set the value of a setting. The rest of the file stays unchanged."""
     from ekiden.cli.views.administration import shown
     from ekiden.project.settings import agent_names_check, redacted, set_setting, settings_files
     from ekiden.project.trust import keeping_trust
@@ -93,7 +102,7 @@ def config_set(
 def config_unset(
     key: KeyArgument, /, *, user: UserOption = False, as_json: JsonOption = False
 ) -> None:
-    """Remove a setting, or a group of settings, from a file; the rest stays unchanged."""
+    """Remove a setting or a group of settings. The rest of the file stays unchanged."""
     from ekiden.project.settings import unset_setting
     from ekiden.project.trust import keeping_trust
 
@@ -129,10 +138,10 @@ def config_path(*, as_json: JsonOption = False) -> None:
 
 
 def config_schema(*, as_json: JsonOption = False) -> None:
-    """Print the JSON Schema of settings files, with or without --json.
+    """Print the JSON Schema of settings files. The output is the same with and without --json.
 
-    Editors use the schema to complete and check settings files. The file must refer to it:
-    {"$schema": "./settings.schema.json", …}.
+    Editors use the schema to complete and check settings files. Save the schema, and refer to it in
+    the settings file: {"$schema": "./settings.schema.json", …}.
     """
     from ekiden.project.settings import settings_schema
 

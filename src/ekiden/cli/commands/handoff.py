@@ -31,11 +31,14 @@ _WAIT_S: Final = 55.0
 """How long a server waits for the agent's answer."""
 HandoffArgument = Annotated[
     str,
-    Parameter(help="The id of a handoff or a request, or a unique prefix."),
+    Parameter(help="Id of a handoff or of a handoff request, or a unique prefix of it."),
 ]
 ByOption: TypeAlias = Annotated[
     str | None,
-    Parameter(name="--by", help="The person who requests it; by default this machine's user."),
+    Parameter(
+        name="--by",
+        help="Your name, for the record. Default: the name of your account on this machine.",
+    ),
 ]
 PolicyOption: TypeAlias = Literal["immediate", "graceful", "conditional"] | None
 
@@ -65,16 +68,20 @@ class HandoffListOptions:
     by: Annotated[
         str | None,
         Parameter(
-            help="Only handoffs with this origin: model, trigger, person, program, or a name."
+            help="Only handoffs that were started by this: model, trigger, person, program, or the "
+            "name of a person."
         ),
     ] = None
     since: Annotated[
         str | None,
         Parameter(
-            help="From this time on: a date, a date with a time, or how long ago, such as 2h or 7d."
+            help="Only entries since this time. Give a date, a date with a time, or a time span "
+            "before now, such as 2h or 7d."
         ),
     ] = None
-    until: Annotated[str | None, Parameter(help="Before this time; same forms as --since.")] = None
+    until: Annotated[
+        str | None, Parameter(help="Only entries before this time, written as for --since.")
+    ] = None
 
     def chosen(self) -> dict[str, Any]:
         """The query; `UsageError` for an invalid time."""
@@ -94,30 +101,37 @@ async def handoff_start(
     session: SessionArgument,
     /,
     *,
-    to: Annotated[str, Parameter(help="The agent that gets the session.")],
+    to: Annotated[str, Parameter(help="Agent that gets the session.")],
     reason: Annotated[
-        str, Parameter(help="The reason; the agent sees it.", show_default=False)
+        str, Parameter(help="Reason for the handoff. The target agent sees it.", show_default=False)
     ] = "",
     summary: Annotated[
-        str, Parameter(help="A summary of the work so far.", show_default=False)
+        str, Parameter(help="Summary of the work so far, for the target agent.", show_default=False)
     ] = "",
     context: Annotated[
-        str, Parameter(help="Further facts for the agent.", show_default=False)
+        str, Parameter(help="Further information for the target agent.", show_default=False)
     ] = "",
     policy: Annotated[
         PolicyOption,
-        Parameter(help="Hand off at once, after the current step, or if the condition holds."),
+        Parameter(
+            help=(
+                "When to hand off: at once (immediate), after the current step (graceful), "
+                "or if the handoff's condition is true (conditional)."
+            )
+        ),
     ] = None,
     timeout_s: Annotated[
         float | None,
         Parameter(
             name="--timeout",
             validator=Number(gt=0, lte=1e9),
-            help="Timeout in seconds; by default the handoff's own timeout, or 300.",
+            help="Timeout in seconds. Default: the timeout in the agent's handoff definition, or "
+            "300.",
         ),
     ] = None,
     priority: Annotated[
-        int, Parameter(help="The priority; the agent sees it.", show_default=False)
+        int,
+        Parameter(help="Priority of the handoff. The target agent sees it.", show_default=False),
     ] = 0,
     by: ByOption = None,
     no_run: Annotated[
@@ -125,7 +139,7 @@ async def handoff_start(
         Parameter(
             negative="",
             show_default=False,
-            help="Do not run the agent here; leave the work to others.",
+            help="Make the handoff, but do not run the target agent. A server or a worker runs it.",
         ),
     ] = False,
     model: ModelOption = None,
@@ -134,10 +148,10 @@ async def handoff_start(
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> int:
-    """Hand a session to another agent, and run it until the agent answers.
+    """Hand off a session to another agent, and run the session until that agent answers.
 
-    If another process runs the session, that process makes the handoff: after its current step, or
-    at once with --policy immediate.
+    If another process is running the session, that process makes the handoff after its current
+    step. With --policy immediate, it makes the handoff at once.
     """
     from ekiden.cli.run.handoffs import plain_text, report_start, report_unknown
     from ekiden.core.errors import UnknownAgent
@@ -178,7 +192,10 @@ async def handoff_list(
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
-    """List handoffs, newest first; requests that wait for a running session come first."""
+    """List handoffs, newest first.
+
+    Requests that wait for a running session are listed before them.
+    """
     from ekiden.cli.views.handoffs import handoff_table
 
     chosen = filters.chosen()
@@ -190,7 +207,8 @@ async def handoff_list(
 async def handoff_show(
     handoff: HandoffArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
-    """Show everything about a handoff: status changes, origin, reason, and what the agent saw."""
+    """Show all details of a handoff: status changes, origin, reason, and what the target agent
+    saw."""
     from ekiden.cli.views.handoffs import print_details
 
     async with place.open() as ekiden:
@@ -202,12 +220,12 @@ async def handoff_cancel(
     handoff: HandoffArgument,
     /,
     *,
-    reason: Annotated[str, Parameter(help="The reason, for the record.", show_default=False)] = "",
+    reason: Annotated[str, Parameter(help="Reason, for the record.", show_default=False)] = "",
     by: ByOption = None,
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> int:
-    """Roll back an unconfirmed handoff, or withdraw a request."""
+    """Roll back a handoff that is not completed, or withdraw a handoff request."""
     from ekiden.api.handoffs import CancelledHandoff
     from ekiden.cli.run.handoffs import plain_text, report_cancel
     from ekiden.core.documents import from_json
@@ -224,18 +242,22 @@ async def handoff_cancel(
 
 async def handoff_answer(
     session: SessionArgument,
-    text: Annotated[str, Parameter(help="The answer; - reads standard input.")],
+    text: Annotated[str, Parameter(help="Your answer. Give - to read it from standard input.")],
     /,
     *more: MoreWords,
     by: Annotated[
-        str | None, Parameter(name="--by", help="Your name; by default this machine's user.")
+        str | None,
+        Parameter(
+            name="--by",
+            help="Your name, for the record. Default: the name of your account on this machine.",
+        ),
     ] = None,
     back: Annotated[
         bool,
         Parameter(
             negative="",
             show_default=False,
-            help="Return the session with this answer to the agent that handed it over.",
+            help="Return the session, with this answer, to the agent that handed it off.",
         ),
     ] = False,
     team: TeamOption = TEAM,
@@ -247,7 +269,7 @@ async def handoff_answer(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
-    """Answer a session that was handed to people."""
+    """Answer a session that was handed off to a person."""
     from ekiden.cli.projects import one_argument, read_text
 
     one_argument(text, more)

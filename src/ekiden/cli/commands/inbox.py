@@ -14,9 +14,13 @@ from ekiden.cli.options import LISTING, JsonOption, Listing
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.terminal.output import show
 
-ItemArgument: TypeAlias = Annotated[str, Parameter(help="The item's id, or a unique prefix.")]
+ItemArgument: TypeAlias = Annotated[str, Parameter(help="Item id, or a unique prefix of it.")]
 ByOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--by", help="Your name; by default this machine's user.")
+    str | None,
+    Parameter(
+        name="--by",
+        help="Your name, for the record. Default: the name of your account on this machine.",
+    ),
 ]
 
 
@@ -27,11 +31,12 @@ class InboxFilters:
 
     status: Annotated[
         Literal["open", "answered", "expired", "cancelled", "closed", "any"],
-        Parameter(help="Only items with this status; closed means every status except open."),
+        Parameter(help="Only items with this status. closed means all except open; any means all."),
     ] = "open"
     role: Annotated[str | None, Parameter(help="Only items for this role.")] = None
     assignee: Annotated[
-        str | None, Parameter(help='Only items of this person; "" means unassigned items.')
+        str | None,
+        Parameter(help=('Only items assigned to this person. Give "" for unassigned items.')),
     ] = None
     kind: Annotated[
         Literal["confirmation", "approval", "escalation", "routing", "rollback_failed", "handoff"]
@@ -39,10 +44,10 @@ class InboxFilters:
         Parameter(help="Only items of this kind."),
     ] = None
     agent: Annotated[str | None, Parameter(help="Only items from this agent.")] = None
-    session: Annotated[str | None, Parameter(help="Only items that this session waits for.")] = None
+    session: Annotated[str | None, Parameter(help="Only items of this session.")] = None
     priority: Annotated[
         Literal["low", "normal", "high", "urgent"] | None,
-        Parameter(help="Only items of this urgency."),
+        Parameter(help="Only items with this priority."),
     ] = None
     text: Annotated[str | None, Parameter(help="Only items that contain this text.")] = None
     snoozed: Annotated[
@@ -59,7 +64,7 @@ async def inbox_list(
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
-    """List items that wait for people: most urgent first, then newest."""
+    """List inbox items: the most urgent first; at equal urgency, the newest first."""
     from dataclasses import asdict
 
     from ekiden.cli.views.inbox import item_table
@@ -74,7 +79,7 @@ async def inbox_list(
 async def inbox_show(
     item: ItemArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
-    """Show everything about an item; text from agents is marked with |."""
+    """Show all details of an inbox item. Lines of text from agents begin with |."""
     from ekiden.cli.inbox_prompt import find_item
     from ekiden.cli.views.inbox import print_item
 
@@ -88,21 +93,23 @@ async def inbox_answer(
     choice: Annotated[
         str | None,
         Parameter(
-            help="One of the choices, or a unique prefix; free text if there are no choices."
+            help="One of the item's choices, or a unique prefix of it. If the item has no choices, "
+            "give any text."
         ),
     ] = None,
     /,
     *,
-    text: Annotated[str, Parameter(help="Your answer as text.", show_default=False)] = "",
+    text: Annotated[str, Parameter(help="Text of your answer.", show_default=False)] = "",
     arguments: Annotated[
-        str | None, Parameter(help="Run the tool with these arguments instead; a JSON object.")
+        str | None,
+        Parameter(help="Approve the tool call, but with these arguments, as a JSON object."),
     ] = None,
     always: Annotated[
         bool,
         Parameter(
             negative="",
             show_default=False,
-            help="Do not ask again for this tool of this agent in this session.",
+            help="In this session, do not ask again when this agent calls this tool.",
         ),
     ] = False,
     identical: Annotated[
@@ -110,7 +117,7 @@ async def inbox_answer(
         Parameter(
             negative="",
             show_default=False,
-            help="Give the same answer to all identical questions.",
+            help="Give the same answer to all open items with the same question.",
         ),
     ] = False,
     yes: Annotated[
@@ -119,14 +126,17 @@ async def inbox_answer(
             name="--yes",
             negative="",
             show_default=False,
-            help="Do not ask again about edited arguments.",
+            help="Do not ask you to confirm changed arguments.",
         ),
     ] = False,
     by: ByOption = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer an item. Only the first answer counts; a later attempt shows who answered."""
+    """Answer an inbox item.
+
+    Only the first answer counts. A later answer is refused, and the command shows who answered.
+    """
     from ekiden.cli.inbox_prompt import chosen, decides, edit_is_meant, find_item
     from ekiden.cli.run.handoffs import plain_text
     from ekiden.cli.views.inbox import tell_bulk, tell_item
@@ -161,7 +171,7 @@ async def inbox_answer(
 
 async def inbox_assign(
     item: ItemArgument,
-    who: Annotated[str | None, Parameter(help="The person's name.")] = None,
+    who: Annotated[str | None, Parameter(help="Name of the person.")] = None,
     /,
     *,
     nobody: Annotated[
@@ -171,7 +181,7 @@ async def inbox_assign(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Assign an item; other people may still answer it."""
+    """Assign an inbox item to a person. Other people can still answer it."""
     from ekiden.cli.errors import UsageError
     from ekiden.cli.inbox_prompt import decides, find_item
     from ekiden.cli.run.handoffs import plain_text
@@ -189,14 +199,22 @@ async def inbox_assign(
 
 async def inbox_snooze(
     item: ItemArgument,
-    time: Annotated[str, Parameter(help="For how long: 30m, 2h, 1d; or until when.")],
+    time: Annotated[
+        str,
+        Parameter(
+            help=(
+                "Time span such as 30m, 2h or 1d, or the date and time "
+                "until which to hide the item."
+            )
+        ),
+    ],
     /,
     *,
     by: ByOption = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Hide an item for a time; it stays open, and its deadline stays."""
+    """Hide an inbox item for a while. The item stays open, and its deadline does not change."""
     from ekiden.cli.inbox_prompt import decides, find_item
     from ekiden.cli.options import ahead
     from ekiden.cli.terminal.tables import clock_time
@@ -215,13 +233,13 @@ async def inbox_cancel(
     /,
     *,
     reason: Annotated[
-        str, Parameter(help="The reason; the waiting session gets it.", show_default=False)
+        str, Parameter(help="Reason. The waiting session gets it.", show_default=False)
     ] = "",
     by: ByOption = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Cancel an item: the waiting session is informed that no answer will come."""
+    """Cancel an inbox item. The waiting session learns that no answer will come."""
     from ekiden.cli.inbox_prompt import decides, find_item
     from ekiden.cli.run.handoffs import plain_text
     from ekiden.cli.views.inbox import tell_item
@@ -239,20 +257,26 @@ async def inbox_watch(
     role: Annotated[str | None, Parameter(help="Only items for this role.")] = None,
     after: Annotated[
         str | None,
-        Parameter(help='Start after the event with this id; "" starts with the first event.'),
+        Parameter(
+            help='Start after the event with this id. Give "" to start with the first event.'
+        ),
     ] = None,
     once: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Show existing items, and do not wait."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Show past changes, and do not wait for new ones.",
+        ),
     ] = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
-    """Show new items, and changes of items, as they happen.
+    """Show new and changed inbox items as they happen.
 
-    Without --after it shows only new changes, or with --once all changes so far. It also handles
-    deadlines and escalations while it runs. Ctrl-C ends it, and prints the command that continues
-    without a gap.
+    Without --after, the command shows only new changes. With --once, it shows all past changes and
+    exits. While it runs, it also handles deadlines and escalations of inbox items. Ctrl-C stops the
+    command. It then prints the command that continues at the same event.
     """
     from ekiden.cli.terminal.live_view import Spectator
     from ekiden.cli.terminal.output import emit, say

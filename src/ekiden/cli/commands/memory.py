@@ -19,10 +19,10 @@ from ekiden.core.values import dumps, loads
 
 UserOption: TypeAlias = Annotated[
     str | None,
-    Parameter(name="--user", help="The user whose memory it is; by default the setting `user`."),
+    Parameter(name="--user", help="User who owns the memories. Default: the setting `user`."),
 ]
 AppOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--app", help="The app; by default the setting `app`.")
+    str | None, Parameter(name="--app", help="Name of the app. Default: the setting `app`.")
 ]
 SharedOption: TypeAlias = Annotated[
     bool,
@@ -30,7 +30,7 @@ SharedOption: TypeAlias = Annotated[
         name="--shared",
         negative="",
         show_default=False,
-        help="Use the memory of the whole app, instead of one user's.",
+        help="Use the memories that all users of the app share, instead of one user's memories.",
     ),
 ]
 
@@ -44,13 +44,13 @@ class KeyListing(Listing):
         str | None,
         Parameter(
             name=("--cursor", "--after"),
-            help="Only keys after this one: the last key of the previous page.",
+            help="Continue after this key, the last key of the previous page.",
         ),
     ] = None
 
 
 BY_KEY = KeyListing()
-KeyArgument = Annotated[str, Parameter(help="The memory's key, or a unique prefix.")]
+KeyArgument = Annotated[str, Parameter(help="Key of the memory, or a unique prefix of it.")]
 
 
 async def memory_list(
@@ -90,7 +90,7 @@ async def memory_show(
 
 
 async def memory_search(
-    query: Annotated[str, Parameter(help="The text to search for.")],
+    query: Annotated[str, Parameter(help="Text to search for.")],
     /,
     *,
     user: UserOption = None,
@@ -102,21 +102,22 @@ async def memory_search(
             name="--meaning",
             negative="",
             show_default=False,
-            help="Also search by meaning, with the setting memory.embedding_model.",
+            help="Also search by meaning, with the model in the setting `memory.embedding_model`.",
         ),
     ] = False,
     limit: Annotated[
         int | None,
         Parameter(
             validator=Number(gte=1, lte=100),
-            help="Show at most this many; by default the setting memory.top_k.",
+            help="Maximum number of entries. Default: the setting `memory.top_k`.",
         ),
     ] = None,
     threshold: Annotated[
         float | None,
         Parameter(
             validator=Number(gte=0, lte=1),
-            help="The lowest similarity; by default as in the settings.",
+            help="Lowest similarity to list, from 0 to 1. Default: the setting "
+            "`memory.similarity_threshold`.",
         ),
     ] = None,
     place: Place = HERE,
@@ -124,7 +125,10 @@ async def memory_search(
     json_lines: JsonLinesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Search memories, best match first, like the agents' tool recall."""
+    """Search memories, best match first.
+
+    The search is the same as that of the tool recall, which agents use.
+    """
     from ekiden.cli.views.state import found_table
     from ekiden.core.documents import to_json
 
@@ -147,18 +151,22 @@ async def memory_search(
 
 
 async def memory_store(
-    content: Annotated[str, Parameter(help="The text to remember.")],
+    content: Annotated[str, Parameter(help="Text to remember.")],
     /,
     *,
-    key: Annotated[str | None, Parameter(help="The key; by default made from the content.")] = None,
-    metadata: Annotated[str | None, Parameter(help="Metadata, a JSON object.")] = None,
+    key: Annotated[
+        str | None, Parameter(help="Key of the memory. Default: a key made from the content.")
+    ] = None,
+    metadata: Annotated[
+        str | None, Parameter(help="Metadata of the memory, as a JSON object.")
+    ] = None,
     user: UserOption = None,
     app: AppOption = None,
     shared: SharedOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Store a memory; it replaces a memory with the same key."""
+    """Store a memory. It replaces the memory that has the same key."""
 
     facts, name = _json_object(metadata), _whose(user, shared)
     async with place.open(create=True, app=app) as ekiden:
@@ -194,7 +202,8 @@ async def memory_forget(
 async def memory_export(
     *,
     output: Annotated[
-        Path | None, Parameter(name=["--output", "-o"], help="A new file to write to.")
+        Path | None,
+        Parameter(name=["--output", "-o"], help="New file to write to. Default: standard output."),
     ] = None,
     user: UserOption = None,
     app: AppOption = None,
@@ -202,7 +211,7 @@ async def memory_export(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Write all memories as JSON lines, with or without --json."""
+    """Write all memories as JSON lines. The output is the same with and without --json."""
     from ekiden.core.documents import to_json
 
     name, count = _whose(user, shared), 0
@@ -246,7 +255,7 @@ async def memory_clear(
 
 
 async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> int:
-    """Send pending memory changes to the back ends."""
+    """Send pending memory changes to the external memory services."""
     from ekiden.cli.exits import Exit
     from ekiden.cli.views.state import print_deliveries
     from ekiden.memory import close_backends

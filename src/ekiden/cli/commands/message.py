@@ -28,7 +28,7 @@ async def message_list(
         str | None, Parameter(help="Only messages with this correlation id.")
     ] = None,
     waiter: Annotated[
-        str | None, Parameter(help="Only messages whose answer this agent waits for.")
+        str | None, Parameter(help="Only queries for which this agent waits for the answer.")
     ] = None,
     session: Annotated[str | None, Parameter(help="Only messages that this session sent.")] = None,
     listing: Listing = LISTING,
@@ -52,13 +52,13 @@ async def message_list(
 
 
 async def message_show(
-    message: Annotated[str, Parameter(help="The message's id, or a unique prefix.")],
+    message: Annotated[str, Parameter(help="Message id, or a unique prefix of it.")],
     /,
     *,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a message and its delivery."""
+    """Show a message and its delivery status."""
     from ekiden.cli.views.messages import print_message
 
     async with place.open() as ekiden:
@@ -67,36 +67,43 @@ async def message_show(
 
 
 async def message_send(
-    agent: Annotated[str, Parameter(help="The agent's name.")],
-    text: Annotated[str, Parameter(help="The content: JSON, or text; - reads standard input.")],
+    agent: Annotated[str, Parameter(help="Name of the agent.")],
+    text: Annotated[
+        str,
+        Parameter(
+            help="Content of the message, as JSON or text. Give - to read it from standard input."
+        ),
+    ],
     /,
     *more: MoreWords,
-    subject: Annotated[str, Parameter(help="The subject.", show_default=False)] = "",
+    subject: Annotated[str, Parameter(help="Subject of the message.", show_default=False)] = "",
     notify: Annotated[
         bool,
         Parameter(
-            negative="", show_default=False, help="Send a notice; do not wait for an answer."
+            negative="", show_default=False, help="Send a notification, which needs no answer."
         ),
     ] = False,
     priority: Annotated[
         Literal["low", "normal", "high", "urgent"],
-        Parameter(help="Workers take messages of higher priority first."),
+        Parameter(
+            help="Priority of the message. Workers handle messages of higher priority first."
+        ),
     ] = "normal",
-    correlation: Annotated[str | None, Parameter(help="The correlation id.")] = None,
+    correlation: Annotated[str | None, Parameter(help="Correlation id of the message.")] = None,
     wait: Annotated[
         float,
         Parameter(
             validator=Number(gte=0, lte=600),
-            help="Seconds to wait for the answer; a later answer is stored.",
+            help="Seconds to wait for the answer. An answer that comes later is stored.",
         ),
     ] = 30.0,
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> int:
-    """Send a query or a notice to an agent of the team.
+    """Send a query or a notification to an agent of the team.
 
-    The message is stored, with the session in which the agent handles it; a server or a worker runs
-    that session. The exit code is 4 while there is no answer.
+    The command stores the message and a session for the agent that gets it. A server or a worker
+    must run that session. If there is no answer in time, the exit code is 4.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.options import json_or_text
@@ -132,13 +139,13 @@ async def message_send(
 
 
 async def message_requeue(
-    message: Annotated[str, Parameter(help="The message's id, or a unique prefix.")],
+    message: Annotated[str, Parameter(help="Message id, or a unique prefix of it.")],
     /,
-    *messages: Annotated[str, Parameter(help="Further ids.")],
+    *messages: Annotated[str, Parameter(help="Further message ids.")],
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Deliver dead or expired messages again; others are skipped."""
+    """Deliver dead or expired messages again. Other messages are skipped."""
 
     async with place.open() as ekiden:
         ids = [await message_id(ekiden, each) for each in (message, *messages)]

@@ -34,18 +34,28 @@ from ekiden.cli.terminal.output import StatusLine, emit, say, show
 
 async def run(
     text: Annotated[
-        str, Parameter(help="The message, optionally to @name or @auto; - reads standard input.")
+        str,
+        Parameter(
+            help=(
+                "Message to send. It may begin with @name or @auto. Give - to read it "
+                "from standard input."
+            )
+        ),
     ],
     /,
     *more: MoreWords,
     team: TeamOption = TEAM,
     session: Annotated[
-        str | None, Parameter(name="--session", help="Continue this session, or start it.")
+        str | None,
+        Parameter(
+            name="--session",
+            help="Continue the session with this id. If it does not exist, start it.",
+        ),
     ] = None,
     user: UserOption = None,
     priority: Annotated[
         Literal["low", "normal", "high", "urgent"],
-        Parameter(help="The priority of a new session; workers take higher ones first."),
+        Parameter(help="Priority of a new session. Workers run sessions of higher priority first."),
     ] = "normal",
     variables: Annotated[
         tuple[str, ...],
@@ -53,8 +63,8 @@ async def run(
             name="--var",
             negative="",
             show_default=False,
-            help="NAME=VALUE: a variable of the session, set with the message; a value that is not "
-            "JSON is text. May be given more than once.",
+            help="Set a variable of the session, written as NAME=VALUE. A value that is not JSON "
+            "is stored as text. You can repeat this option.",
         ),
     ] = (),
     strategy: StrategyOption = None,
@@ -71,23 +81,24 @@ async def run(
     stream: StreamOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Send a message to a team.
+    """Send a message to a team and print the answer.
 
-    The agent that has the session answers. A new session is routed; "@auto …" routes again, "@auto
-    --strategy=NAME …" with that strategy, and "@name …" names the agent.
+    The session's current agent answers. For a new session, the router chooses the agent. A message
+    that begins with @auto is routed again; @auto --strategy=NAME does this with that strategy. A
+    message that begins with @name goes to the agent of that name.
 
-    The team comes from the current folder: its agent files, or the setting `team`. Otherwise the
-    demo team runs, which knows the orders 1042, 1043 and 1044.
+    The team comes from the agent files of the current folder, or from the setting `team`. If there
+    is neither, the demo team answers. It knows the orders 1042, 1043 and 1044.
 
-    If a tool needs approval, the command asks on the terminal. Without a terminal the tool call is
-    refused. --allow lets the tool run without approval; with --approve inbox, the call waits in the
-    inbox. With --server you can answer on the terminal or in the inbox.
+    If a tool needs approval, the command asks on the terminal. Without a terminal, the tool call is
+    refused. With --allow, the tool runs without approval. With --approve inbox, the call waits for
+    an answer in the inbox. With --server, you can answer on the terminal or in the inbox.
 
-    If the session waits for people, it is suspended: the command prints how to answer, and ends.
-    With --wait it waits for the answer.
+    If the session needs an answer from a person, it is suspended. The command prints how to answer,
+    and exits. With --wait, it waits for the answer instead.
 
-    If no agent matches the request, the command lists the agents that you can name; the error is
-    route.none and the exit code is 5.
+    If no agent matches the message, the command fails with the error route.none and exit code 5. It
+    lists the agents that you can address with @name.
     """
     from ekiden.cli.projects import parse_variables, read_request
     from ekiden.cli.run_start import OpeningMessage, RunFlags, begin_run
@@ -126,7 +137,11 @@ async def run(
 async def chat(
     *,
     session: Annotated[
-        str | None, Parameter(name="--session", help="Continue this session, or start it.")
+        str | None,
+        Parameter(
+            name="--session",
+            help="Continue the session with this id. If it does not exist, start it.",
+        ),
     ] = None,
     resume: Annotated[
         bool,
@@ -156,9 +171,9 @@ async def chat(
 ) -> int:
     """Chat with a team.
 
-    At a terminal there is a prompt; /help lists its commands and keys. In a pipe, every line of
-    standard input is a message or a command; with --json every output line is an object. The exit
-    code is 0, or the code of the last message that failed.
+    On a terminal, you type at a prompt; /help lists the commands and keys. In a pipe, every line of
+    standard input is a message or a command. With --json, every line of output is a JSON object. If
+    a message fails, the exit code is that of the last failed message. Otherwise it is 0.
     """
     from ekiden.api.methods.arguments import check_arguments
     from ekiden.api.runs import RunsApi
@@ -215,7 +230,9 @@ def _offer_team() -> None:
 
 
 async def route(
-    text: Annotated[str, Parameter(help="The request; - reads it from standard input.")],
+    text: Annotated[
+        str, Parameter(help="Request to route or plan. Give - to read it from standard input.")
+    ],
     /,
     *more: MoreWords,
     strategy: StrategyOption = None,
@@ -223,10 +240,10 @@ async def route(
     place: TeamPlace = THE_TEAM,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which agent would get a request, and why; nothing is run or stored.
+    """Show which agent would get a request, and why, without running it.
 
-    @auto --strategy=NAME and @name at the beginning of the text work as in `ekiden run`. The exit
-    code is 0 even when no agent matches.
+    Nothing is stored. At the beginning of the text, @auto --strategy=NAME and @name work as in
+    `ekiden run`. The exit code is 0 even if no agent matches.
     """
     from ekiden.cli.projects import read_addressed
     from ekiden.cli.views.plans import print_route
@@ -240,25 +257,28 @@ async def route(
 
 
 async def plan(
-    text: Annotated[str, Parameter(help="The request; - reads it from standard input.")],
+    text: Annotated[
+        str, Parameter(help="Request to route or plan. Give - to read it from standard input.")
+    ],
     /,
     *more: MoreWords,
     agent: Annotated[
         str | None,
         Parameter(
             name="--agent",
-            help="The supervisor that makes the plan; by default the team's only supervisor, or "
-            "a new one over all agents.",
+            help="Supervisor that makes the plan. Default: the team's supervisor if it has exactly "
+            "one; otherwise a new supervisor of all agents.",
         ),
     ] = None,
     model: ModelOption = None,
     place: TeamPlace = THE_TEAM,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how a request would be split into tasks and assigned; nothing is run or stored.
+    """Show how a request would be split into tasks for agents, without running it.
 
-    The model splits it; without a model, the agents' keywords and patterns do. To
-    choose a supervisor, use --agent, or begin the text with @name.
+    Nothing is stored. The model splits the request. Without a model, Ekiden splits it with the
+    agents' keywords and patterns. To choose the supervisor, use --agent, or begin the text with
+    @name.
     """
     from ekiden.cli.projects import read_addressed
     from ekiden.cli.views.plans import plan_lines

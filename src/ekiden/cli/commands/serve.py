@@ -54,7 +54,7 @@ async def serve(
         str | None,
         Parameter(
             name="--host",
-            help="The address to listen on; by default the setting server.host (127.0.0.1).",
+            help="Address to listen on. Default: the setting `server.host` (127.0.0.1).",
         ),
     ] = None,
     port: Annotated[
@@ -62,7 +62,8 @@ async def serve(
         Parameter(
             name="--port",
             validator=Number(gte=0, lte=65535),
-            help="The port; 0 picks a free port. By default the setting server.port (8321).",
+            help="Port to listen on. 0 picks a free port. Default: the setting `server.port` "
+            "(8321).",
         ),
     ] = None,
     store: StoreOption = STORE,
@@ -71,7 +72,8 @@ async def serve(
         Parameter(
             name="--workers",
             validator=Number(gte=0, lte=100_000),
-            help="Concurrent sessions of this server; 0 leaves sessions to other workers.",
+            help="Maximum number of sessions that this server runs at the same time. With 0, it "
+            "runs none; `ekiden worker run` processes run them.",
         ),
     ] = 1000,
     processes: Annotated[
@@ -79,7 +81,7 @@ async def serve(
         Parameter(
             name="--processes",
             validator=Number(gte=1, lte=1000),
-            help="Server processes that share the port and the store.",
+            help="Number of server processes. They share the port and the store.",
         ),
     ] = 1,
     label: LabelOption = (),
@@ -93,7 +95,7 @@ async def serve(
             name="--reload",
             negative="",
             show_default=False,
-            help="Restart when agent files, settings or code below this folder change.",
+            help="Restart when agent files, settings or code in this folder change.",
         ),
     ] = False,
     log: LogOption = "text",
@@ -101,12 +103,12 @@ async def serve(
     channel: Annotated[int | None, Parameter(name="--announce", show=False)] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Serve the team over HTTP: API, streams, and standard agent protocols.
+    """Serve the team over HTTP: the API, event streams, the console and agent protocols.
 
-    Until you create a key with `ekiden keys create`, the server accepts only callers on this
-    machine, over the loopback address. Then every caller needs a key. After SIGTERM or Ctrl-C,
-    current work has some seconds to finish. The next server or worker on the same store resumes the
-    rest.
+    At first, the server accepts only callers on this machine, over the loopback address. After you
+    create a key with `ekiden keys create`, every caller needs a key. After SIGTERM or Ctrl-C,
+    current runs have a few seconds to finish. The next server or worker on the same store resumes
+    unfinished runs.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.process.worker import end_for_sure, rest_collector
@@ -216,15 +218,16 @@ async def mcp(
         Parameter(
             name="--scope",
             negative="",
-            help="A scope of the client; may be given more than once. By default read and run; "
-            "without answer, the client cannot answer inbox items.",
+            help="Permission of the client. You can repeat this option. Default: read and run. The "
+            "client needs answer to answer inbox items.",
         ),
     ] = None,
     by: Annotated[
         str | None,
         Parameter(
             name="--by",
-            help="The person recorded for decisions and handoffs; by default this machine's user.",
+            help="Name recorded for decisions and handoffs. Default: the name of your account on "
+            "this machine.",
         ),
     ] = None,
     store: StoreOption = STORE,
@@ -233,10 +236,10 @@ async def mcp(
     keep_going: KeepGoingOption = False,
     trust: TrustOption = False,
 ) -> int:
-    """Serve the team as an MCP server on the standard streams, for one client.
+    """Serve the team to one MCP client, over standard input and output.
 
-    The client starts this command, and ends it by closing its standard input. The tools are the
-    same as at /mcp of `ekiden serve`. Everything except the protocol goes to standard error.
+    The client starts this command, and stops it by closing its standard input. The tools are the
+    same as those of `ekiden serve` at /mcp. Log messages go to standard error.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.process.server import check_installed
@@ -262,7 +265,7 @@ async def mcp(
 
 
 async def keys_create(
-    name: Annotated[str, Parameter(help="The owner or purpose of the key.")],
+    name: Annotated[str, Parameter(help="Name of the key, for example its owner or purpose.")],
     /,
     *,
     scope: Annotated[
@@ -271,30 +274,35 @@ async def keys_create(
             name="--scope",
             negative="",
             show_default=False,
-            help="What the key may do; may be given more than once.",
+            help="Scope: what the key allows. You can repeat this option.",
         ),
     ] = (),
     tenant: Annotated[
         str,
         Parameter(
             name="--tenant",
-            help="The tenant whose sessions it sees; each tenant has its own store.",
+            help="Tenant of the key. The key gives access only to this tenant's store.",
         ),
     ] = "default",
     expires: Annotated[
         str | None,
         Parameter(
-            name="--expires", help="How long the key is valid: 12h, 30d; by default until revoked."
+            name="--expires",
+            help="Time until the key expires, such as 12h or 30d. Default: never.",
         ),
     ] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Create an API key for the server; it is shown once, and only its hash is stored.
+    """Create an API key for the server.
 
-    `read` reads everything, `run` starts runs and changes sessions, `answer` answers inbox items,
-    `history` lets `run` store system messages and tool calls as sent, `admin` may do everything.
-    Once a key exists, every caller needs one.
+    The command prints the key once. The store keeps only a hash of it. As soon as one key exists,
+    every caller of the server needs a key.
+
+    The scope read allows reading all data. The scope run allows starting runs and changing
+    sessions. The scope answer allows answering inbox items. The scope history, together with run,
+    allows storing system messages and tool calls that the client sends. The scope admin allows
+    everything.
     """
     from ekiden.cli.options import ahead
     from ekiden.core.documents import to_json
@@ -319,7 +327,7 @@ async def keys_list(
     listing: WholeListing = WHOLE,
     place: Place = HERE,
 ) -> None:
-    """List the keys, oldest first, without their secrets."""
+    """List the API keys, oldest first, without their secrets."""
     from ekiden.cli.views.administration import key_table
 
     async with place.open(kept="keys") as ekiden:
@@ -327,14 +335,14 @@ async def keys_list(
 
 
 async def keys_revoke(
-    key: Annotated[str, Parameter(help="The key's id, as `ekiden keys list` shows it.")],
+    key: Annotated[str, Parameter(help="Id of the key. `ekiden keys list` shows the ids.")],
     /,
     *,
     yes: YesOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Revoke a key for good; servers refuse it within about a second."""
+    """Revoke an API key permanently. Servers refuse the key after about one second."""
 
     async with place.open(kept="keys") as ekiden:
         key = await key_id(ekiden, key)

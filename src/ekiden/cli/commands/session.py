@@ -49,18 +49,26 @@ async def session_fork(
     *,
     at: Annotated[
         int | None,
-        Parameter(validator=_EVENT, help="Start after this event; the last one by default."),
+        Parameter(
+            validator=_EVENT,
+            help="Copy up to and including the event with this number. Default: the last event.",
+        ),
     ] = None,
     before: Annotated[
-        int | None, Parameter(validator=_EVENT, help="Start before the message of this event.")
+        int | None,
+        Parameter(
+            validator=_EVENT,
+            help="Copy up to the message with this event number, without that message.",
+        ),
     ] = None,
-    id: Annotated[str | None, Parameter(help="The new session's id.")] = None,
+    id: Annotated[str | None, Parameter(help="Id of the new session. Default: a new id.")] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Start a new session from an earlier point of a session, which stays unchanged.
+    """Copy a session up to an earlier point into a new session. The original session stays
+    unchanged.
 
-    `ekiden session show ID --json` and `ekiden watch` show the event numbers.
+    `ekiden session show ID --json` and `ekiden watch` print the event numbers.
     """
     from ekiden.core.documents import to_json
 
@@ -86,14 +94,15 @@ async def session_rewind(
     session: SessionArgument,
     /,
     *,
-    to: Annotated[int, Parameter(validator=_EVENT, help="The last event to keep.")],
+    to: Annotated[int, Parameter(validator=_EVENT, help="Number of the last event to keep.")],
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Rewind a session to an earlier event; its history is kept, with a note of the rewind.
+    """Rewind a session to an earlier event.
 
-    Open questions to people and agents are withdrawn. Side effects of tools are not rolled back. A
-    rewind to an event before an earlier rewind undoes the earlier rewind.
+    All events stay in the history, and the rewind is recorded as a new event. Open questions to
+    people and agents are withdrawn. Side effects of tools are not rolled back. To undo a rewind,
+    rewind again, to the last event before it.
     """
 
     async with place.open() as ekiden:
@@ -103,20 +112,27 @@ async def session_rewind(
 
 
 async def session_import(
-    file: Annotated[str, Parameter(help="The file from `session export`; - reads standard input.")],
+    file: Annotated[
+        str,
+        Parameter(
+            help="File that `ekiden session export` wrote. Give - to read it from standard input."
+        ),
+    ],
     /,
     *,
-    id: Annotated[str | None, Parameter(help="A different id for the session.")] = None,
+    id: Annotated[
+        str | None, Parameter(help="New id for the session. Default: the id in the file.")
+    ] = None,
     user: Annotated[
-        str | None, Parameter(help="The session's user; by default the one in the file.")
+        str | None, Parameter(help="User of the session. Default: the user in the file.")
     ] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Store an exported session; an unfinished run can be resumed.
+    """Store an exported session. If its run was not finished, you can resume it.
 
-    The session then uses the variables of its user in this store. Earlier approvals are asked for
-    again.
+    The session then uses the variables that its user has in this store. Earlier approvals do not
+    count: Ekiden asks for them again.
     """
     from ekiden.core.documents import to_json
 
@@ -139,12 +155,12 @@ async def session_import(
 
 
 async def session_search(
-    text: Annotated[str, Parameter(help="Words of a title or a message.")],
+    text: Annotated[str, Parameter(help="Words to search for in titles and messages.")],
     /,
     *,
-    user: Annotated[str | None, Parameter(help="Only in sessions of this user.")] = None,
+    user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
     limit: Annotated[
-        int, Parameter(validator=Number(gte=1, lte=1000), help="Show at most this many.")
+        int, Parameter(validator=Number(gte=1, lte=1000), help="Maximum number of entries.")
     ] = 20,
     place: Place = HERE,
     wide: WideOption = False,
@@ -167,31 +183,41 @@ async def session_search(
 async def session_prune(
     *,
     older_than: Annotated[
-        str | None, Parameter(help="Sessions without an event for this long: 12h, 30d, 8w.")
+        str | None,
+        Parameter(
+            help="Delete sessions without a new event for this time, such as 12h, 30d or 8w."
+        ),
     ] = None,
     keep: Annotated[
         int | None,
         Parameter(
             validator=Number(gte=0),
-            help="Keep this many of the newest sessions, and delete the rest.",
+            help="Keep this many sessions, the newest ones, and delete the rest.",
         ),
     ] = None,
     user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
     status: Annotated[
         tuple[Literal["idle", "ready", "waiting"], ...],
-        Parameter(help="Also sessions in this state; only idle ones by default.", negative=()),
+        Parameter(
+            help=(
+                "Besides idle sessions, also delete sessions in this state. You can repeat this "
+                "option."
+            ),
+            negative=(),
+        ),
     ] = (),
     dry_run: Annotated[
-        bool, Parameter(help="Only show what would be deleted.", negative=())
+        bool, Parameter(help="Show what would be deleted. Delete nothing.", negative=())
     ] = False,
     yes: YesOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete old sessions; with an age limit, also settled messages and closed items.
+    """Delete old sessions.
 
-    Without options the settings `retention.days` and `retention.count` apply. A running session is
-    never deleted.
+    With an age limit, the command also deletes finished messages and closed inbox items of that
+    age. Without options, the settings `retention.days` and `retention.count` apply. Running
+    sessions are never deleted.
     """
     from ekiden.cli.options import moment
 
@@ -228,10 +254,12 @@ async def session_list(
             name=STATUS,
             negative="",
             show_default=False,
-            help="Filter by status; may be given more than once.",
+            help="Only sessions with this status. You can repeat this option.",
         ),
     ] = (),
-    agent: Annotated[str | None, Parameter(help="Only sessions that this agent has.")] = None,
+    agent: Annotated[
+        str | None, Parameter(help="Only sessions whose current agent is this one.")
+    ] = None,
     user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
     outcome: Annotated[
         Literal["done", "waiting", "refused", "failed", "out_of_budget"] | None,
@@ -241,7 +269,7 @@ async def session_list(
         str,
         Parameter(
             show_default=False,
-            help="Only sessions with this text in their title, id, user or agent.",
+            help="Only sessions whose title, id, user or agent contains this text.",
         ),
     ] = "",
     listing: Listing = LISTING,
@@ -295,10 +323,10 @@ async def session_resume(
     stream: StreamOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Resume a session that was interrupted, failed, ran out of budget, or waited.
+    """Resume a session that was interrupted, failed, ran out of budget or waited.
 
-    If the session still waits for people, the command only reports this; with --wait it waits for
-    the answer.
+    If the session still needs an answer from a person, the command only reports this. With --wait,
+    it waits for the answer.
     """
     from ekiden.cli.run_start import RunFlags, resume_run
 
@@ -325,12 +353,14 @@ async def session_export(
     /,
     *,
     output: Annotated[
-        Path | None, Parameter(name=["--output", "-o"], help="A new file to write to.")
+        Path | None,
+        Parameter(name=["--output", "-o"], help="New file to write to. Default: standard output."),
     ] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a session with all its events as JSON, with or without --json."""
+    """Write a session with all its events as JSON. The output is the same with and without
+    --json."""
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)
         record = await ekiden.sessions.export(session)
@@ -355,8 +385,8 @@ async def session_delete(
 ) -> None:
     """Delete a session with all its events.
 
-    Its open questions to people and agents are withdrawn, and agents that wait for its answer are
-    notified.
+    The session's open questions to people and agents are withdrawn. Agents that wait for an answer
+    from this session are notified.
     """
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)

@@ -44,28 +44,29 @@ def init(
     template: Annotated[
         Template | None,
         Parameter(
-            help="A shop's help desk (support), developers (coding) or a research team "
-            "(research); support by default."
+            help="Team to write: a shop's help desk (support), developers (coding) or researchers "
+            "(research). Default: support."
         ),
     ] = None,
     model: Annotated[
         str | None,
-        Parameter(help="The model of all agents, as provider:model; demo:offline by default."),
+        Parameter(help="Model for all agents, written as provider:model. Default: demo:offline."),
     ] = None,
     folder: Annotated[
-        Path, Parameter(name="--dir", help="The project's folder; created if it does not exist.")
+        Path,
+        Parameter(name="--dir", help="Folder of the project. It is created if it does not exist."),
     ] = Path(),
     yes: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Ask nothing; use the defaults."),
+        Parameter(negative="", show_default=False, help="Do not ask; use the defaults."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a working team of agents into a folder: files, settings, .gitignore.
 
-    At a terminal it asks for the template and the model, and proposes providers whose key is in the
-    environment. The default model is a demo, which needs no key. Existing files are kept. The new
-    files are trusted; files that existed before are not.
+    On a terminal, the command asks for the template and the model. It proposes the providers whose
+    API key is in the environment. The default model is a demo that needs no key. Existing files are
+    kept unchanged. The new files are trusted; files that existed before are not.
     """
     if is_attended() and not (yes or as_json):
         template, model = template or ask_template(), model or ask_model()
@@ -175,9 +176,7 @@ def _next_steps(made: Scaffold, model: str) -> list[str]:
 
 
 def trust(
-    folder: Annotated[
-        Path, Parameter(help="The project's folder; by default the current one.")
-    ] = Path(),
+    folder: Annotated[Path, Parameter(help="Folder of the project.")] = Path(),
     /,
     *,
     show: Annotated[
@@ -186,7 +185,7 @@ def trust(
             name="--show",
             negative="",
             show_default=False,
-            help="Only show what needs trust, and whether the folder is trusted.",
+            help="Show what needs trust and whether the folder is trusted. Change nothing.",
         ),
     ] = False,
     listed: Annotated[
@@ -206,13 +205,14 @@ def trust(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Trust the files of a folder: the code, commands and addresses in them.
+    """Trust the code, commands and network addresses in a folder's files.
 
-    A project's files can import code, start programs, send your keys and switch approval off.
-    Commands that load a project show such lines and ask once; without a terminal they refuse. After
-    a change of the settings, the agent files, or the code that they name, they ask again.
+    The files of a project can import code, start programs, send your keys to a server, and turn
+    approvals off. A command that loads a project shows the lines that do this, and asks once
+    whether you trust them. Without a terminal, the command stops with an error. It asks again after
+    a change of the settings, of the agent files, or of the code that they import.
 
-    The list of trusted folders is ~/.ekiden/trusted.json.
+    Trusted folders are listed in ~/.ekiden/trusted.json.
     """
     if sum((show, listed, revoke)) > 1:
         raise UsageError("--show, --list and --revoke exclude each other: give one")
@@ -285,7 +285,10 @@ def _revoke(folder: Path, *, as_json: bool) -> None:
 Shell: TypeAlias = Literal["bash", "zsh", "fish"]
 ShellOption: TypeAlias = Annotated[
     Shell | None,
-    Parameter(name="--shell", help="The shell; by default the one in the variable SHELL."),
+    Parameter(
+        name="--shell",
+        help="Shell to complete in. Default: the shell in the environment variable SHELL.",
+    ),
 ]
 
 _SCRIPTS: Final[dict[Shell, str]] = {
@@ -333,10 +336,11 @@ complete -c ekiden -f -k -a '(__ekiden_complete)'
 
 
 def completion_install(*, shell: ShellOption = None, as_json: JsonOption = False) -> None:
-    """Let a shell complete commands, options, agents and session ids.
+    """Install shell completion of commands, options, agents and session ids.
 
-    It writes a script and, for bash and zsh, a line in .bashrc or .zshrc that loads it. Completion
-    never runs the project's code and never prompts.
+    The command writes a completion script. For bash and zsh, it also adds a line to .bashrc or
+    .zshrc that loads the script. Completion never runs the project's code and never asks a
+    question.
     """
     from ekiden.cli.parser.shell_completion import write_option_table
 

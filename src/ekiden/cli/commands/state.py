@@ -21,33 +21,45 @@ if TYPE_CHECKING:
     from ekiden.sessions.scopes import SharedScope
 
 UserOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--user", help="A user's variables, instead of a session's.")
+    str | None,
+    Parameter(
+        name="--user", help="Use the variables of this user instead of a session's variables."
+    ),
 ]
 AppOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--app", help="An app's variables, instead of a session's.")
+    str | None,
+    Parameter(name="--app", help="Use the variables of this app instead of a session's variables."),
 ]
 ExpectOption: TypeAlias = Annotated[
     int | None,
     Parameter(
         name="--expect",
         validator=Number(gte=0),
-        help="The version you read: if it has changed since, nothing is written.",
+        help="Version that you expect. If the current version is different, nothing is written.",
     ),
 ]
 ByOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--by", help="Your name; by default this machine's user.")
+    str | None,
+    Parameter(
+        name="--by",
+        help="Your name, for the record. Default: the name of your account on this machine.",
+    ),
 ]
 
 
 async def state_show(
     session: Annotated[
-        str | None, Parameter(help="The session's id; not with --user or --app.")
+        str | None, Parameter(help="Session id. Leave it out with --user and --app.")
     ] = None,
     /,
     *,
     at: Annotated[
         int | None,
-        Parameter(name="--at", validator=Number(gte=1), help="The state after this event."),
+        Parameter(
+            name="--at",
+            validator=Number(gte=1),
+            help="Show the state after the event with this number. Default: the current state.",
+        ),
     ] = None,
     user: UserOption = None,
     app: AppOption = None,
@@ -84,8 +96,8 @@ async def state_set(
         str,
         Parameter(
             allow_leading_hyphen=True,
-            help="The session's id (not with --user or --app), then one or more NAME=VALUE; a "
-            "value that is not JSON is text.",
+            help="Session id, then one or more NAME=VALUE. Leave the id out with --user and --app. "
+            "A value that is not JSON is stored as text.",
         ),
     ],
     user: UserOption = None,
@@ -109,7 +121,7 @@ async def state_delete(
     *words: Annotated[
         str,
         Parameter(
-            help="The session's id (not with --user or --app), then names of variables.",
+            help="Session id, then the names of variables. Leave the id out with --user and --app.",
         ),
     ],
     user: UserOption = None,

@@ -23,14 +23,19 @@ TenantsOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name="--tenants",
-        help="Only the stores of these tenants, separated by commas; by default all.",
+        help="Only the stores of these tenants, separated by commas. Default: all tenants.",
     ),
 ]
 
 
 async def store_copy(
-    source: Annotated[str, Parameter(help="A SQLite store: a path, or sqlite:///path.")],
-    target: Annotated[str, Parameter(help="postgresql://…, a database without a store.")],
+    source: Annotated[str, Parameter(help="SQLite store to copy: a path, or sqlite:///path.")],
+    target: Annotated[
+        str,
+        Parameter(
+            help="Database to copy to, written as postgresql://…. It must not contain a store."
+        ),
+    ],
     /,
     *,
     tenants: TenantsOption = None,
@@ -40,7 +45,7 @@ async def store_copy(
             name="--resume",
             negative="",
             show_default=False,
-            help="Repeat an interrupted copy: remove the incomplete data and start again.",
+            help="Restart an interrupted copy. The command removes the incomplete data first.",
         ),
     ] = False,
     final: Annotated[
@@ -49,16 +54,17 @@ async def store_copy(
             name="--final",
             negative="",
             show_default=False,
-            help="Fail if the source is still in use: for a final move.",
+            help="Fail if the source is still in use. Use this option for the final move to the "
+            "target.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Copy everything from SQLite to PostgreSQL, and compare the two.
 
-    The copy has the state of the source when the command started; the source is not changed. You
-    cannot use the target until the command has compared it and verified its audit. The exit code is
-    8 when the audit of the source is broken.
+    The copy is a snapshot of the source at the start of the command. The source is not changed. You
+    cannot use the target until the command has compared it with the source and verified its audit
+    log. If the audit log of the source is broken, the exit code is 8.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.terminal.output import emit
@@ -80,7 +86,7 @@ async def store_copy(
 
 
 async def store_backup(
-    file: Annotated[Path, Parameter(help="A new file.")],
+    file: Annotated[Path, Parameter(help="New file for the backup.")],
     /,
     *,
     tenants: TenantsOption = None,
@@ -89,9 +95,9 @@ async def store_backup(
 ) -> int:
     """Back up the store into a file, while it is in use.
 
-    The backup of a SQLite store is a SQLite store: open it with `--store FILE`. Stores of other
-    tenants go into a folder next to it. The backup of a PostgreSQL store is a dump of pg_dump. The
-    exit code is 8 when the store has faults.
+    The backup of a SQLite store is again a SQLite store; open it with `--store FILE`. The stores of
+    other tenants are written into a folder next to it. The backup of a PostgreSQL store is a dump
+    made by pg_dump. If the store has errors, the exit code is 8.
     """
     from ekiden.cli.projects import store_address
     from ekiden.project.copying import backup_store
@@ -104,14 +110,14 @@ async def store_backup(
 
 
 async def store_restore(
-    file: Annotated[Path, Parameter(help="The backup file.")],
+    file: Annotated[Path, Parameter(help="File with the backup. It is not changed.")],
     /,
     *,
     tenants: TenantsOption = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
 ) -> int:
-    """Restore a backup into an empty or new store, and verify it; the file is not changed."""
+    """Restore a backup into an empty or new store, and verify the store."""
     from ekiden.cli.projects import store_address
     from ekiden.project.copying import restore_store
 
@@ -124,10 +130,11 @@ async def store_restore(
 async def store_verify(
     *, tenants: TenantsOption = None, store: StoreOption = STORE, as_json: JsonOption = False
 ) -> int:
-    """Read everything in the store, and report faults; nothing is changed.
+    """Check all data in the store, and report errors. Nothing is changed.
 
-    It checks the audit of every session, event numbers, orphaned rows, JSON, and the SQLite file or
-    PostgreSQL's page checksums. The exit code is 8 for any fault.
+    The command checks the audit log of every session, event numbers, orphaned rows, and stored
+    JSON. It also checks the SQLite file, or the page checksums of PostgreSQL. If there is any
+    error, the exit code is 8.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.projects import store_address
@@ -151,7 +158,7 @@ async def store_verify(
 async def store_info(
     *, tenants: TenantsOption = None, store: StoreOption = STORE, as_json: JsonOption = False
 ) -> None:
-    """Show the store's format and size; nothing is changed."""
+    """Show the store's format and size. Nothing is changed."""
     from ekiden.cli.projects import store_address
     from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.audit import print_info
@@ -192,7 +199,7 @@ async def mirror_run(
         Parameter(
             negative="",
             show_default=False,
-            help="Send pending events, and do not wait for more.",
+            help="Send pending events, and do not wait for new ones.",
         ),
     ] = False,
     store: StoreOption = STORE,
@@ -201,10 +208,10 @@ async def mirror_run(
 ) -> int:
     """Replicate session events to the mirror as they happen.
 
-    The settings `mirror.…` name the target. While the mirror is unavailable, events wait in the
-    store. Ctrl-C ends it; the next run continues from there. If several processes run this command,
-    one sends and the others wait to take over. With --once the exit code is 1 if something could
-    not be sent.
+    The settings `mirror.…` define the mirror. While the mirror is unavailable, events wait in the
+    store. Ctrl-C stops the command; the next run continues at the same event. If several processes
+    run this command, one sends events, and the others take over if it stops. With --once, the exit
+    code is 1 if an event could not be sent.
     """
     import asyncio
     import signal
@@ -248,7 +255,7 @@ async def mirror_run(
 
 
 async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> None:
-    """Show the replication progress; the mirror itself is not queried."""
+    """Show how many events were replicated. The command does not contact the mirror."""
     from ekiden.cli.views.administration import print_status
     from ekiden.core.errors import UserError
     from ekiden.core.errors.server import NotServed

@@ -68,53 +68,61 @@ def _flag(name: str, text: str) -> Parameter:
 async def trace(
     session: Annotated[
         str | None,
-        Parameter(help="The session's id, or a prefix of it; by default the newest session."),
+        Parameter(help="Session id, or a unique prefix of it. Default: the newest session."),
     ] = None,
     /,
     *,
     errors: Annotated[bool, _flag("--errors", "Show only errors.")] = False,
     follow: Annotated[
-        bool, _flag("--follow", "Show spans as they happen, until the session's run ends.")
+        bool, _flag("--follow", "Show spans as they happen, until the current run ends.")
     ] = False,
     children: Annotated[
-        bool, Parameter(name="--children", help="Include the sessions that answered this one.")
+        bool,
+        Parameter(
+            name="--children",
+            help="Include sessions in which other agents answered queries of this session.",
+        ),
     ] = True,
     format: Annotated[
         TraceFormat | None,
         Parameter(
             name="--format",
-            help="Write the trace for other programs: jsonl (a span per line), events (an event "
-            "per line) or openai (the trace format of the OpenAI Agents SDK). Message content is "
-            "left out.",
+            help="Write the trace in a format for other programs: jsonl (one span per line), "
+            "events (one event per line) or openai (format of the OpenAI Agents SDK). Message "
+            "content is left out; --content includes it.",
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        Parameter(name=("--output", "-o"), help="Write the output of --format to this new file."),
+        Parameter(
+            name=("--output", "-o"),
+            help="New file for the output of --format. Default: standard output.",
+        ),
     ] = None,
     content: Annotated[
         bool,
-        _flag("--content", "With --format and --otlp: include messages, arguments and results."),
+        _flag("--content", "For --format and --otlp: include messages, arguments and results."),
     ] = False,
     otlp: Annotated[
-        bool, _flag("--otlp", "Send the trace to an OpenTelemetry collector; do not show it.")
+        bool, _flag("--otlp", "Send the trace to an OpenTelemetry collector instead of showing it.")
     ] = False,
     endpoint: Annotated[
         str | None,
         Parameter(
             name="--endpoint",
-            help="With --otlp: the collector, such as http://127.0.0.1:4318. By default the "
-            "variables OTEL_EXPORTER_OTLP_… apply.",
+            help="For --otlp: URL of the collector, such as http://127.0.0.1:4318. Default: the "
+            "environment variables OTEL_EXPORTER_OTLP_….",
         ),
     ] = None,
-    plain: Annotated[bool, _flag("--plain", "Draw with ASCII only.")] = False,
+    plain: Annotated[bool, _flag("--plain", "Draw the tree with ASCII characters only.")] = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
-    """Show what happened in a session: runs, agents, calls, handoffs.
+    """Show the trace of a session: its runs, agents, calls and handoffs.
 
-    The output is a tree with times, tokens and cost; errors come first. Keys and tokens are masked
-    everywhere. With --json, the output is one array of all spans, in the order of the tree.
+    The output lists errors first, then a tree with times, tokens and cost. API keys and access
+    tokens are masked everywhere. With --json, the output is one array of all spans, in the order of
+    the tree.
     """
     from ekiden.cli.views.traces import print_errors, print_trace, trace_of
     from ekiden.core.documents import to_json
@@ -225,7 +233,7 @@ async def _follow(place: Place, session: str, *, plain: bool, as_json: bool, chi
 async def chain(
     session: Annotated[
         str | None,
-        Parameter(help="The session's id, or a prefix of it; by default the newest session."),
+        Parameter(help="Session id, or a unique prefix of it. Default: the newest session."),
     ] = None,
     /,
     *,
@@ -246,14 +254,20 @@ async def cost(
     session: Annotated[
         str | None,
         Parameter(
-            help="Only this session and the sessions that answered it; by default all sessions."
+            help="Count only this session and the sessions that answered its queries. Default: all "
+            "sessions."
         ),
     ] = None,
     /,
     *,
     since: Annotated[
         str | None,
-        Parameter(help="Only calls since this time: a date, or how long ago, such as 7d."),
+        Parameter(
+            help=(
+                "Count only calls since this time. Give a date, or a time span before now, "
+                "such as 7d."
+            )
+        ),
     ] = None,
     by: Annotated[
         tuple[CostKey, ...],
@@ -261,8 +275,7 @@ async def cost(
             name="--by",
             negative="",
             show_default=False,
-            help="Group by agent, model, session or day; may be given more than once. By "
-            "default by agent and model.",
+            help="Group the calls by this. You can repeat this option. Default: agent and model.",
         ),
     ] = (),
     place: Place = HERE,
@@ -271,8 +284,8 @@ async def cost(
 ) -> None:
     """Show the tokens and cost of model calls.
 
-    Prices come from the setting `prices`. For other models they come from the price list of the
-    extra `prices`, in US dollars. Nothing is downloaded.
+    The setting `prices` gives the price of a model. For models without such a price, the extra
+    `prices` has a list in US dollars. The command downloads nothing.
     """
     from ekiden.cli.options import moment
     from ekiden.cli.views.costs import print_costs
@@ -296,25 +309,32 @@ async def watch(
     *,
     session: Annotated[SeveralTexts, Parameter(help="Only events of this session.")] = (),
     agent: Annotated[
-        SeveralTexts, Parameter(help="Only events of this agent, and handoffs to and from it.")
+        SeveralTexts,
+        Parameter(help="Only events of this agent. Handoffs to and from this agent are included."),
     ] = (),
     type: Annotated[SeveralTypes, Parameter(help="Only events of this type.")] = (),
     after: Annotated[
         str | None,
-        Parameter(help='Start after the event with this id; "" starts with the first event.'),
+        Parameter(
+            help='Start after the event with this id. Give "" to start with the first event.'
+        ),
     ] = None,
     once: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Show existing events, and do not wait."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Show past events, and do not wait for new ones.",
+        ),
     ] = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
     """Show events of all processes as they happen.
 
-    Without --after it shows only new events, or with --once all events so far. Each of --session,
-    --agent and --type may be given more than once. Ctrl-C ends it, and prints the command that
-    continues without a gap.
+    Without --after, the command shows only new events. With --once, it shows all past events and
+    exits. You can repeat --session, --agent and --type. Ctrl-C stops the command. It then prints
+    the command that continues at the same event.
     """
     from ekiden.cli.terminal.live_view import Spectator, event_line
 

@@ -44,7 +44,7 @@ async def worker_run(
         Parameter(
             name="--concurrency",
             validator=Number(gte=1, lte=100_000),
-            help="Concurrent sessions, over all tenants.",
+            help="Maximum number of sessions to run at the same time, for all tenants together.",
         ),
     ] = 100,
     agents: Annotated[
@@ -53,7 +53,8 @@ async def worker_run(
             name="--agents",
             negative="",
             show_default=False,
-            help="Run only these agents, separated by commas; by default all that can run here.",
+            help="Run only these agents, separated by commas. Default: all agents that can run on "
+            "this worker.",
         ),
     ] = (),
     label: LabelOption = (),
@@ -63,8 +64,8 @@ async def worker_run(
             name="--tenant",
             negative="",
             show_default=False,
-            help="Serve only this tenant; may be given more than once. By default all, "
-            "including future ones.",
+            help="Run only sessions of this tenant. You can repeat this option. Default: all "
+            "tenants, also those created later.",
         ),
     ] = (),
     lease: Annotated[
@@ -73,8 +74,8 @@ async def worker_run(
             name="--lease",
             validator=Number(gte=0.1, lte=86_400),
             show_default=False,
-            help="Other workers take over its sessions after this many seconds without a "
-            "heartbeat; 30 by default.",
+            help="Seconds without a heartbeat after which other workers take over this worker's "
+            "sessions. Default: 30.",
         ),
     ] = None,
     until_idle: Annotated[
@@ -83,7 +84,7 @@ async def worker_run(
             name="--until-idle",
             negative="",
             show_default=False,
-            help="End when there is nothing left to do.",
+            help="Exit when no session is ready.",
         ),
     ] = False,
     grace: Annotated[
@@ -91,12 +92,18 @@ async def worker_run(
         Parameter(
             name="--grace",
             validator=Number(gte=0, lte=86_400),
-            help="Seconds for current sessions to finish at shutdown.",
+            help="Seconds that current sessions have to finish at shutdown.",
         ),
     ] = 10.0,
     engine: Annotated[
         Literal["worker", "temporal"],
-        Parameter(name="--engine", help="The scheduler: the store alone, or Temporal."),
+        Parameter(
+            name="--engine",
+            help=(
+                "Scheduler of the sessions: workers that share the store "
+                "(worker), or Temporal (temporal)."
+            ),
+        ),
     ] = "worker",
     temporal: TemporalOptions = TEMPORAL,
     team: TeamOption = TEAM,
@@ -106,11 +113,11 @@ async def worker_run(
     log: LogOption = "text",
     as_json: JsonOption = False,
 ) -> int:
-    """Work on the sessions of a store, together with other workers.
+    """Run the sessions of a store, together with other workers.
 
-    It takes ready sessions of all tenants, for the agents that it can run. After SIGTERM or Ctrl-C
-    it takes no more sessions. Sessions that are unfinished after --grace seconds become ready for
-    other workers at once. A second signal skips the wait. `ekiden worker` is short for this
+    The worker runs ready sessions of all tenants whose agents it can run. After SIGTERM or Ctrl-C,
+    it starts no more sessions. If a session is not finished after --grace seconds, other workers
+    can run it at once. A second signal skips this wait. `ekiden worker` is a short form of this
     command.
     """
     from ekiden.cli.exits import Exit
@@ -172,9 +179,9 @@ async def worker_list(
     wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the workers of the store, and agents without a worker.
+    """List the workers of a store, and the agents that no worker runs.
 
-    Dead workers stay in the list for an hour, with the state `gone`.
+    Dead workers stay in the list for one hour, with the state `gone`.
     """
     from ekiden.cli.views.administration import print_workers
 

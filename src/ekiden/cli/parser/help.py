@@ -91,7 +91,9 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "collaboration show": "ekiden collaboration show col_06gys83gccfs",
     "collaboration request": 'ekiden collaboration request billing "Refund order 7." --as triage',
     "collaboration propose": "ekiden collaboration propose billing '{\"price\": 10}' --as triage",
-    "collaboration call": 'ekiden collaboration call "Translate this." --as triage',
+    "collaboration call": (
+        'ekiden collaboration call translation --task "Translate this." --as triage'
+    ),
     "collaboration acknowledge": "ekiden collaboration acknowledge col_06gys83gccfs --as billing",
     "collaboration accept": "ekiden collaboration accept col_06gys83gccfs --as billing --version 2",
     "collaboration counter": (
@@ -137,82 +139,90 @@ EXAMPLES: Final[Mapping[str, str]] = {
 """By command, or by group."""
 
 FIELDS: Final[Mapping[str, str]] = {
-    "init": "template, folder, written, kept, trusted (false if older files need trust) and model",
+    "init": (
+        "template, folder, written, kept, model and trusted (false if files that existed "
+        "before need trust)"
+    ),
     "trust": (
-        "folder, trusted, content (the hash, or null) and lines (path, line, key, value, effect); "
-        "with --list folder and trusted_at, with --revoke folder and revoked"
+        "folder, trusted, content (hash of the files, or null) and lines (path, line, key, value, "
+        "effect). With --list, the fields are folder and trusted_at. With --revoke, they are "
+        "folder and revoked"
     ),
     "completion install": "shell, script and startup",
-    "chat": "an object for each line of output",
+    "chat": "one object per line of output",
     "run": (
-        "session_id, agent, output, outcome, chain, handoffs and usage, and waiting_for if the "
-        "session waits (id, kind, from_agent, role, subject, options, deadline_us, session_id); "
-        "with --stream a line for each event or delta, and then the result"
+        "session_id, agent, output, outcome, chain, handoffs and usage. A session that waits also "
+        "has waiting_for (id, kind, from_agent, role, subject, options, deadline_us, session_id). "
+        "With --stream, the output is one line per event or text delta, and then the result"
     ),
     "route": (
         "agent (or null), method, confidence, matched_keywords, matched_patterns, candidates "
-        "(agent, score, confidence, method, matches), reason, elapsed_ms, strategy, cause, stages"
+        "(agent, score, confidence, method, matches), reason, elapsed_ms, strategy, cause and "
+        "stages"
     ),
     "plan": (
-        "reasoning, requires_aggregation, method (model, rules, or own for Python code), tasks "
-        "(task_id, agent, description, parameters, depends_on) and notes"
+        "reasoning, requires_aggregation, method (model, rules, or own for a plan made by Python "
+        "code), tasks (task_id, agent, description, parameters, depends_on) and notes"
     ),
     "trace": (
-        "spans in the order of the tree: trace_id, span_id, parent_id, kind, name, session_id, "
-        "agent_name, correlation_id, started_at, ended_at, duration_ms and status (ok, error, "
-        "waiting). Further fields are error, details, content, tokens, cost, links, depth and the "
-        "sums of the subtree: total_tokens, total_cost and unpriced_requests. With --follow, each "
-        "line is a change (start, end)"
+        "an array of spans with trace_id, span_id, parent_id, kind, name, session_id, agent_name, "
+        "correlation_id, started_at, ended_at, duration_ms and status (ok, error, waiting). "
+        "Further fields are error, details, content, tokens, cost, links and depth. The sums of a "
+        "span and its children are total_tokens, total_cost and unpriced_requests. With --follow, "
+        "each line is the start or the end of a span"
     ),
-    "chain": "session_id, chain, handoffs, and waiting_for if the session waits",
-    "watch": "a line for each event: its id, and the fields of events in `ekiden session export`",
+    "chain": "session_id, chain and handoffs. A session that waits also has waiting_for",
+    "watch": "one line per event, with its id and the same fields as in `ekiden session export`",
     "cost": (
-        "by, lines (the group, requests, input_tokens, cached_tokens, output_tokens, "
-        "reasoning_tokens, tokens, cost, unpriced_requests), total and unpriced_models"
+        "by, lines, total and unpriced_models. Each of the lines has the names of its group, "
+        "requests, input_tokens, cached_tokens, output_tokens, reasoning_tokens, tokens, cost and "
+        "unpriced_requests"
     ),
-    "serve": "url, store and workers, when the server is ready",
+    "serve": "url, store and workers, as soon as the server is ready",
     "doctor": "ok and checks (name, status, detail, not_checked)",
     "agents list": "name, title, description, scope, model, origin, path, tools and handoffs",
     "agents show": (
-        "the fields of `agents list`, and triggers, capabilities, available, max_sessions, "
+        "the fields of `ekiden agents list`, and triggers, capabilities, available, max_sessions, "
         "guardrails, memory, supervisor, kind and instructions"
     ),
-    "agents validate": "ok, files, errors, warnings, not_looked_up (functions) and problems",
+    "agents validate": (
+        "ok, files, errors, warnings, not_looked_up (functions that were not imported) and problems"
+    ),
     "agents import": "dry_run and files (source, status, name, path, tools, model, problems)",
     "agents ps": (
-        "agent, known, router, the counts sessions, idle, ready and waiting, running (session_id, "
-        "owner), status (none, internal, user) and waits (agent, status, waiting_for, reason, "
-        "message_id, started_at, session_id)"
+        "agent, known, router, running (session_id, owner), status (none, internal, user) and "
+        "waits (agent, status, waiting_for, reason, message_id, started_at, session_id). The "
+        "counts of sessions are sessions, idle, ready and waiting"
     ),
     "agents deadlocks": (
-        "id, cycle, message_ids, victim, given_up (failed queries of the victim), policy, "
-        "found_at, resolved and asks (from, to, message_id, text, given_up)"
+        "id, cycle, message_ids, victim, given_up (queries of the victim that were failed), "
+        "policy, found_at, resolved and asks (from, to, message_id, text, given_up)"
     ),
     "agents match": (
         "agent, score, matched, missing, by (name, tag or meaning), fits (required, capability, "
         "proficiency, by, similarity), available and load"
     ),
-    "session show": "the session with items, handoffs and variables",
+    "session show": "the session with its items, handoffs and variables",
     "handoff start": (
         "id, session_id, status, source, target, error (code, message), rollback_performed, "
-        "completed_at, agent, outcome, speaker, output, standing (running, waiting, ready, idle), "
-        "and problem (code, message) if the run failed"
+        "completed_at, agent, outcome, speaker, output and standing (running, waiting, ready, "
+        "idle). If the run failed, there is also problem (code, message)"
     ),
     "handoff list": (
-        "id, session_id, source, target, status, by, policy, started_at, settled_at, moves "
-        "(status, at, seq), and if present reason, code, error, trigger, request, filter, "
+        "id, session_id, source, target, status, by, policy, started_at, settled_at and moves "
+        "(status, at, seq). Optional fields are reason, code, error, trigger, request, filter, "
         "evaluation, compensated and not_compensated"
     ),
     "handoff show": (
-        "the fields of `handoff list`, and task_id, correlation_id, call_id, words, "
+        "the fields of `ekiden handoff list`, and task_id, correlation_id, call_id, words, "
         "compensations_failed, agent, audit and view (counts, chars_before, chars_after, rows, new)"
     ),
     "handoff cancel": "id, status, source, target, error, rollback_performed and completed_at",
     "handoff answer": "the fields of `ekiden run`",
-    "message list": "the objects of GET /messages",
-    "message show": "the object of GET /messages/{id}",
+    "message list": "the same objects as GET /messages",
+    "message show": "the same object as GET /messages/{id}",
     "message requeue": "requeued",
-    "collaboration list": "the objects of GET /collaborations",
+    "collaboration list": "the same objects as GET /collaborations",
     "inbox list": (
         "id, kind, from_agent, subject, body, options, context, priority (1 to 4), role, assignee, "
         "chain, status, answer, reason, session_id, message_id, tool, arguments, notice, version, "
@@ -220,46 +230,50 @@ FIELDS: Final[Mapping[str, str]] = {
         "escalate_at_us, snoozed_until_us and closed_at_us"
     ),
     "inbox show": "the item",
-    "inbox answer": "the item; with --identical answered (ids) and closed (their number)",
+    "inbox answer": (
+        "the item. With --identical, the fields are answered (ids) and closed (number of items)"
+    ),
     "inbox assign": "the item",
     "inbox snooze": "the item",
     "inbox cancel": "the item",
     "inbox watch": (
-        "a line for each change: event_id, type (inbox.new_item, inbox.assigned, inbox.snoozed, "
-        "inbox.back, inbox.escalated, inbox.answered, inbox.expired, inbox.cancelled) and data"
+        "one line per change, with event_id, data and type (inbox.new_item, inbox.assigned, "
+        "inbox.snoozed, inbox.back, inbox.escalated, inbox.answered, inbox.expired, "
+        "inbox.cancelled)"
     ),
     "worker run": (
-        "store, owner, concurrency, agents, labels and tenants when it is ready, and finished at "
-        "the end"
+        "store, owner, concurrency, agents, labels and tenants, as soon as the worker is ready. At "
+        "the end, it prints finished"
     ),
-    "worker list": "workers and unserved (agents with ready sessions that no worker runs)",
+    "worker list": "workers and unserved (agents that have ready sessions but no worker)",
     "keys create": (
         "id, name, tenant, scopes, status, created_at, expires_at, last_used_at, revoked_at and key"
     ),
-    "keys list": "the fields of `keys create`, without key",
-    "keys revoke": "the fields of `keys create`, without key",
+    "keys list": "the fields of `ekiden keys create`, except key",
+    "keys revoke": "the fields of `ekiden keys create`, except key",
     "store copy": (
         "source, target, rows, seconds, audit_ok and tenants (tenant, counts, digests, audit, "
-        "leases, later: how many rows the source gained or lost during the copy)"
+        "leases, later). The field later is the change of the source's row count during the copy"
     ),
     "store backup": (
-        "source, target, seconds, ok and tenants, as `store verify`; a dump has no tenants"
+        "source, target, seconds, ok and tenants, as in `ekiden store verify`. A PostgreSQL dump "
+        "has no tenants"
     ),
-    "store restore": "source, target, seconds, ok and tenants, as `store verify`",
+    "store restore": "source, target, seconds, ok and tenants, as in `ekiden store verify`",
     "store verify": "ok and tenants (tenant, url, ok, faults, checked, not_checked, audit)",
     "store info": (
-        "tenant, url, engine, version, format, counts of rows, leases, unfinished (the source of "
-        "an incomplete copy) and estimated (counts above 10,000)"
+        "tenant, url, engine, version, format, counts (rows per table), leases, unfinished (source "
+        "of an incomplete copy) and estimated (tables whose count, above 10,000, is an estimate)"
     ),
     "audit list": (
         "id, timestamp, session_id, type, move, actor, from, to, handoff_id, task_id, "
         "correlation_id, reason, code, error, facts, hash and previous"
     ),
-    "audit show": "the fields of `audit list`",
+    "audit show": "the fields of `ekiden audit list`",
     "audit verify": (
-        "ok, the counts sessions, chained, not_chained, events, unhashed, covered, uncovered, "
-        "decisions, compared and broken, checked, not_checked, first, and up to 1,000 links "
-        "(record_id, session_id, fault, message, timestamp)"
+        "ok, checked, not_checked, first and links (at most 1,000 broken links: record_id, "
+        "session_id, fault, message, timestamp). The counts are sessions, chained, not_chained, "
+        "events, unhashed, covered, uncovered, decisions, compared and broken"
     ),
 }
 """The output of `--json`, for commands where it is not obvious."""

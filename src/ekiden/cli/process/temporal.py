@@ -30,7 +30,7 @@ class TemporalOptions:
         Parameter(
             name="--address",
             env_var="EKIDEN_TEMPORAL_ADDRESS",
-            help="The address of Temporal, as host:port; localhost:7233 by default.",
+            help="Address of Temporal, written as host:port. Default: localhost:7233.",
         ),
     ] = None
     namespace: Annotated[
@@ -38,7 +38,7 @@ class TemporalOptions:
         Parameter(
             name="--namespace",
             env_var="EKIDEN_TEMPORAL_NAMESPACE",
-            help="The namespace in Temporal.",
+            help="Namespace in Temporal.",
         ),
     ] = "default"
     tls: Annotated[
@@ -47,41 +47,48 @@ class TemporalOptions:
             name="--tls",
             negative="",
             show_default=False,
-            help="Use TLS with Temporal; implied by the other TLS options and by an API key in "
-            "EKIDEN_TEMPORAL_API_KEY.",
+            help="Use TLS for Temporal. The other TLS options and an API key in "
+            "EKIDEN_TEMPORAL_API_KEY also turn TLS on.",
         ),
     ] = False
     tls_ca: Annotated[
         Path | None,
-        Parameter(name="--tls-ca", help="The CA certificate that verifies Temporal's certificate."),
+        Parameter(
+            name="--tls-ca",
+            help="File with the CA certificate that verifies Temporal's certificate.",
+        ),
     ] = None
     tls_cert: Annotated[
         Path | None,
-        Parameter(name="--tls-cert", help="This worker's own certificate, for mutual TLS."),
+        Parameter(name="--tls-cert", help="File with this worker's certificate, for mutual TLS."),
     ] = None
     tls_key: Annotated[
-        Path | None, Parameter(name="--tls-key", help="The private key of that certificate.")
+        Path | None,
+        Parameter(
+            name="--tls-key", help="File with the private key of the certificate in --tls-cert."
+        ),
     ] = None
     tls_domain: Annotated[
         str | None,
         Parameter(
             name="--tls-domain",
-            help="The name in Temporal's certificate, if it differs from the address.",
+            help="Host name in Temporal's certificate, if it is not the host in --address.",
         ),
     ] = None
     task_queue: Annotated[
         str,
         Parameter(
             name="--task-queue",
-            help="The prefix of task queue names in Temporal; Ekiden adds the store's name. "
-            "Different teams need different queues.",
+            help="Prefix of the task queue names in Temporal. Ekiden adds the store's name. "
+            "Different teams need different prefixes.",
         ),
     ] = "ekiden"
     build_id: Annotated[
         str | None,
         Parameter(
             name="--build-id",
-            help="The version of this worker, for worker versioning; - means Ekiden's version.",
+            help="Version of this worker, for worker versioning in Temporal. Give - to use the "
+            "version of Ekiden.",
         ),
     ] = None
 

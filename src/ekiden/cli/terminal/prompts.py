@@ -29,7 +29,7 @@ YesOption: TypeAlias = Annotated[
         name="--yes",
         negative="",
         show_default=False,
-        help="Do not ask; required without a terminal.",
+        help="Do not ask for confirmation. Required if there is no terminal.",
     ),
 ]
 
