@@ -83,27 +83,28 @@ class SessionEvent(Value):
     """An event; empty fields are left out."""
 
     event_id: str
-    """Unique: session id, `/` and number; `/1`, `/2` … for events without a session."""
+    """The unique id: session id, `/` and number. Events without a session have the ids `/1`, `/2`
+    …."""
     event_type: EventType
-    """What happened; `Event.type`."""
+    """The type of the event; `Event.type` in Python."""
     timestamp: float
-    """Seconds since 1970; `Event.at_us` in microseconds."""
+    """The time in seconds since 1970; `Event.at_us` in Python, in microseconds."""
     session_id: str
-    """Empty for events without a session."""
+    """The session's id. It is empty for events without a session."""
     seq: int
-    """1, 2, 3 … in its session, without gaps."""
+    """The number of the event in its session: 1, 2, 3 …, without gaps."""
     agent_name: str | None = left_out()
-    """The agent that had the conversation; `Event.agent`."""
+    """The current agent of the session; `Event.agent` in Python."""
     step: str | None = left_out()
-    """The key of the recorded effect; each key is recorded once."""
+    """The key of the step that was recorded. Each key is recorded only once."""
     duration_ms: float | None = left_out()
-    """The duration in milliseconds; `Event.duration_us` in microseconds."""
+    """The duration in milliseconds; `Event.duration_us` in Python, in microseconds."""
     details: Mapping[str, Any] | None = left_out()
-    """Facts, depending on the type."""
+    """Details that depend on the event type."""
     items: Sequence[Mapping[str, Any]] | None = left_out()
-    """The parts of the conversation that it added."""
+    """The parts that the event added to the conversation."""
     error: str | None = left_out()
-    """The text of an error."""
+    """The error text, if there was an error."""
 
     @property
     def event(self) -> Event:

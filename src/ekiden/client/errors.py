@@ -45,7 +45,7 @@ class ServerProblem(EkidenError):
 
 
 class ClientMisconfigured(UserError):
-    """The address or the key is invalid, or a package is missing."""
+    """The server's address or the API key is invalid, or a package is not installed."""
 
     code = "client.misconfigured"
 

@@ -78,7 +78,7 @@ class Event:
     ) -> None:
         self.session_id = session_id
         self.seq = seq
-        """1, 2, 3 … in its session, without gaps."""
+        """The number of the event in its session: 1, 2, 3 …, without gaps."""
         self.type = type
         self.at_us = at_us
         """Microseconds since 1970."""

@@ -365,8 +365,8 @@ class InputGuardrailTripwireTriggered(GuardrailError):
 
 
 class OutputGuardrailTripwireTriggered(GuardrailError):
-    """An output guardrail rejected the answer, which was not shown; with `repair`, after `tries`
-    attempts.
+    """An output guardrail rejected the answer. The answer was not shown. With `repair`, the error
+    comes after `tries` attempts.
 
     `guardrail_result` has the answer and the guardrail's result. `violations` are the violations
     that all failed guardrails found.

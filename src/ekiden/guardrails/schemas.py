@@ -150,7 +150,7 @@ def pointer(path: Iterable[str | int]) -> str:
 
 
 class GuardrailUnusable(UserError):
-    """A guardrail is defined wrongly, or the extra `guardrails` is missing."""
+    """The definition of a guardrail is wrong, or the extra `guardrails` is not installed."""
 
     code = "guardrail.unusable"
 

@@ -160,11 +160,11 @@ class InboxSettings(Checked):
     """Defaults of inbox items."""
 
     role: Annotated[str, Allowed(what="a role's name")] = DEFAULT_ROLE
-    """The default role of the people to ask."""
+    """The role of the people who get questions that name no role."""
     escalation: tuple[EscalationStep, ...] = ()
-    """The next roles to ask if there is no answer, each after a number of seconds. It applies to
-    items for ``inbox.role`` that an agent waits for and that have no escalation chain of their
-    own."""
+    """The roles to ask next if there is no answer, each after a number of seconds. The setting
+    applies to items for ``inbox.role`` that an agent waits for. Items with their own escalation
+    chain ignore it."""
 
 
 MAX_NAME = 200

@@ -17,7 +17,8 @@ class RuleSettings(Checked):
     """Settings that decide when a stage's choice is final."""
 
     confidence_threshold: Annotated[int, Allowed(high=100, env="EKIDEN_ROUTING_THRESHOLD")] = 80
-    """The minimum confidence at which a strategy of `hybrid` decides."""
+    """The minimum confidence for a decision in the strategy `hybrid`. Below it, the next strategy
+    is tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,8 @@ class SemanticSettings(Checked):
     """Settings of the `semantic` stage."""
 
     threshold: Annotated[float | None, Allowed(high=1)] = None
-    """The minimum probability of a choice; null uses the measured default."""
+    """The minimum probability of the chosen agent; null uses a default that was found by
+    measurements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,8 @@ class StickySettings(Checked):
     """Settings that decide when a later message moves the conversation to another agent."""
 
     switch: bool = False
-    """Whether a message that clearly fits another agent goes to that agent."""
+    """Whether a message goes to another agent than the current one if it clearly fits that agent
+    better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +63,8 @@ class RoutingSettings(Checked):
     """
 
     enabled: bool = True
-    """If false, `@auto` is refused and requests go to the default agent, if there is one."""
+    """Whether requests are routed. If false, `@auto` is refused, and requests go to the default
+    agent if there is one."""
     strategy: Strategy = "hybrid"
     """The routing strategy."""
     rule: RuleSettings = field(default_factory=RuleSettings)
@@ -70,4 +74,5 @@ class RoutingSettings(Checked):
     fallback: Fallback = "prompt_user"
     """What happens when no agent matches."""
     default_agent: Annotated[str | None, Allowed(what="an agent's name")] = None
-    """The agent for requests without a match, with the fallback `default_agent`."""
+    """The agent that gets requests without a match, if `agents.routing.fallback` is
+    `default_agent`."""

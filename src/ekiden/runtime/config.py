@@ -179,7 +179,7 @@ class RunConfig:
     prices: Mapping[str, Price] = field(default_factory=dict)
     """The prices by model name. Use the name in the agent, in the run or in the response."""
     escalate_to: Name | None = None
-    """The role of the people who are notified of every rolled-back handoff."""
+    """The role of the people who are notified when a handoff is rolled back."""
     compensation_backoff_s: Amount = 0.5
     """Seconds before the first retry of a failed compensation. The delay doubles with each
     retry."""

@@ -19,10 +19,11 @@ class Retention(Checked):
     """
 
     days: Annotated[float | None, Allowed(low=0.01, high=36500)] = None
-    """Sessions without an event for this many days are deleted, with other data of that age; null
-    keeps them."""
+    """Sessions without a new event for this many days are deleted, together with other data of that
+    age. With null, nothing is deleted by age."""
     count: Annotated[int | None, Allowed(low=1)] = None
-    """The number of sessions to keep, newest first; null keeps all."""
+    """The number of sessions to keep. Older sessions are deleted. With null, all sessions are
+    kept."""
 
     @property
     def has_rules(self) -> bool:

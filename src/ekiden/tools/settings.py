@@ -27,7 +27,7 @@ class HttpToolSettings(Checked):
     allow: Annotated[
         tuple[str, ...], Allowed(what="hosts", risk="lets agents call these hosts")
     ] = ()
-    """Allowed hosts: ``example.org``, ``*.example.org``, ``localhost:8080``."""
+    """The hosts the tool may call: ``example.org``, ``*.example.org``, ``localhost:8080`` …."""
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 20.0
     """The timeout of a request, in seconds."""
     max_bytes: Annotated[int, Allowed(low=1)] = 1_000_000
@@ -41,11 +41,12 @@ class ShellToolSettings(Checked):
     allow: Annotated[
         tuple[str, ...], Allowed(what="programs", risk="lets agents run these programs")
     ] = ()
-    """Allowed programs: ``git``, ``pytest``."""
+    """The programs the tool may run: ``git``, ``pytest`` …."""
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 60.0
     """The timeout of a program, in seconds."""
     max_bytes: Annotated[int, Allowed(low=1)] = 100_000
-    """The maximum number of bytes of a program's output; the model learns how much was cut."""
+    """The maximum size of a program's output, in bytes. The rest is cut off, and the model is
+    informed of its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +56,15 @@ class WebSearchSettings(Checked):
     url: Annotated[
         str | None, Allowed(filled=True, risk="sends searches of agents to this address")
     ] = None
-    """The address of the search service, with ``{query}`` in it; it must return JSON."""
+    """The URL of the search service, with ``{query}`` in it. The service must return JSON."""
     header: Annotated[str, Allowed(filled=True)] = "Authorization"
-    """The header for the key; `Authorization` adds `Bearer`."""
+    """The HTTP header that carries the API key. In `Authorization`, `Bearer` is added before the
+    key."""
     key_env: Annotated[
         str | None, Allowed(filled=True, risk="sends this variable to the search service")
     ] = None
-    """The environment variable with the service's key; without it no key is sent."""
+    """The environment variable that contains the API key of the search service. With null, no key
+    is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +74,8 @@ class ToolSettings(Checked):
     ask: Annotated[bool, Allowed(risk="runs tools without approval")] = True
     """Whether built-in tools and tools of MCP servers need human approval."""
     ask_destructive: Annotated[bool, Allowed(risk="runs destructive tools without approval")] = True
-    """Whether tools that their MCP server calls destructive need approval, even without
-    `tools.ask`."""
+    """Whether tools that an MCP server marks as destructive need approval even if `tools.ask` is
+    false."""
     files: FileToolSettings = field(default_factory=FileToolSettings)
     http_get: HttpToolSettings = field(default_factory=HttpToolSettings)
     shell: ShellToolSettings = field(default_factory=ShellToolSettings)

@@ -337,6 +337,12 @@ def test_strange_values_are_passed_over(front: str, expected: Any, read: Read) -
     assert codes(file) == expected
 
 
+@pytest.mark.parametrize("front", ["maxTurns: 3", "topP: abc", "displayName: [a]"])
+def test_a_warning_names_the_key_as_it_is_written(front: str, read: Read) -> None:
+    [problem] = read(f"name: x\ntools: []\n{front}", origin="claude").problems
+    assert f"`{front.partition(':')[0]}`" in problem.message
+
+
 def test_many_tools_without_a_counterpart_make_one_short_warning(read: Read) -> None:
     names = ", ".join(f"Tool{each}" for each in range(100))
     file = read(f"name: x\ntools: {names}", origin="claude")

@@ -2,7 +2,7 @@
 
 Keys are known by their names without regard to case, ``-`` and ``_``. A tool that has a counterpart
 becomes it; the others are left out. Keys that restrict the agent are honoured, or the file is
-refused (`restrictions`); every other key is the other tool's own and is passed over. Nothing that
+refused (`restrictions`); every other key is the other tool's own and is ignored. Nothing that
 is right in its own tool is an error.
 """
 
@@ -60,6 +60,15 @@ OTHER_KEYS = frozenset({"color", "skills", "memory", "version", "author", "tags"
 """Common keys that mean nothing here."""
 
 
+class _Values(dict[str, Node]):
+    """The values of a file, by plain key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: dict[str, str] = {}
+        """Each plain key as it is written in the file."""
+
+
 def is_key(text: str) -> bool:
     """Whether a line that begins with this and a colon has a key, and is not part of a text."""
     plain = plain_key(text)
@@ -76,7 +85,7 @@ def read_foreign(
     root: nodes.Mapping, body: str, report: ProblemReport, origin: Origin, scope: Scope
 ) -> AgentDefinition | None:
     """The definition; `None`, with a warning, for what is no agent that can run here."""
-    values: dict[str, Node] = {}
+    values = _Values()
     restrictions = Restrictions(report)
     for key, value in root.entries:
         plain = plain_key(key.text)
@@ -84,6 +93,7 @@ def read_foreign(
             _second(key, plain, report)
             continue
         values[plain] = value
+        values.written[plain] = key.text
         if plain not in _KNOWN and plain not in ("disabled", "disable", "enabled"):
             restrictions.take(key, value)
     name = _name(root, values, report)
@@ -116,10 +126,10 @@ def _second(key: Scalar, plain: str, report: ProblemReport) -> None:
     if is_safety_key(plain):
         report.error(key, "unsafe_key", f"{words}, so that the file is not used; remove one")
     else:
-        report.warning(key, "passed_over", f"{words} and is passed over")
+        report.warning(key, "passed_over", f"{words} and is ignored")
 
 
-def _name(root: nodes.Mapping, values: Mapping[str, Node], report: ProblemReport) -> str | None:
+def _name(root: nodes.Mapping, values: _Values, report: ProblemReport) -> str | None:
     node = values.get("name")
     text = node.text.strip() if isinstance(node, Scalar) else ""
     if not text:
@@ -138,7 +148,7 @@ def _name(root: nodes.Mapping, values: Mapping[str, Node], report: ProblemReport
     return slug
 
 
-def _is_usable(values: Mapping[str, Node], report: ProblemReport) -> bool:
+def _is_usable(values: _Values, report: ProblemReport) -> bool:
     kind = values.get("kind")
     if isinstance(kind, Scalar) and kind.text == "remote":
         words = "`kind` is remote: remote agents are not supported"
@@ -152,35 +162,36 @@ def _is_usable(values: Mapping[str, Node], report: ProblemReport) -> bool:
     return True
 
 
-def _text(values: Mapping[str, Node], key: str, report: ProblemReport) -> str | None:
+def _text(values: _Values, key: str, report: ProblemReport) -> str | None:
     node = values.get(key)
     if node is None or (isinstance(node, Scalar) and value_of(node) is None):
         return None
     if not isinstance(node, Scalar):
-        words = f"`{key}` is {shown_type(plain_value(node))} and is passed over; write a text"
+        kind = shown_type(plain_value(node))
+        words = f"`{values.written[key]}` is {kind} and is ignored; write a text"
         report.warning(node, "passed_over", words)
         return None
     try:
         text: str = Text().read(node.text)
     except RefusedValue as exc:
-        report.warning(node, "passed_over", f"`{key}` {exc}; it is passed over")
+        report.warning(node, "passed_over", f"`{values.written[key]}` {exc}; it is ignored")
         return None
     return text
 
 
-def _description(values: Mapping[str, Node], report: ProblemReport) -> str | None:
+def _description(values: _Values, report: ProblemReport) -> str | None:
     """With the line breaks that files write as ``\\n`` where YAML does not take them for any."""
     text = _text(values, "description", report)
     return None if text is None else text.replace("\\n", "\n").strip()
 
 
-def _instructions(values: Mapping[str, Node], body: str, report: ProblemReport) -> str:
+def _instructions(values: _Values, body: str, report: ProblemReport) -> str:
     """What the front matter says, then the text below it."""
     said = [_text(values, key, report) for key in _PROMPTS]
     return "\n\n".join(filter(None, [*said, body]))
 
 
-def _model(values: Mapping[str, Node], report: ProblemReport) -> str | None:
+def _model(values: _Values, report: ProblemReport) -> str | None:
     node = values.get("model")
     text = node.text.strip() if isinstance(node, Scalar) else ""
     if node is None or not text or text == INHERIT or is_nothing(node):
@@ -197,7 +208,7 @@ def _model(values: Mapping[str, Node], report: ProblemReport) -> str | None:
     return None
 
 
-def _model_settings(values: Mapping[str, Node], report: ProblemReport) -> ModelSettings | None:
+def _model_settings(values: _Values, report: ProblemReport) -> ModelSettings | None:
     found: dict[str, Any] = {}
     kinds = {each.name: each.kind for each in MODEL_SETTINGS.fields}
     for key, name in _SETTINGS.items():
@@ -205,18 +216,18 @@ def _model_settings(values: Mapping[str, Node], report: ProblemReport) -> ModelS
         if node is None or is_nothing(node):
             continue
         trial = ProblemReport(report.path)
-        value = read(kinds[name], node, key, trial)
+        value = read(kinds[name], node, values.written[key], trial)
         if value is not INVALID:
             found[name] = value
         for each in trial.problems:
-            report.warning(node, "passed_over", f"{each.message}; it is passed over")
+            report.warning(node, "passed_over", f"{each.message}; it is ignored")
     for key in _TURNS:
         node = values.get(key)
         turns = value_of(node) if isinstance(node, Scalar) else None
         if node is not None and not (isinstance(turns, int | float) and turns >= _USUAL_TURNS):
             words = (
-                f"`{key}` is not kept for one agent: a run has at most {_USUAL_TURNS} turns, or as "
-                "many as the setting limits.turns says"
+                f"`{values.written[key]}` has no effect: a run has at most {_USUAL_TURNS} turns, "
+                "or as many as the setting limits.turns says"
             )
             report.warning(node, "passed_over", words)
     return ModelSettings(**found) if found else None
@@ -224,7 +235,7 @@ def _model_settings(values: Mapping[str, Node], report: ProblemReport) -> ModelS
 
 def _tools(
     root: nodes.Mapping,
-    values: Mapping[str, Node],
+    values: _Values,
     report: ProblemReport,
     restrictions: Restrictions,
 ) -> dict[str, Place]:
@@ -236,11 +247,11 @@ def _tools(
         if node is None or (isinstance(node, Scalar) and value_of(node) is None and node.plain):
             continue
         if isinstance(node, nodes.Mapping):
-            items = _switched(key, node, restrictions)
+            items = _switched(values.written[key], node, restrictions)
         else:
             items = listed(node)
             if items is None:
-                restrictions.refuse(Scalar(key, True, node.line, node.column))
+                restrictions.refuse(Scalar(values.written[key], True, node.line, node.column))
         if items is None:
             continue
         found = _counterparts(node, items, report, everything)

@@ -231,7 +231,7 @@ class Restrictions:
             if not isinstance(node, nodes.Mapping) or _BLOCKING_HOOK.search(plain_key(event.text)):
                 self.refuse(event)
             else:
-                words = f"the hook `{event.text[:60]}` is passed over"
+                words = f"the hook `{event.text[:60]}` is ignored"
                 self.report.warning(event, "passed_over", words)
 
     def _take_budget(self, key: Scalar, node: Node, plain: str) -> None:

@@ -137,7 +137,7 @@ def _by_key(front: str, report: ProblemReport, is_key: IsKey, is_strict: IsKey) 
         if match is None:
             if any(line.strip() and not line.startswith("#") for line in lines):
                 spot = Scalar("", True, row + FIRST_LINE, 1)
-                report.warning(spot, "passed_over", "this line has no key and is passed over")
+                report.warning(spot, "passed_over", "this line has no key and is ignored")
             continue
         key = Scalar(match["key"].strip("'\""), True, row + FIRST_LINE, 1)
         found = None if _is_literal(lines) else _piece(lines, row + FIRST_LINE)
@@ -154,7 +154,7 @@ def _by_key(front: str, report: ProblemReport, is_key: IsKey, is_strict: IsKey) 
         elif is_strict(key.text):
             report.error(found, found.code, found.message)
         else:
-            words = f"`{key.text[:60]}` is passed over: {found.message}"
+            words = f"`{key.text[:60]}` is ignored: {found.message}"
             report.warning(found, "passed_over", words)
     return root
 

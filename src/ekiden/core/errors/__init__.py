@@ -134,26 +134,30 @@ class SettingsInvalid(UserError):
 
 
 class UnknownSetting(UserError):
-    """There is no such setting; the message suggests the nearest name."""
+    """There is no such setting; the message suggests the nearest names."""
 
     code = "settings.unknown"
 
-    def __init__(self, name: str, *, near: str | None, known: Sequence[str]) -> None:
-        hint = "there are" if near is None else f"did you mean {near!r}? There are"
-        super().__init__(f"no setting is called {name[:80]!r}; {hint}: {', '.join(known)}")
-        self.name, self.near = name, near
+    def __init__(self, name: str, *, near: Sequence[str] = (), known: Sequence[str] = ()) -> None:
+        hint = (
+            f"there are: {', '.join(known)}" if known else "`ekiden config list` lists all settings"
+        )
+        if near:
+            hint = f"did you mean {' or '.join(map(repr, near))}? {hint}"
+        super().__init__(f"no setting is called {name[:80]!r}; {hint}")
+        self.name, self.near = name, near[0] if near else None
 
 
 class SettingsNotWritten(UserError):
-    """A settings file cannot be changed: no permission, disk full, or locked by another process; it
-    is unchanged."""
+    """A settings file cannot be written: no permission, disk full, or locked by another process.
+    The file is unchanged."""
 
     code = "settings.not_written"
 
 
 class FolderNotTrusted(UserError):
-    """Files in the folder name code, programs or addresses, or they weaken approval; check the
-    lines in `risks`, then trust the folder."""
+    """Files in the folder import code, start programs, contact addresses, or turn approvals off.
+    Check the lines in `risks`, then trust the folder."""
 
     code = "project.not_trusted"
 
@@ -167,8 +171,8 @@ class FolderNotTrusted(UserError):
 
 
 class TrustNotStored(UserError):
-    """The list of trusted folders cannot be read or written, or is from a newer Ekiden; it is
-    unchanged."""
+    """The list of trusted folders cannot be read or written, or a newer Ekiden wrote it. The list
+    is unchanged."""
 
     code = "trust.not_stored"
 
@@ -190,7 +194,7 @@ class UnknownTool(UserError):
 
 
 class ToolUnusable(UserError):
-    """The module of a tool fails on import, or the name is not a tool; see the message."""
+    """The module of a tool cannot be imported, or the name in it is not a tool; see the message."""
 
     code = "tool.unusable"
 
@@ -200,8 +204,8 @@ class ToolUnusable(UserError):
 
 
 class CallChanged(UserError):
-    """After an interruption, code makes a different call than before; answer the inbox item `item`,
-    or restore the earlier code.
+    """The run was interrupted, and its code now makes a different call than before. Answer the
+    inbox item `item`, or restore the earlier code.
 
     `before` is the original call. `item` is set if the session is stored: a person then decides in
     this inbox item.
@@ -336,7 +340,8 @@ class ModelRefused(ModelError):
 
 
 class ToolError(EkidenError):
-    """A tool failed: code called it with `ctx.call`, or a failure of this tool ends the run."""
+    """A tool failed, and code had called it with `ctx.call`, or the tool is set to end the run on a
+    failure."""
 
     code = "tool.failed"
 
@@ -351,8 +356,8 @@ class ToolTimeout(ToolError):
 
 
 class McpUnavailable(ToolError):
-    """An MCP server cannot be started or reached, or died; the message ends with its last standard
-    error lines."""
+    """An MCP server cannot be started or reached, or it stopped. The message ends with the last
+    lines of its standard error."""
 
     code = "mcp.unavailable"
 
@@ -414,7 +419,7 @@ class SessionError(EkidenError):
 
 
 class SessionNotWaiting(SessionError):
-    """The session is not waiting for a person; send it a message, or hand it to people."""
+    """The session is not waiting for a person. Send it a message, or hand it off to a person."""
 
     code = "session.not_waiting"
 
@@ -557,7 +562,8 @@ class StoreTooOld(StoreError):
 
 
 class EngineTooOld(StoreError):
-    """The version of the database engine can lose data or lacks a feature; upgrade the engine."""
+    """This version of the database engine can lose data, or lacks a required feature. Upgrade the
+    engine."""
 
     code = "store.engine_too_old"
 
@@ -566,7 +572,8 @@ class EngineTooOld(StoreError):
 
 
 class MigrationChanged(StoreError):
-    """The store or the installation was altered; reinstall, or restore the store."""
+    """The store or the installation of Ekiden was altered. Reinstall Ekiden, or restore the
+    store."""
 
     code = "store.migration_changed"
 

@@ -90,7 +90,7 @@ class NotAParticipant(CollaborationError):
 
 
 class NotYourTurn(CollaborationError):
-    """The other side has to answer these terms; accept them, wait, or cancel."""
+    """It is the turn of the other agent to answer these terms. Accept them, wait, or cancel."""
 
     code = "collaboration.turn"
 
@@ -103,7 +103,7 @@ class NotYourTurn(CollaborationError):
 
 
 class AnsweredAlready(CollaborationError):
-    """The agent already gave this answer; an answer counts once."""
+    """The agent already gave this answer. An answer counts only once."""
 
     code = "collaboration.answered"
 

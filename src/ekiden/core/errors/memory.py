@@ -79,8 +79,8 @@ class UnknownBackend(MemoryFailed):
 
 
 class BackendUnavailable(MemoryFailed):
-    """A back end was unavailable or slow, or it refused a request. Runs are not affected: writes
-    are queued, and the store answers.
+    """A memory back end was unavailable or slow, or it refused a request. Runs are not affected:
+    writes are queued, and searches use the store.
 
     Runs do not get this error: changes wait in the store, and searches use the store.
     """

@@ -31,8 +31,8 @@ class BusError(EkidenError):
 
 
 class AgentUnavailableError(BusError):
-    """No process serves the agent; start its program, or send a message, which waits in the
-    mailbox."""
+    """No process serves the agent. Start its program, or send a message instead of a query; a
+    message waits in the mailbox."""
 
     code = "bus.agent_unavailable"
 
@@ -70,8 +70,8 @@ class QueryFailed(BusError):
 
 
 class DeadlockError(BusError):
-    """Agents wait for each other (see `cycle`), and this query was cancelled to end the deadlock;
-    ask in another order, or send a message instead.
+    """Agents wait for each other in a circle (see `cycle`). This query was cancelled to end the
+    deadlock. Ask in another order, or send a message instead.
 
     `cycle` begins and ends with the same agent: ``["a", "b", "c", "a"]``.
     """
@@ -88,7 +88,8 @@ class DeadlockError(BusError):
 
 
 class MailboxFull(BusError):
-    """The agent's mailbox is full; try again later, or serve the agent with more concurrency."""
+    """The agent's mailbox is full; try again later, or raise the concurrency of the agent's
+    process."""
 
     code = "bus.mailbox_full"
 
@@ -101,7 +102,7 @@ class MailboxFull(BusError):
 
 
 class MessageNotFound(BusError):
-    """No message has this id, or the message was removed some time after its end."""
+    """No message has this id. Finished messages are removed after some time."""
 
     code = "bus.not_found"
 

@@ -74,8 +74,8 @@ class BadOrigin(ServerError):
 
 
 class CsrfFailed(ServerError):
-    """A request with the cookie of the console changes something but has no CSRF token; send the
-    `csrf_token` of `GET /api/v1/me` as `X-CSRF-Token`, or send the key in a header."""
+    """The request used the console's cookie but has no CSRF token. Send the `csrf_token` of `GET
+    /api/v1/me` in the header `X-CSRF-Token`, or send the API key in a header."""
 
     code = "auth.csrf"
 
@@ -161,7 +161,7 @@ class TooManyRequests(ServerError):
 
 class IdempotencyConflict(ServerError):
     """The `Idempotency-Key` was used for a different request, or the first request is still in
-    progress; in that case see `retry_after_s`."""
+    progress. In the second case, try again after `retry_after_s` seconds."""
 
     code = "request.idempotency"
 
@@ -188,7 +188,7 @@ class AuditRecordNotFound(ServerError):
 
 
 class TookTooLong(ServerError):
-    """The request exceeds its time limit; the message suggests another way."""
+    """The request took longer than its time limit. The message suggests another way."""
 
     code = "request.took_too_long"
 

@@ -96,7 +96,8 @@ class ToolMissing(UserError):
 
 
 class ReplicaFailed(EkidenError):
-    """A replica did not accept an event. Runs do not get this error: the event waits."""
+    """A replica did not accept an event. The event waits in the store. Runs do not get this
+    error."""
 
     code = "mirror.failed"
 
@@ -117,7 +118,7 @@ class ReplicaUnavailable(ReplicaFailed):
 
 
 class ReplicaRefused(ReplicaFailed):
-    """The replica will never accept this event; the event is set aside."""
+    """The replica refused this event permanently. The event is set aside and not sent again."""
 
     code = "mirror.refused"
 
@@ -153,8 +154,8 @@ class StaleState(EkidenError):
 
 
 class StateRefused(EkidenError):
-    """The code of an agent used the interface for programs outside of runs; use `ctx.get`,
-    `ctx.set` and `ctx.delete`."""
+    """Code of an agent changed state through the API for programs outside of runs. Use `ctx.get`,
+    `ctx.set` and `ctx.delete` instead."""
 
     code = "state.refused"
 

@@ -86,18 +86,23 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
 
         did_you_mean("tirage", ["billing", "triage"])  # "triage"
     """
+    return next(iter(closest(word, known)), None)
+
+
+def closest(word: str, known: Iterable[str], *, count: int = 1) -> list[str]:
+    """At most `count` words of `known` that are close to `word`, the closest first, compared like
+    in `did_you_mean`."""
     if not word or len(word) > _MAX_WORD:
-        return None
+        return []
     of_folded: dict[str, str] = {}
     for name in sorted(known):
         of_folded.setdefault(_folded(name), name)
     folded = _folded(word)
     if folded in of_folded:
-        return of_folded[folded]
+        return [of_folded[folded]]
     from difflib import get_close_matches
 
-    near = get_close_matches(folded, of_folded, n=1, cutoff=_CUTOFF)
-    return of_folded[near[0]] if near else None
+    return [of_folded[each] for each in get_close_matches(folded, of_folded, count, _CUTOFF)]
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -130,7 +130,7 @@ def unset_setting(
 
 
 def _not_one(key: str, group: Group) -> UnknownSetting:
-    return UnknownSetting(key, near=None, known=[each.name for each in group.settings()])
+    return UnknownSetting(key, known=[each.name for each in group.settings()])
 
 
 def _checked(place: Setting | ServerEntry, value: object) -> Any:

@@ -60,7 +60,7 @@ class LoadedSettings:
         setting."""
         place = place_of(key)
         if isinstance(place, Group):
-            raise UnknownSetting(key, near=None, known=[each.name for each in place.settings()])
+            raise UnknownSetting(key, known=[each.name for each in place.settings()])
         return self.origins.get(place.name, _DEFAULT)
 
     def value(self, key: str) -> Any:
@@ -73,7 +73,7 @@ class LoadedSettings:
             server = self.settings.mcp_servers.get(place.server)
             if server is None:
                 names = [f"{SERVERS}.{name}" for name in self.settings.mcp_servers]
-                raise UnknownSetting(key, near=None, known=names or [SERVERS])
+                raise UnknownSetting(key, known=names or [SERVERS])
             return plain(server)
         parts = place.name.replace(SERVERS, "mcp_servers").split(".")
         return plain(reduce(getattr, parts, self.settings))
@@ -100,7 +100,7 @@ def lookup_value(values: Mapping[str, Any], key: str) -> Any:
     group = _group(values, name)
     if not group and name != SERVERS:
         names = [each for each in values if each.startswith(f"{SERVERS}.")]
-        raise UnknownSetting(key, near=None, known=names or [SERVERS])
+        raise UnknownSetting(key, known=names or [SERVERS])
     return group
 
 

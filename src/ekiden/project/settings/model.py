@@ -29,7 +29,7 @@ class AgentsSettings(Checked):
     """`agents`: the sources of agents, and routing."""
 
     foreign_user_folders: bool = False
-    """Whether to load agents that other tools keep in the home folder (``~/.claude/agents`` …)."""
+    """Whether to load other programs' agent files from the home folder (``~/.claude/agents`` …)."""
     routing: RoutingSettings = field(default_factory=RoutingSettings)
 
 
@@ -38,9 +38,10 @@ class HandoffSettings(Checked):
     """`handoffs`: rules for the handoffs of every run."""
 
     depth: Annotated[int | None, Allowed(low=0, high=1000)] = 5
-    """The maximum number of handoffs of one run; further handoffs are refused. Null: no limit."""
+    """The maximum number of handoffs in one run. Further handoffs are refused. With null there is
+    no limit."""
     escalate_to: Annotated[str | None, Allowed(what="a role's name")] = None
-    """The role of the people who are notified of every rolled-back handoff."""
+    """The role of the people who are notified when a handoff is rolled back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +57,11 @@ class LimitSettings(Checked):
     seconds: Annotated[float | None, Allowed(low=0.001)] = None
     """The maximum working time, in seconds, of a run without its own limit."""
     agents: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The budget of an agent in a run, by the agent's name; replaces the budget in its file."""
+    """The budget of an agent in one run, by the agent's name. It replaces the budget in the agent's
+    file."""
     tenants: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The daily budget (UTC) of all runs of a tenant together, by name; `*` is every other
-    tenant."""
+    """The daily budget for all runs of a tenant together, by the tenant's name. `*` means each
+    other tenant. A day begins at midnight UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +69,11 @@ class LocalModelSettings(Checked):
     """`local`: the model in this process."""
 
     model: Annotated[str | None, Allowed(what="a GGUF file", risk="loads this model file")] = None
-    """The model file; null uses the installed model."""
+    """The file of the local model; null uses the installed model."""
     context: Annotated[int, Allowed(low=256, high=1_048_576, env="EKIDEN_LOCAL_CTX")] = 4096
     """The context length of the local model, in tokens."""
     threads: Annotated[int | None, Allowed(low=1, high=1024)] = None
-    """The number of threads; null uses one per core."""
+    """The number of threads for the local model; null uses one thread per core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +88,14 @@ class MemoryDefaults(Checked):
             risk="sends what agents remember to this address",
         ),
     ] = "local"
-    """The embedding model for memories of the type `vector`; after a change they are embedded
-    again."""
+    """The embedding model for memories of the type `vector`. After a change of this setting, these
+    memories are embedded again."""
     dimension: Annotated[int | None, Allowed(low=1, high=4096)] = None
-    """The length of a vector; null uses the model's default."""
+    """The number of dimensions of an embedding; null uses the model's default."""
     top_k: Annotated[int, Allowed(low=1, high=100)] = 5
-    """The maximum number of search results, unless the agent file sets another."""
+    """The maximum number of search results. An agent file can set another number."""
     similarity_threshold: Annotated[float | None, Allowed(high=1)] = None
-    """The minimum similarity; null uses the default of the memory type."""
+    """The minimum similarity of search results; null uses the default of the memory type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +113,9 @@ class ServerSettings(Checked):
     """`server`: settings of `ekiden serve`."""
 
     host: Annotated[str, Allowed(what="an address or a name", env="EKIDEN_HOST")] = "127.0.0.1"
-    """The address that `ekiden serve` listens on; other machines need a key."""
+    """The address that `ekiden serve` listens on. Callers on other machines need an API key."""
     port: Annotated[int, Allowed(high=65535, env="EKIDEN_PORT")] = 8321
-    """The port; 0 uses a free port."""
+    """The port that `ekiden serve` listens on; 0 picks a free port."""
     hosts: Annotated[
         tuple[str, ...],
         Allowed(
@@ -121,32 +123,36 @@ class ServerSettings(Checked):
             risk="lets pages under these names call your server",
         ),
     ] = ()
-    """Accepted host names, besides localhost and `server.host`: names, patterns such as
-    *.example.com, and networks such as 10.0.0.0/8."""
+    """The host names that the server accepts, besides localhost and `server.host`. An entry is a
+    name, a pattern such as *.example.com, or a network such as 10.0.0.0/8."""
     origins: Annotated[
         tuple[str, ...], Allowed(what="origins", risk="lets these pages call your server")
     ] = ()
-    """Origins of other web pages that may call the server, such as https://desk.example.com."""
+    """The origins of other websites that may call the server, such as https://desk.example.com."""
     allow_local: bool = True
-    """Whether local callers may call without a key as long as no key exists."""
+    """Whether callers on this machine need no API key as long as no key was created."""
     rate: Annotated[float, Allowed(high=100_000)] = 50.0
-    """Average requests per second for one key; 0: no limit, also for wrong keys."""
+    """The average number of requests per second that one key may send. 0 means no limit, also for
+    wrong keys."""
     burst: Annotated[int, Allowed(low=1, high=1_000_000)] = 200
-    """Requests that one key may make at once."""
+    """The number of requests that one key may send at once."""
     wrong_keys: Annotated[int, Allowed(high=1_000_000)] = 30
-    """Wrong keys per minute from one address; 0: no limit."""
+    """The number of wrong keys that one address may send per minute. 0 means no limit."""
     max_body: Annotated[int, Allowed(low=1)] = 10_000_000
     """The maximum size of a request body, in bytes."""
     max_requests: Annotated[int, Allowed(low=1, high=1_000_000)] = 10_000
-    """Concurrent requests; further requests are refused with `Retry-After`."""
+    """The maximum number of concurrent requests. Further requests are refused with the header
+    `Retry-After`."""
     max_streams: Annotated[int, Allowed(low=1, high=1_000_000)] = 5000
-    """Concurrent streams and WebSockets."""
+    """The maximum number of concurrent streams and WebSockets."""
     max_key_requests: Annotated[int, Allowed(high=1_000_000)] = 0
-    """Concurrent requests of one key; 0 is a quarter of all, but at least 50."""
+    """The maximum number of concurrent requests with one key. 0 means a quarter of
+    `server.max_requests`, but at least 50."""
     max_key_streams: Annotated[int, Allowed(high=1_000_000)] = 0
-    """Concurrent streams and WebSockets of one key; 0 is a quarter of all, but at least 50."""
+    """The maximum number of concurrent streams and WebSockets with one key. 0 means a quarter of
+    `server.max_streams`, but at least 50."""
     max_connections: Annotated[int, Allowed(low=1, high=1_000_000)] = 20_000
-    """Concurrent connections; further connections are closed at once."""
+    """The maximum number of concurrent connections. Further connections are closed at once."""
     console: bool = True
     """Whether the web console is served at `/`."""
 
@@ -158,7 +164,7 @@ class Settings(Checked):
     model: Annotated[
         str | None, Allowed(what="provider:model", risk="sends conversations to this address")
     ] = None
-    """The model of agents that set no model."""
+    """The model of agents without a model of their own."""
     store: Annotated[
         str,
         Allowed(
@@ -173,11 +179,12 @@ class Settings(Checked):
     ] = None
     """A team in Python, instead of agent files."""
     app: Annotated[str, Allowed(what="a name")] = "ekiden"
-    """The app's name: memory and state are separate for each app."""
+    """The name of the app. Each app has its own memories and state."""
     user: Annotated[str | None, Allowed(what="a user's id")] = None
-    """The user of commands. null: no user, and so no memory of a user."""
+    """The user for whom commands run. With null there is no user, and no memories of a user."""
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The price of a million tokens of a model; other models use the price list."""
+    """The price of one million tokens, by model. Models that are not named here use the price
+    list."""
     agents: AgentsSettings = field(default_factory=AgentsSettings)
     handoffs: HandoffSettings = field(default_factory=HandoffSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
@@ -186,7 +193,8 @@ class Settings(Checked):
     mcp_servers: Annotated[Mapping[str, Mapping[str, Any]], Allowed(env="EKIDEN_MCP_SERVERS")] = (
         field(default_factory=dict)
     )
-    """MCP servers by name, in the common format; null removes a server."""
+    """MCP servers by name, in the format that other programs also use. The value null removes a
+    server."""
     local: LocalModelSettings = field(default_factory=LocalModelSettings)
     inbox: InboxSettings = field(default_factory=InboxSettings)
     memory: MemoryDefaults = field(default_factory=MemoryDefaults)

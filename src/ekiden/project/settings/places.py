@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ekiden.core.checks.kinds import Kind
 from ekiden.core.errors import UnknownSetting
-from ekiden.core.text.wording import did_you_mean
+from ekiden.core.text.wording import closest
 from ekiden.project.settings.keys import SETTINGS, Setting
 from ekiden.project.settings.model import SERVERS
 from ekiden.project.settings.values import McpServerEntry, server_name_problem
@@ -108,10 +108,11 @@ def key_path(place: Place) -> list[tuple[str, ...]]:
 
 
 def unknown(name: str) -> UnknownSetting:
-    """The error for a name that means nothing, with the nearest one and all there are."""
+    """The error for a name that means nothing, with at most three similar names."""
     names = [each.name for each in SETTINGS]
-    near = did_you_mean(name, [*names, *(short for short in map(_shortened, names) if short)])
-    return UnknownSetting(name, near=near, known=names)
+    ends = [each for each in names if each.endswith(f".{name}")]
+    near = closest(name, [*names, *filter(None, map(_shortened, names))], count=3)
+    return UnknownSetting(name, near=list(dict.fromkeys([*ends, *near]))[:3])
 
 
 def _shortened(name: str) -> str | None:

@@ -104,9 +104,7 @@ class Merge:
             if value is None:
                 continue
             if isinstance(place, Group):
-                raise UnknownSetting(
-                    name, near=None, known=[each.name for each in place.settings()]
-                )
+                raise UnknownSetting(name, known=[each.name for each in place.settings()])
             self._add(place, value, SettingOrigin(kind="call"), where="the call")
 
     def check_together(self) -> None:

@@ -21,42 +21,53 @@ class EventKind:
 
 EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
     "message": EventKind(
-        "The user's message that started a run. With a `step`: the answer of a code agent or a "
-        "remote agent. Other messages have no items; the details show their kind.",
+        "A message of the user that started a run. If the event has a `step`, it is the answer of "
+        "a code agent or a remote agent. The details of other messages show their kind.",
         {
             "by": "the person who answered",
-            "unfinished": "tool calls without a result; the message begins with their outputs",
-            "message": "first event of a session that answers another agent: the question",
+            "unfinished": (
+                "tool calls that had no result; the event's items begin with their outputs"
+            ),
+            "message": "the question, in the first event of a session that answers another agent",
             "asks": "the agent asked another agent: `id`, `to`, `subject`, and `session` if a "
             "session of the team answers",
             "answer": "a question was answered, or ended without an answer: `id`, `from`, `state`; "
             "a failure is in `error`",
             "tells": "the agent sent a message: `id`, `to`, `subject`",
             "published, data": "an event was published",
-            "trigger, fired, evaluation": "the condition of a trigger did not hold",
-            "warning": "your code raised and the run continued; the exception is in `error`",
+            "trigger, fired, evaluation": "the condition of a trigger was not met",
+            "warning": (
+                "your code raised an exception, and the run continued; the exception is in `error`"
+            ),
             "state, by": "a person or a program changed the state",
             "rewound, undoes": "the session was rewound to event `rewound`; `undoes` is the range "
             "of events that no longer count. `pop_item` also has `undoes`",
-            "deadlock": "without a session: a deadlock was broken; `agent` is the victim",
-            "collaboration": "without a session: a move in a collaboration, with `move`, `by`, "
-            "`phase`, `message`, `to`, `outcome` if it closed, and `code` if it was refused",
+            "deadlock": (
+                "in an event without a session: a deadlock was resolved; `agent` is the victim"
+            ),
+            "collaboration": (
+                "in an event without a session: a move in a collaboration, with "
+                "`move`, `by`, `phase`, `message` and `to`; `outcome` if the "
+                "collaboration is closed, and `code` if the move was refused"
+            ),
         },
     ),
     "agent_start": EventKind("An agent starts, at the beginning of a run or after a handoff."),
     "llm_call": EventKind(
-        "A model answered; `items` are the answer. A failed call has no event of its own; see the "
-        "run's `agent_error`.",
+        "A model answered. `items` contains the answer. A failed model call has no event of its "
+        "own; the run's `agent_error` event reports it.",
         {
             "model, response_id, usage": "as the provider reports them",
             "attempt": "2 or more after retries",
-            "rejected": "a guardrail blocked the answer; the `guardrail` event has it",
+            "rejected": (
+                "a guardrail blocked the answer; the blocked answer is in the `guardrail` event"
+            ),
         },
     ),
     "tool_call": EventKind(
-        "A tool call was answered; the last item is the output. `error` is set if the tool "
-        "failed, if the tool is unknown, and for a second handoff in one turn. In the last two "
-        "cases no tool ran, and there is no `step`.",
+        "A tool call has a result. The last item is the output. `error` is set if the tool failed, "
+        "if the tool is unknown, or for a second handoff in one turn. In the last two cases no "
+        "tool ran, and there is no `step`.",
         {"tool": "its name", "not_run": "approval was denied"},
     ),
     "route": EventKind(
@@ -96,17 +107,19 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
             "moves": "the new statuses in this event, in order",
             "by": "`kind` and `name` of the initiator; left out for the agent's own model or code",
             "policy": "left out if `graceful`",
-            "reason, summary, context": "as in the handoff; the last two only if no model call "
-            "has them",
+            "reason, summary, context": (
+                "as given in the handoff; `summary` and `context` only if "
+                "they are not in a model call"
+            ),
             "priority, metadata": "given by a program",
             "chain": "earlier agents, if the caller named them",
             "code": "why it was refused or rolled back; the text is in `error`",
-            "evaluation": "the evaluation of an unmet condition",
+            "evaluation": "the result of the condition that was not met",
             "trigger": "why a trigger fired",
-            "requested": "all handoffs that the model requested in one turn, if several",
+            "requested": "all handoffs that the model requested in one turn, if there are several",
             "filter": "the step with the filtered conversation",
             "request, at": "id and time of a request from outside",
-            "begins_run": "the request came while the session was not running",
+            "begins_run": "whether the session was not running when the request came",
             "undoes, keeps": "after a rollback: the range of events that no longer count, and "
             "the exceptions in this range",
             "compensation, attempt, rollback_failed": "a compensation: its key, the attempt, and "
@@ -116,17 +129,19 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         },
     ),
     "guardrail": EventKind(
-        "A guardrail blocked something. `items` are a blocked answer and the feedback to the "
-        "model; they are not part of the conversation. A passed check is listed as `guardrails` "
-        "in the event of the answer, the handoff or the end of the run.",
+        "A guardrail blocked an input, an answer, a handoff or a tool call. `items` contains the "
+        "blocked answer and the feedback to the model; they are not part of the conversation. "
+        "Passed checks are listed as `guardrails` in the event of the answer, of the handoff or of "
+        "the end of the run.",
         {
             "type": "`input`, `output`, `handoff`, `tool_input` or `tool_output`",
             "result": "`failed` or `warned`",
             "behavior": "`reject`, `repair` or `warn`; for tools `reject_content` or "
             "`raise_exception`; `crashed` if the guardrail itself failed",
             "violations": "each with `path` and `message`",
-            "tool, call_id, guardrail, message, info": "for tool guardrails; without sensitive "
-            "data, the last two are omitted",
+            "tool, call_id, guardrail, message, info": (
+                "for tool guardrails; `message` and `info` are omitted without sensitive data"
+            ),
             "undoes": "a rejected message, as first and last event number; later runs do not see "
             "it",
         },
@@ -140,11 +155,13 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
             "change": "`posted`, `assigned`, `snoozed`, `back` (end of a snooze), `escalated`, "
             "`answered`, `expired` or `cancelled`",
             "from, role, subject, options, priority, tool": "properties of the item",
-            "summary, context": "for a conversation that was handed to people",
+            "summary, context": "for a conversation that was handed off to a person",
             "handoff, not_compensated, reason": "for a handoff that was rolled back",
             "status": "the result with which the session continues",
-            "by, via, at_us": "the person, the agent that asked, or `nobody` for a deadline; the "
-            "channel and the time",
+            "by, via, at_us": (
+                "who made the change (a person, the agent that asked, or `nobody` "
+                "for a deadline), the channel, and the time"
+            ),
             "answer": "`choice`, `text`, `by`, `at_us`, `via`, `arguments`, `always`; in events "
             "without a session these are separate details, with `edited`",
             "task, assignee, snoozed_until_us, deadline_us": "in events without a session, if "
@@ -159,7 +176,8 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         },
     ),
     "agent_error": EventKind(
-        "A run failed; the text is in `error`. Without a session, a handler on the bus failed.",
+        "A run failed. The error text is in `error`. In an event without a session, a handler on "
+        "the bus failed.",
         {
             "outcome, code": "outcome and code of the run; on the bus `failed` for a query, "
             "`retried` or `dead` for other messages",

@@ -100,8 +100,8 @@ class ReplicaPolicy:
     """
 
     include_sensitive_data: bool = True
-    """If false, card numbers, telephones, e-mail addresses and keys are masked before anything is
-    sent."""
+    """Whether sensitive data is sent unchanged. If false, card numbers, telephone numbers, e-mail
+    addresses and keys are masked first."""
     parallel: int = 8
     """The maximum number of sessions that are sent concurrently."""
     lease_s: float = 60.0
@@ -144,12 +144,12 @@ class VertexSettings(Checked):
             risk="sends sessions there",
         ),
     ] = None
-    """The Google Cloud project that `ekiden mirror run` replicates sessions to; null switches it
-    off."""
+    """The Google Cloud project to which `ekiden mirror run` replicates sessions. With null, nothing
+    is replicated."""
     location: Annotated[
         str, Allowed(what="a location in Google Cloud", form=NAME, env="EKIDEN_VERTEX_LOCATION")
     ] = "us-central1"
-    """The location of the engine."""
+    """The location of the agent engine in Google Cloud."""
     engine: Annotated[
         str | None,
         Allowed(
@@ -159,7 +159,7 @@ class VertexSettings(Checked):
             risk="sends sessions there",
         ),
     ] = None
-    """The agent engine of Vertex AI that holds the replicas."""
+    """The id of the Vertex AI agent engine that stores the replicas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +167,8 @@ class ReplicaSettings(Checked):
     """What is mirrored, and where to."""
 
     include_sensitive_data: bool = True
-    """If false, card numbers, telephones, e-mail addresses and keys are masked before anything is
-    sent."""
+    """Whether sensitive data is sent unchanged. If false, card numbers, telephone numbers, e-mail
+    addresses and keys are masked first."""
     vertex: VertexSettings = field(default_factory=VertexSettings)
 
 

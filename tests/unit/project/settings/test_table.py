@@ -101,15 +101,20 @@ def test_a_group_knows_the_settings_in_it() -> None:
         "x" * 100_000,
     ],
 )
-def test_a_name_that_means_nothing_is_refused_with_all_there_are(name: str) -> None:
-    with pytest.raises(UnknownSetting) as caught:
+def test_a_name_that_means_nothing_is_refused_with_the_way_to_list_all(name: str) -> None:
+    with pytest.raises(UnknownSetting, match="`ekiden config list` lists all settings$") as caught:
         place_of(name)
-    assert all(setting.name in str(caught.value) for setting in SETTINGS)
+    assert len(str(caught.value)) < 300
 
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("routing.stratgy", "routing.strategy"), ("chat.histroy", "chat.history"), ("Store", "store")],
+    [
+        ("routing.stratgy", "routing.strategy"),
+        ("chat.histroy", "chat.history"),
+        ("Store", "store"),
+        ("strategy", "agents.routing.strategy"),
+    ],
 )
 def test_the_nearest_name_is_suggested(name: str, near: str) -> None:
     with pytest.raises(UnknownSetting) as caught:
