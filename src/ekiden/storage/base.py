@@ -22,6 +22,7 @@ Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContrac
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, Self
 
@@ -320,6 +321,22 @@ class QueueStore(Protocol):
     async def queue_depth(self, queue: str) -> int:
         """The number of open messages in the queue, including taken ones."""
         ...
+
+
+class QueueStarts:
+    """Base class of stores that start a write to their queues before the call returns.
+
+    Writes take effect in the order of the calls. Cancelling a future does not undo its write. A
+    wrapper of such a store has no part in this: its own `put_messages` must see every message.
+    """
+
+    def start_put(self, messages: Sequence[QueuePut]) -> asyncio.Future[Sequence[PutReceipt]]:
+        """`QueueStore.put_messages`."""
+        raise NotImplementedError
+
+    def start_settle(self, settles: Sequence[MessageSettle]) -> asyncio.Future[Sequence[Settled]]:
+        """`QueueStore.settle_messages`."""
+        raise NotImplementedError
 
 
 class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, SearchStore, Protocol):

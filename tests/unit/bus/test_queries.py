@@ -189,6 +189,16 @@ async def test_cancelling_whoever_waits_leaves_nothing_behind(
         await becomes(bus, asked.id, "late")
 
 
+async def test_a_query_that_is_cancelled_while_it_is_stored_is_not_left_open(place: Place) -> None:
+    bus = await place.bus()
+    async with bus.serve("sales", Desk(hold=True)):
+        waiting = asyncio.create_task(bus.query(query()))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+        assert await bus.depths() == {}
+
+
 async def test_a_query_that_is_cancelled_before_it_is_begun_is_never_begun(place: Place) -> None:
     bus = await place.bus()
     desk = Desk(hold=True)

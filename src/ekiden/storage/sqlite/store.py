@@ -32,6 +32,7 @@ from ekiden.storage.base import (
     PutReceipt,
     QueueMessage,
     QueuePut,
+    QueueStarts,
     SessionFilter,
     SessionPage,
     SessionRow,
@@ -78,7 +79,7 @@ _COUNTED: Final[tuple[TableName, ...]] = (
 _LATEST_MS: Final = 2**63 - 1
 
 
-class SqliteStore(Searching):
+class SqliteStore(Searching, QueueStarts):
     """`Store` in a file that only this user can read; the folder is created if it is missing.
 
     Every acknowledged write is synced to disk. Leases use a monotonic clock of the machine, so a
@@ -321,6 +322,11 @@ class SqliteStore(Searching):
         prepared = queues.prepare_puts(messages)
         return await (self._parts or await self._running()).writer.put(prepared)
 
+    def start_put(self, messages: Sequence[QueuePut]) -> asyncio.Future[Sequence[PutReceipt]]:
+        if self._parts is None:
+            return asyncio.ensure_future(self.put_messages(messages))
+        return self._parts.writer.put(queues.prepare_puts(messages))
+
     async def take_messages(
         self,
         queue: str,
@@ -346,6 +352,11 @@ class SqliteStore(Searching):
     async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
         prepared = settle.prepare_settles(settles)
         return await (self._parts or await self._running()).writer.settle(prepared)
+
+    def start_settle(self, settles: Sequence[MessageSettle]) -> asyncio.Future[Sequence[Settled]]:
+        if self._parts is None:
+            return asyncio.ensure_future(self.settle_messages(settles))
+        return self._parts.writer.settle(settle.prepare_settles(settles))
 
     async def find_messages(
         self, where: MessageFilter = MessageFilter(), *, after: int = 0, limit: int = 100
