@@ -145,8 +145,9 @@ StoreOption: TypeAlias = Annotated[
         name="--store",
         env_var="EKIDEN_STORE",
         show_env_var=False,
-        help="Session store: a path, sqlite:///path, postgresql://… or memory:. Default: "
-        "EKIDEN_STORE; if it is not set, the setting `store` (.ekiden/ekiden.db).",
+        help="Session store: a path, sqlite:///path, postgresql://… or memory:. Default: the "
+        "environment variable EKIDEN_STORE. Without this variable: the setting `store` "
+        "(.ekiden/ekiden.db).",
     ),
 ]
 TeamOption: TypeAlias = Annotated[
@@ -187,7 +188,7 @@ ApproveOption: TypeAlias = Annotated[
     Parameter(
         name="--approve",
         help="Where to ask for the approval of tool calls: on this terminal, or in the inbox. With "
-        "inbox, the session waits there for the answer.",
+        "inbox, the session waits until the inbox item is answered.",
     ),
 ]
 KeepGoingOption: TypeAlias = Annotated[
@@ -205,8 +206,8 @@ TrustOption: TypeAlias = Annotated[
         name="--trust",
         negative="",
         show_default=False,
-        help="Trust the files of this folder without asking, for this command only. EKIDEN_TRUST=1 "
-        "does the same.",
+        help="Trust the files of this folder without asking, for this command only. The "
+        "environment variable EKIDEN_TRUST=1 does the same.",
     ),
 ]
 UserOption: TypeAlias = Annotated[
@@ -283,14 +284,15 @@ WideOption: TypeAlias = Annotated[
         name="--wide",
         negative="",
         show_default=False,
-        help="Show all columns, full ids and texts, and exact times. Always on in a pipe.",
+        help="Show all columns, full ids and texts, and exact times. Output to a pipe always has "
+        "this form.",
     ),
 ]
 CursorOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name="--cursor",
-        help="Continue after the previous page. That page printed this value as its cursor.",
+        help="Continue after the previous page. Give the cursor that the previous page printed.",
     ),
 ]
 LabelOption: TypeAlias = Annotated[
@@ -321,7 +323,7 @@ class Listing:
         Parameter(
             name="--limit",
             validator=Number(gte=1, lte=1000),
-            help="Maximum number of entries. Default: 50; with --json-lines, all entries.",
+            help="Maximum number of entries. Default: 50. Default with --json-lines: all entries.",
         ),
     ] = None
     cursor: CursorOption = None

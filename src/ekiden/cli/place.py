@@ -34,8 +34,8 @@ _ServerOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name=_SERVER_OPTION,
-        help="URL of an Ekiden server to use. The API key comes from EKIDEN_API_KEY. Default: "
-        "EKIDEN_SERVER.",
+        help="URL of an Ekiden server to use. The API key comes from the environment variable "
+        "EKIDEN_API_KEY. Default: the environment variable EKIDEN_SERVER.",
     ),
 ]
 
@@ -43,8 +43,9 @@ _StoreOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name="--store",
-        help="Session store: a path, sqlite:///path, postgresql://… or memory:. Default: "
-        "EKIDEN_STORE; if it is not set, the setting `store` (.ekiden/ekiden.db).",
+        help="Session store: a path, sqlite:///path, postgresql://… or memory:. Default: the "
+        "environment variable EKIDEN_STORE. Without this variable: the setting `store` "
+        "(.ekiden/ekiden.db).",
     ),
 ]
 

@@ -209,7 +209,7 @@ async def agents_deadlocks(
 ) -> None:
     """List deadlocks: agents that wait for each other in a circle.
 
-    Ekiden resolves a deadlock by failing the queries of one agent, the victim. Current deadlocks
+    Ekiden resolves a deadlock by cancelling the queries of one agent, the victim. Current deadlocks
     are listed first, then resolved ones, newest first.
     """
     from ekiden.cli.views.agents import deadlock_table
@@ -222,8 +222,8 @@ async def agents_match(
     *capabilities: Annotated[
         str,
         Parameter(
-            help="Required capabilities, separated by commas. tag:NAME means any capability with "
-            "that tag."
+            help="Required capabilities, separated by commas. Give tag:NAME for any capability "
+            "with that tag."
         ),
     ],
     exclude: Annotated[
@@ -251,7 +251,7 @@ async def agents_match(
 
     The score of an agent is its mean proficiency in the required capabilities. A missing capability
     counts as 0. If no agent has a capability of that name, similar capabilities are found by
-    meaning. This needs the extra `local`.
+    meaning. The comparison by meaning needs the extra `local`.
 
     If no agent reaches --min-score, the exit code is 5.
     """
@@ -289,8 +289,7 @@ def agents_validate(
         Parameter(
             negative="",
             show_default=False,
-            help="Also check that the tools that are Python functions exist. This imports the "
-            "project's code.",
+            help="Also check the tools that are Python functions. This imports the project's code.",
         ),
     ] = False,
     strict: Annotated[
@@ -303,8 +302,8 @@ def agents_validate(
 
     The command runs no code of the project, unless you give --imports.
 
-    If there is an error, the exit code is 2; with --strict, also if there is a warning. For agents
-    without a model, the command prints how to set one.
+    The exit code is 2 if there is an error. With --strict, it is also 2 if there is a warning. For
+    agents without a model, the command prints how to set one.
     """
     from ekiden.cli.exits import Exit
 

@@ -40,11 +40,11 @@ class AuditListOptions:
         str | None,
         Parameter(
             help="Only entries since this time. Give a date, a date with a time, or a time span "
-            "before now, such as 2h or 7d."
+            "such as 2h for the last two hours."
         ),
     ] = None
     until: Annotated[
-        str | None, Parameter(help="Only entries before this time, written as for --since.")
+        str | None, Parameter(help="Only entries before this time. The format is that of --since.")
     ] = None
 
     def given(self) -> dict[str, Any]:
@@ -130,8 +130,8 @@ async def audit_verify(
     """Check that no stored event was altered, and show the first broken link of each session.
 
     Each audit record is linked to the previous one by its hash. If a link is broken, the exit code
-    is 8. Events of runs with events=False have no hash. They are counted, but are not an error. On
-    a terminal, the command shows its progress; with --server, it shows the elapsed time.
+    is 8. Events of runs with events=False have no hash. Such events are counted, but are not an
+    error. On a terminal, the command shows its progress; with --server, it shows the elapsed time.
     """
     from contextlib import ExitStack
 

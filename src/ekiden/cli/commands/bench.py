@@ -39,9 +39,9 @@ async def bench(
         Parameter(
             name="--store",
             show_default=False,
-            help="For the scenario load: database URL, such as postgresql://…. The command creates "
-            "a schema in the database and removes the schema at the end. Default: a SQLite file in "
-            "--folder.",
+            help="For the scenario `load`: database URL, such as postgresql://…. The command "
+            "creates a schema in the database and removes the schema at the end. Default: a SQLite "
+            "file in --folder.",
         ),
     ] = None,
     sessions: Annotated[
@@ -49,21 +49,21 @@ async def bench(
         Parameter(
             validator=Number(gte=1, lte=10_000_000),
             show_default=False,
-            help="For the scenario load: number of open sessions. Default: 10,000.",
+            help="For the scenario `load`: number of open sessions. Default: 10,000.",
         ),
     ] = None,
     workers: Annotated[
         int,
         Parameter(
             validator=Number(gte=1, lte=256),
-            help="For the scenario load: number of worker processes.",
+            help="For the scenario `load`: number of worker processes.",
         ),
     ] = 4,
     concurrency: Annotated[
         int,
         Parameter(
             validator=Number(gte=1, lte=100_000),
-            help="For the scenario load: number of concurrent sessions per worker.",
+            help="For the scenario `load`: number of concurrent sessions per worker.",
         ),
     ] = 32,
     messages: Annotated[
@@ -71,7 +71,7 @@ async def bench(
         Parameter(
             validator=Number(gte=1),
             show_default=False,
-            help="For the scenario load: number of messages to send, one after another. Default: "
+            help="For the scenario `load`: number of messages to send, one after another. Default: "
             "1,000.",
         ),
     ] = None,
@@ -80,8 +80,8 @@ async def bench(
         Parameter(
             validator=Number(gt=0),
             show_default=False,
-            help="For the scenario load: send messages for this many seconds. It replaces "
-            "--messages.",
+            help="For the scenario `load`: send messages for this many seconds. This option "
+            "replaces --messages.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -90,11 +90,11 @@ async def bench(
 
     Scenario s1 runs a chain of handoffs. Scenario s2 runs many concurrent sessions in memory; s4
     does the same on disk. Scenario s3 compares handoffs with a long and a short history. In s5,
-    agents send queries over the bus, in memory and on disk. The result x_floor is the CPU time as a
-    multiple of one round trip through an asyncio queue in the same process.
+    agents send queries over the bus, in memory and on disk. In the results, x_floor is a ratio: the
+    CPU time divided by that of one round trip through an asyncio queue in the same process.
 
-    In the scenario load, worker processes share one database with many open sessions. The result is
-    compared with the speed of the machine and of the database without Ekiden.
+    In the scenario `load`, worker processes share one database with many open sessions. The result
+    is compared with the speed of the machine and of the database without Ekiden.
     """
     if "load" in scenarios:
         if len(scenarios) > 1:
@@ -162,8 +162,8 @@ def simulate(
     scene: Annotated[
         str,
         Parameter(
-            help="Scene to simulate, written as file.py:name or module:name. It is a Scene, a "
-            "function that returns a Scene, an Agent or a Team."
+            help="Scene, Agent or Team to simulate, or a function that returns a Scene. Write it "
+            "as file.py:name or module:name."
         ),
     ],
     *,
@@ -195,7 +195,7 @@ def simulate(
     ] = 1,
     as_json: JsonOption = False,
 ) -> int:
-    """Run your team in simulated worlds with injected faults.
+    """Test your team in simulated worlds, into which faults are injected.
 
     If a guarantee is broken in a world, the exit code is 1. The output then contains the command
     that replays that world.

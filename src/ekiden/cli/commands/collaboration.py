@@ -36,7 +36,12 @@ VersionOption: TypeAlias = Annotated[
     ),
 ]
 ReasonOption: TypeAlias = Annotated[
-    str, Parameter(name="--reason", help="Reason. The other agents see it.", show_default=False)
+    str,
+    Parameter(
+        name="--reason",
+        help="Reason for this step. The other agents can read it.",
+        show_default=False,
+    ),
 ]
 BidderOption: TypeAlias = Annotated[
     str, Parameter(name="--bidder", help="Agent whose bid you choose.")
@@ -54,7 +59,7 @@ DeadlineOption: TypeAlias = Annotated[
     Parameter(
         name="--deadline",
         validator=Number(gte=0.001, lte=86_000),
-        help="Seconds that the other agents have to answer. Default: 30 in a call for bids, "
+        help="Time in seconds for the other agents to answer. Default: 30 in a call for bids, "
         "otherwise 300.",
     ),
 ]
@@ -106,7 +111,7 @@ async def collaboration_show(
 
 
 async def collaboration_request(
-    target: Annotated[str, Parameter(help="Agent that shall do the task.")],
+    target: Annotated[str, Parameter(help="Agent that should do the task.")],
     task: Annotated[str, Parameter(help="Description of the task.")],
     /,
     *,
@@ -155,7 +160,7 @@ async def collaboration_propose(
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose terms to another agent. Both agents must accept them."""
+    """Propose terms to another agent. Both agents must accept the terms."""
     from ekiden.cli.options import json_object, json_or_text
 
     along = json_object(context, "--context")
@@ -197,8 +202,8 @@ async def collaboration_call(
 ) -> None:
     """Call for bids: ask which agents can do a task.
 
-    An agent bids if a server or a worker runs it. Its bid depends on its capabilities, workload and
-    availability.
+    Agents that run on a server or a worker send bids. A bid depends on the agent's capabilities,
+    workload and availability.
     """
     from ekiden.cli.options import json_object, json_or_text
 
@@ -350,7 +355,7 @@ async def collaboration_award(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Accept a bid without changes. This makes the agreement."""
+    """Accept a bid without changes. The accepted bid becomes the agreement."""
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.award(collaboration, agent, bidder, key=key)
@@ -367,7 +372,7 @@ async def collaboration_select(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Negotiate with one of the bidders. Its offer becomes the current terms."""
+    """Negotiate with one of the bidders. The bidder's offer becomes the current terms."""
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.select(collaboration, agent, bidder, key=key)

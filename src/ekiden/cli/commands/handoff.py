@@ -68,19 +68,19 @@ class HandoffListOptions:
     by: Annotated[
         str | None,
         Parameter(
-            help="Only handoffs that were started by this: model, trigger, person, program, or the "
-            "name of a person."
+            help="Only handoffs from this initiator: model, trigger, person, program, or the name "
+            "of a person."
         ),
     ] = None
     since: Annotated[
         str | None,
         Parameter(
             help="Only entries since this time. Give a date, a date with a time, or a time span "
-            "before now, such as 2h or 7d."
+            "such as 2h for the last two hours."
         ),
     ] = None
     until: Annotated[
-        str | None, Parameter(help="Only entries before this time, written as for --since.")
+        str | None, Parameter(help="Only entries before this time. The format is that of --since.")
     ] = None
 
     def chosen(self) -> dict[str, Any]:
@@ -139,7 +139,8 @@ async def handoff_start(
         Parameter(
             negative="",
             show_default=False,
-            help="Make the handoff, but do not run the target agent. A server or a worker runs it.",
+            help="Make the handoff, but do not run the target agent. A server or a worker then "
+            "runs that agent.",
         ),
     ] = False,
     model: ModelOption = None,
@@ -151,7 +152,7 @@ async def handoff_start(
     """Hand off a session to another agent, and run the session until that agent answers.
 
     If another process is running the session, that process makes the handoff after its current
-    step. With --policy immediate, it makes the handoff at once.
+    step. With --policy immediate, the handoff is made at once.
     """
     from ekiden.cli.run.handoffs import plain_text, report_start, report_unknown
     from ekiden.core.errors import UnknownAgent
@@ -194,7 +195,7 @@ async def handoff_list(
 ) -> None:
     """List handoffs, newest first.
 
-    Requests that wait for a running session are listed before them.
+    Handoff requests that wait for a running session are listed first.
     """
     from ekiden.cli.views.handoffs import handoff_table
 
@@ -242,7 +243,9 @@ async def handoff_cancel(
 
 async def handoff_answer(
     session: SessionArgument,
-    text: Annotated[str, Parameter(help="Your answer. Give - to read it from standard input.")],
+    text: Annotated[
+        str, Parameter(help=("Your answer. Give - to read the answer from standard input."))
+    ],
     /,
     *more: MoreWords,
     by: Annotated[

@@ -31,7 +31,12 @@ class InboxFilters:
 
     status: Annotated[
         Literal["open", "answered", "expired", "cancelled", "closed", "any"],
-        Parameter(help="Only items with this status. closed means all except open; any means all."),
+        Parameter(
+            help=(
+                "Only items with this status. The value closed means all except open. The "
+                "value any means all."
+            )
+        ),
     ] = "open"
     role: Annotated[str | None, Parameter(help="Only items for this role.")] = None
     assignee: Annotated[
@@ -126,7 +131,7 @@ async def inbox_answer(
             name="--yes",
             negative="",
             show_default=False,
-            help="Do not ask you to confirm changed arguments.",
+            help="Do not ask for confirmation of changed arguments.",
         ),
     ] = False,
     by: ByOption = None,
@@ -203,8 +208,8 @@ async def inbox_snooze(
         str,
         Parameter(
             help=(
-                "Time span such as 30m, 2h or 1d, or the date and time "
-                "until which to hide the item."
+                "How long to hide the item, such as 30m, 2h or 1d, or the date and time to show it "
+                "again."
             )
         ),
     ],
@@ -233,7 +238,11 @@ async def inbox_cancel(
     /,
     *,
     reason: Annotated[
-        str, Parameter(help="Reason. The waiting session gets it.", show_default=False)
+        str,
+        Parameter(
+            help="Reason for cancelling the item. The waiting session gets this text.",
+            show_default=False,
+        ),
     ] = "",
     by: ByOption = None,
     place: Place = HERE,
@@ -275,8 +284,8 @@ async def inbox_watch(
     """Show new and changed inbox items as they happen.
 
     Without --after, the command shows only new changes. With --once, it shows all past changes and
-    exits. While it runs, it also handles deadlines and escalations of inbox items. Ctrl-C stops the
-    command. It then prints the command that continues at the same event.
+    exits. While the command runs, it also handles deadlines and escalations of inbox items. After
+    Ctrl-C, the command prints how to continue from the same event.
     """
     from ekiden.cli.terminal.live_view import Spectator
     from ekiden.cli.terminal.output import emit, say

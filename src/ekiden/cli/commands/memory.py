@@ -61,7 +61,7 @@ async def memory_list(
     listing: KeyListing = BY_KEY,
     place: Place = HERE,
 ) -> None:
-    """List memories by key."""
+    """List memories, sorted by key."""
     from ekiden.cli.views.state import memory_table
 
     name = _whose(user, shared)
@@ -127,7 +127,7 @@ async def memory_search(
 ) -> None:
     """Search memories, best match first.
 
-    The search is the same as that of the tool recall, which agents use.
+    Agents use the same search in their tool `recall`.
     """
     from ekiden.cli.views.state import found_table
     from ekiden.core.documents import to_json
@@ -166,7 +166,7 @@ async def memory_store(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Store a memory. It replaces the memory that has the same key."""
+    """Store a memory. A memory with the same key is replaced."""
 
     facts, name = _json_object(metadata), _whose(user, shared)
     async with place.open(create=True, app=app) as ekiden:

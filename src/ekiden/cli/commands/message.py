@@ -28,7 +28,7 @@ async def message_list(
         str | None, Parameter(help="Only messages with this correlation id.")
     ] = None,
     waiter: Annotated[
-        str | None, Parameter(help="Only queries for which this agent waits for the answer.")
+        str | None, Parameter(help="Only queries whose answer this agent is waiting for.")
     ] = None,
     session: Annotated[str | None, Parameter(help="Only messages that this session sent.")] = None,
     listing: Listing = LISTING,
@@ -71,7 +71,8 @@ async def message_send(
     text: Annotated[
         str,
         Parameter(
-            help="Content of the message, as JSON or text. Give - to read it from standard input."
+            help="Content of the message, as JSON or text. Give - to read the content from "
+            "standard input."
         ),
     ],
     /,
@@ -102,8 +103,8 @@ async def message_send(
 ) -> int:
     """Send a query or a notification to an agent of the team.
 
-    The command stores the message and a session for the agent that gets it. A server or a worker
-    must run that session. If there is no answer in time, the exit code is 4.
+    The command stores the message, and creates a session in which the agent handles the message. A
+    server or a worker must run that session. If there is no answer in time, the exit code is 4.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.options import json_or_text

@@ -37,8 +37,8 @@ async def run(
         str,
         Parameter(
             help=(
-                "Message to send. It may begin with @name or @auto. Give - to read it "
-                "from standard input."
+                "Message to send. The message may begin with @name or @auto. Give - to read the "
+                "message from standard input."
             )
         ),
     ],
@@ -49,7 +49,7 @@ async def run(
         str | None,
         Parameter(
             name="--session",
-            help="Continue the session with this id. If it does not exist, start it.",
+            help="Id of the session to continue. If there is no such session, it is started.",
         ),
     ] = None,
     user: UserOption = None,
@@ -84,11 +84,11 @@ async def run(
     """Send a message to a team and print the answer.
 
     The session's current agent answers. For a new session, the router chooses the agent. A message
-    that begins with @auto is routed again; @auto --strategy=NAME does this with that strategy. A
-    message that begins with @name goes to the agent of that name.
+    that begins with @auto is routed again. To choose the routing strategy, begin with @auto
+    --strategy=NAME. A message that begins with @name goes to the agent of that name.
 
     The team comes from the agent files of the current folder, or from the setting `team`. If there
-    is neither, the demo team answers. It knows the orders 1042, 1043 and 1044.
+    is neither, a demo team answers. The demo team knows the orders 1042, 1043 and 1044.
 
     If a tool needs approval, the command asks on the terminal. Without a terminal, the tool call is
     refused. With --allow, the tool runs without approval. With --approve inbox, the call waits for
@@ -97,8 +97,8 @@ async def run(
     If the session needs an answer from a person, it is suspended. The command prints how to answer,
     and exits. With --wait, it waits for the answer instead.
 
-    If no agent matches the message, the command fails with the error route.none and exit code 5. It
-    lists the agents that you can address with @name.
+    If no agent matches the message, the command fails with the error route.none and exit code 5.
+    The error message lists the agents that you can address with @name.
     """
     from ekiden.cli.projects import parse_variables, read_request
     from ekiden.cli.run_start import OpeningMessage, RunFlags, begin_run
@@ -140,13 +140,16 @@ async def chat(
         str | None,
         Parameter(
             name="--session",
-            help="Continue the session with this id. If it does not exist, start it.",
+            help="Id of the session to continue. If there is no such session, it is started.",
         ),
     ] = None,
     resume: Annotated[
         bool,
         Parameter(
-            name="--resume", negative="", show_default=False, help="Choose a session to continue."
+            name="--resume",
+            negative="",
+            show_default=False,
+            help=("Choose the session to continue from a list."),
         ),
     ] = False,
     newest: Annotated[
@@ -171,9 +174,10 @@ async def chat(
 ) -> int:
     """Chat with a team.
 
-    On a terminal, you type at a prompt; /help lists the commands and keys. In a pipe, every line of
-    standard input is a message or a command. With --json, every line of output is a JSON object. If
-    a message fails, the exit code is that of the last failed message. Otherwise it is 0.
+    On a terminal, the command shows a prompt. Type /help there to list the commands and keys. In a
+    pipe, every line of standard input is a message or a command. With --json, every line of output
+    is a JSON object. The exit code is 0 if no message failed. Otherwise it is the exit code of the
+    last failed message.
     """
     from ekiden.api.methods.arguments import check_arguments
     from ekiden.api.runs import RunsApi
@@ -231,7 +235,7 @@ def _offer_team() -> None:
 
 async def route(
     text: Annotated[
-        str, Parameter(help="Request to route or plan. Give - to read it from standard input.")
+        str, Parameter(help="Text of the request. Give - to read the text from standard input.")
     ],
     /,
     *more: MoreWords,
@@ -240,7 +244,7 @@ async def route(
     place: TeamPlace = THE_TEAM,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which agent would get a request, and why, without running it.
+    """Show which agent would get a request, and why. The request is not run.
 
     Nothing is stored. At the beginning of the text, @auto --strategy=NAME and @name work as in
     `ekiden run`. The exit code is 0 even if no agent matches.
@@ -258,7 +262,7 @@ async def route(
 
 async def plan(
     text: Annotated[
-        str, Parameter(help="Request to route or plan. Give - to read it from standard input.")
+        str, Parameter(help="Text of the request. Give - to read the text from standard input.")
     ],
     /,
     *more: MoreWords,
@@ -266,18 +270,18 @@ async def plan(
         str | None,
         Parameter(
             name="--agent",
-            help="Supervisor that makes the plan. Default: the team's supervisor if it has exactly "
-            "one; otherwise a new supervisor of all agents.",
+            help="Supervisor that makes the plan. Default: the only supervisor of the team. If the "
+            "team has none or several, a new supervisor of all agents.",
         ),
     ] = None,
     model: ModelOption = None,
     place: TeamPlace = THE_TEAM,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how a request would be split into tasks for agents, without running it.
+    """Show how a request would be split into tasks for agents. The request is not run.
 
-    Nothing is stored. The model splits the request. Without a model, Ekiden splits it with the
-    agents' keywords and patterns. To choose the supervisor, use --agent, or begin the text with
+    Nothing is stored. The model splits the request. Without a model, Ekiden splits the request by
+    the agents' keywords and patterns. To choose the supervisor, use --agent, or begin the text with
     @name.
     """
     from ekiden.cli.projects import read_addressed

@@ -72,8 +72,8 @@ async def serve(
         Parameter(
             name="--workers",
             validator=Number(gte=0, lte=100_000),
-            help="Maximum number of sessions that this server runs at the same time. With 0, it "
-            "runs none; `ekiden worker run` processes run them.",
+            help="Maximum number of sessions that this server runs at the same time. With 0, the "
+            "server runs no sessions; processes of `ekiden worker run` must run them.",
         ),
     ] = 1000,
     processes: Annotated[
@@ -81,7 +81,7 @@ async def serve(
         Parameter(
             name="--processes",
             validator=Number(gte=1, lte=1000),
-            help="Number of server processes. They share the port and the store.",
+            help="Number of server processes that share the port and the store.",
         ),
     ] = 1,
     label: LabelOption = (),
@@ -105,10 +105,10 @@ async def serve(
 ) -> int:
     """Serve the team over HTTP: the API, event streams, the console and agent protocols.
 
-    At first, the server accepts only callers on this machine, over the loopback address. After you
-    create a key with `ekiden keys create`, every caller needs a key. After SIGTERM or Ctrl-C,
-    current runs have a few seconds to finish. The next server or worker on the same store resumes
-    unfinished runs.
+    As long as no API key exists, the server accepts only callers on this machine, over the loopback
+    address. After you create a key with `ekiden keys create`, every caller needs a key. After
+    SIGTERM or Ctrl-C, current runs have a few seconds to finish. The next server or worker on the
+    same store resumes unfinished runs.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.process.worker import end_for_sure, rest_collector
@@ -218,16 +218,16 @@ async def mcp(
         Parameter(
             name="--scope",
             negative="",
-            help="Permission of the client. You can repeat this option. Default: read and run. The "
-            "client needs answer to answer inbox items.",
+            help="Permission of the client. You can repeat this option. Default: read and run. To "
+            "answer inbox items, the client needs the permission answer.",
         ),
     ] = None,
     by: Annotated[
         str | None,
         Parameter(
             name="--by",
-            help="Name recorded for decisions and handoffs. Default: the name of your account on "
-            "this machine.",
+            help="Name that is recorded for decisions and handoffs. Default: the name of your "
+            "account on this machine.",
         ),
     ] = None,
     store: StoreOption = STORE,
@@ -296,8 +296,8 @@ async def keys_create(
 ) -> None:
     """Create an API key for the server.
 
-    The command prints the key once. The store keeps only a hash of it. As soon as one key exists,
-    every caller of the server needs a key.
+    The command prints the key only once. The store keeps only a hash of the key. As soon as one key
+    exists, every caller of the server needs a key.
 
     The scope read allows reading all data. The scope run allows starting runs and changing
     sessions. The scope answer allows answering inbox items. The scope history, together with run,

@@ -115,7 +115,7 @@ async def session_import(
     file: Annotated[
         str,
         Parameter(
-            help="File that `ekiden session export` wrote. Give - to read it from standard input."
+            help="File that `ekiden session export` wrote. Give - to read from standard input."
         ),
     ],
     /,
@@ -185,14 +185,14 @@ async def session_prune(
     older_than: Annotated[
         str | None,
         Parameter(
-            help="Delete sessions without a new event for this time, such as 12h, 30d or 8w."
+            help="Delete sessions that had no event for at least this time, such as 12h, 30d or 8w."
         ),
     ] = None,
     keep: Annotated[
         int | None,
         Parameter(
             validator=Number(gte=0),
-            help="Keep this many sessions, the newest ones, and delete the rest.",
+            help="Number of sessions to keep. Older sessions are deleted.",
         ),
     ] = None,
     user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
@@ -258,7 +258,7 @@ async def session_list(
         ),
     ] = (),
     agent: Annotated[
-        str | None, Parameter(help="Only sessions whose current agent is this one.")
+        str | None, Parameter(help="Only sessions that this agent handles now.")
     ] = None,
     user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
     outcome: Annotated[

@@ -54,7 +54,7 @@ def init(
     ] = None,
     folder: Annotated[
         Path,
-        Parameter(name="--dir", help="Folder of the project. It is created if it does not exist."),
+        Parameter(name="--dir", help="Folder of the project. A missing folder is created."),
     ] = Path(),
     yes: Annotated[
         bool,
@@ -66,7 +66,7 @@ def init(
 
     On a terminal, the command asks for the template and the model. It proposes the providers whose
     API key is in the environment. The default model is a demo that needs no key. Existing files are
-    kept unchanged. The new files are trusted; files that existed before are not.
+    kept unchanged. New files are trusted. Files that existed before are not trusted.
     """
     if is_attended() and not (yes or as_json):
         template, model = template or ask_template(), model or ask_model()
@@ -185,7 +185,8 @@ def trust(
             name="--show",
             negative="",
             show_default=False,
-            help="Show what needs trust and whether the folder is trusted. Change nothing.",
+            help="Show the lines that need trust, and whether the folder is trusted. Change "
+            "nothing.",
         ),
     ] = False,
     listed: Annotated[
@@ -209,8 +210,8 @@ def trust(
 
     The files of a project can import code, start programs, send your keys to a server, and turn
     approvals off. A command that loads a project shows the lines that do this, and asks once
-    whether you trust them. Without a terminal, the command stops with an error. It asks again after
-    a change of the settings, of the agent files, or of the code that they import.
+    whether you trust them. Without a terminal, the command stops with an error. Ekiden asks again
+    after a change of the settings, of the agent files, or of the imported code.
 
     Trusted folders are listed in ~/.ekiden/trusted.json.
     """
@@ -287,7 +288,7 @@ ShellOption: TypeAlias = Annotated[
     Shell | None,
     Parameter(
         name="--shell",
-        help="Shell to complete in. Default: the shell in the environment variable SHELL.",
+        help="Shell to set up. Default: the shell in the environment variable SHELL.",
     ),
 ]
 
@@ -367,7 +368,7 @@ def completion_install(*, shell: ShellOption = None, as_json: JsonOption = False
 
 
 def completion_show(*, shell: ShellOption = None, as_json: JsonOption = False) -> None:
-    """Print the completion script, to install it yourself."""
+    """Print the completion script, so that you can install it yourself."""
     chosen = shell or _own_shell()
     if as_json:
         emit({"shell": chosen, "script": _SCRIPTS[chosen]})

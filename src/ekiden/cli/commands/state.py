@@ -66,7 +66,7 @@ async def state_show(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a session's state, now or at an earlier event, or the variables of a user or an app."""
+    """Show the current or an earlier state of a session, or the variables of a user or an app."""
     from ekiden.cli.views.state import HEADERS, print_state, shared_rows
     from ekiden.core.documents import to_json
 

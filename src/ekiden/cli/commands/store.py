@@ -96,8 +96,8 @@ async def store_backup(
     """Back up the store into a file, while it is in use.
 
     The backup of a SQLite store is again a SQLite store; open it with `--store FILE`. The stores of
-    other tenants are written into a folder next to it. The backup of a PostgreSQL store is a dump
-    made by pg_dump. If the store has errors, the exit code is 8.
+    other tenants are written into a folder next to this file. The backup of a PostgreSQL store is a
+    dump made by pg_dump. If the store has errors, the exit code is 8.
     """
     from ekiden.cli.projects import store_address
     from ekiden.project.copying import backup_store
@@ -110,7 +110,7 @@ async def store_backup(
 
 
 async def store_restore(
-    file: Annotated[Path, Parameter(help="File with the backup. It is not changed.")],
+    file: Annotated[Path, Parameter(help="File with the backup. The file is not changed.")],
     /,
     *,
     tenants: TenantsOption = None,

@@ -264,8 +264,8 @@ async def cost(
         str | None,
         Parameter(
             help=(
-                "Count only calls since this time. Give a date, or a time span before now, "
-                "such as 7d."
+                "Count only calls since this time. Give a date, or a time span such as 7d for the "
+                "last seven days."
             )
         ),
     ] = None,
@@ -275,7 +275,8 @@ async def cost(
             name="--by",
             negative="",
             show_default=False,
-            help="Group the calls by this. You can repeat this option. Default: agent and model.",
+            help="Group the model calls by agent, model, session or day. You can repeat this "
+            "option. Default: agent and model.",
         ),
     ] = (),
     place: Place = HERE,
@@ -284,8 +285,8 @@ async def cost(
 ) -> None:
     """Show the tokens and cost of model calls.
 
-    The setting `prices` gives the price of a model. For models without such a price, the extra
-    `prices` has a list in US dollars. The command downloads nothing.
+    Model prices come from the setting `prices`. Models that are not in this setting use the price
+    list of the extra `prices`, in US dollars. The command downloads nothing.
     """
     from ekiden.cli.options import moment
     from ekiden.cli.views.costs import print_costs
@@ -333,8 +334,8 @@ async def watch(
     """Show events of all processes as they happen.
 
     Without --after, the command shows only new events. With --once, it shows all past events and
-    exits. You can repeat --session, --agent and --type. Ctrl-C stops the command. It then prints
-    the command that continues at the same event.
+    exits. You can repeat --session, --agent and --type. After Ctrl-C, the command prints how to
+    continue from the same event.
     """
     from ekiden.cli.terminal.live_view import Spectator, event_line
 

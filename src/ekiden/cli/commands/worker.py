@@ -74,8 +74,8 @@ async def worker_run(
             name="--lease",
             validator=Number(gte=0.1, lte=86_400),
             show_default=False,
-            help="Seconds without a heartbeat after which other workers take over this worker's "
-            "sessions. Default: 30.",
+            help="If this worker sends no heartbeat for this many seconds, other workers take over "
+            "its sessions. Default: 30.",
         ),
     ] = None,
     until_idle: Annotated[
@@ -92,7 +92,7 @@ async def worker_run(
         Parameter(
             name="--grace",
             validator=Number(gte=0, lte=86_400),
-            help="Seconds that current sessions have to finish at shutdown.",
+            help="Time in seconds for current sessions to finish at shutdown.",
         ),
     ] = 10.0,
     engine: Annotated[
@@ -115,10 +115,10 @@ async def worker_run(
 ) -> int:
     """Run the sessions of a store, together with other workers.
 
-    The worker runs ready sessions of all tenants whose agents it can run. After SIGTERM or Ctrl-C,
-    it starts no more sessions. If a session is not finished after --grace seconds, other workers
-    can run it at once. A second signal skips this wait. `ekiden worker` is a short form of this
-    command.
+    The worker runs the ready sessions of all tenants. It skips sessions of agents that it cannot
+    run. After SIGTERM or Ctrl-C, it starts no more sessions. If a session is not finished after
+    --grace seconds, other workers can run it at once. A second signal skips this wait. `ekiden
+    worker` is a short form of this command.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.process.server import start_logging

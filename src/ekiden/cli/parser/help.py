@@ -140,94 +140,105 @@ EXAMPLES: Final[Mapping[str, str]] = {
 
 FIELDS: Final[Mapping[str, str]] = {
     "init": (
-        "template, folder, written, kept, model and trusted (false if files that existed "
-        "before need trust)"
+        "the fields template, folder, written, kept, model and trusted (false if files that "
+        "existed before need trust)"
     ),
     "trust": (
-        "folder, trusted, content (hash of the files, or null) and lines (path, line, key, value, "
-        "effect). With --list, the fields are folder and trusted_at. With --revoke, they are "
-        "folder and revoked"
+        "the fields folder, trusted, content (hash of the files, or null) and lines (path, line, "
+        "key, value, effect). With --list, the fields are folder and trusted_at. With --revoke, "
+        "the fields are folder and revoked"
     ),
-    "completion install": "shell, script and startup",
+    "completion install": "the fields shell, script and startup",
     "chat": "one object per line of output",
     "run": (
-        "session_id, agent, output, outcome, chain, handoffs and usage. A session that waits also "
-        "has waiting_for (id, kind, from_agent, role, subject, options, deadline_us, session_id). "
-        "With --stream, the output is one line per event or text delta, and then the result"
+        "the fields session_id, agent, output, outcome, chain, handoffs and usage. A session that "
+        "waits also has the field waiting_for (id, kind, from_agent, role, subject, options, "
+        "deadline_us, session_id). With --stream, the output is one line per event or text delta, "
+        "and then the result"
     ),
     "route": (
-        "agent (or null), method, confidence, matched_keywords, matched_patterns, candidates "
-        "(agent, score, confidence, method, matches), reason, elapsed_ms, strategy, cause and "
-        "stages"
+        "the fields agent (or null), method, confidence, matched_keywords, matched_patterns, "
+        "candidates (agent, score, confidence, method, matches), reason, elapsed_ms, strategy, "
+        "cause and stages"
     ),
     "plan": (
-        "reasoning, requires_aggregation, method (model, rules, or own for a plan made by Python "
-        "code), tasks (task_id, agent, description, parameters, depends_on) and notes"
+        "the fields reasoning, requires_aggregation, method (model, rules, or own for a plan made "
+        "by Python code), tasks (task_id, agent, description, parameters, depends_on) and notes"
     ),
     "trace": (
-        "an array of spans with trace_id, span_id, parent_id, kind, name, session_id, agent_name, "
-        "correlation_id, started_at, ended_at, duration_ms and status (ok, error, waiting). "
-        "Further fields are error, details, content, tokens, cost, links and depth. The sums of a "
-        "span and its children are total_tokens, total_cost and unpriced_requests. With --follow, "
-        "each line is the start or the end of a span"
+        "an array of spans with the fields trace_id, span_id, parent_id, kind, name, session_id, "
+        "agent_name, correlation_id, started_at, ended_at, duration_ms and status (ok, error, "
+        "waiting). Further fields are error, details, content, tokens, cost, links and depth. The "
+        "fields total_tokens, total_cost and unpriced_requests are sums over a span and all spans "
+        "below it. With --follow, each line is the start or the end of a span"
     ),
-    "chain": "session_id, chain and handoffs. A session that waits also has waiting_for",
+    "chain": (
+        "the fields session_id, chain and handoffs. A session that waits also has the field "
+        "waiting_for"
+    ),
     "watch": "one line per event, with its id and the same fields as in `ekiden session export`",
     "cost": (
-        "by, lines, total and unpriced_models. Each of the lines has the names of its group, "
-        "requests, input_tokens, cached_tokens, output_tokens, reasoning_tokens, tokens, cost and "
-        "unpriced_requests"
+        "the fields by, lines, total and unpriced_models. Each entry of lines has the fields that "
+        "you group by, and requests, input_tokens, cached_tokens, output_tokens, reasoning_tokens, "
+        "tokens, cost and unpriced_requests"
     ),
-    "serve": "url, store and workers, as soon as the server is ready",
-    "doctor": "ok and checks (name, status, detail, not_checked)",
-    "agents list": "name, title, description, scope, model, origin, path, tools and handoffs",
+    "serve": "the fields url, store and workers, as soon as the server is ready",
+    "doctor": "the fields ok and checks (name, status, detail, not_checked)",
+    "agents list": (
+        "the fields name, title, description, scope, model, origin, path, tools and handoffs"
+    ),
     "agents show": (
         "the fields of `ekiden agents list`, and triggers, capabilities, available, max_sessions, "
         "guardrails, memory, supervisor, kind and instructions"
     ),
     "agents validate": (
-        "ok, files, errors, warnings, not_looked_up (functions that were not imported) and problems"
+        "the fields ok, files, errors, warnings, not_looked_up (functions that were not imported) "
+        "and problems"
     ),
-    "agents import": "dry_run and files (source, status, name, path, tools, model, problems)",
+    "agents import": (
+        "the fields dry_run and files (source, status, name, path, tools, model, problems)"
+    ),
     "agents ps": (
-        "agent, known, router, running (session_id, owner), status (none, internal, user) and "
-        "waits (agent, status, waiting_for, reason, message_id, started_at, session_id). The "
-        "counts of sessions are sessions, idle, ready and waiting"
+        "the fields agent, known, router, running (session_id, owner), status (none, internal, "
+        "user) and waits (agent, status, waiting_for, reason, message_id, started_at, session_id). "
+        "The fields sessions, idle, ready and waiting are numbers of sessions"
     ),
     "agents deadlocks": (
-        "id, cycle, message_ids, victim, given_up (queries of the victim that were failed), "
-        "policy, found_at, resolved and asks (from, to, message_id, text, given_up)"
+        "the fields id, cycle, message_ids, victim, given_up (queries of the victim that were "
+        "cancelled), policy, found_at, resolved and asks (from, to, message_id, text, given_up)"
     ),
     "agents match": (
-        "agent, score, matched, missing, by (name, tag or meaning), fits (required, capability, "
-        "proficiency, by, similarity), available and load"
+        "the fields agent, score, matched, missing, by (name, tag or meaning), fits (required, "
+        "capability, proficiency, by, similarity), available and load"
     ),
     "session show": "the session with its items, handoffs and variables",
     "handoff start": (
-        "id, session_id, status, source, target, error (code, message), rollback_performed, "
-        "completed_at, agent, outcome, speaker, output and standing (running, waiting, ready, "
-        "idle). If the run failed, there is also problem (code, message)"
+        "the fields id, session_id, status, source, target, error (code, message), "
+        "rollback_performed, completed_at, agent, outcome, speaker, output and standing (running, "
+        "waiting, ready, idle). If the run failed, there is also the field problem (code, message)"
     ),
     "handoff list": (
-        "id, session_id, source, target, status, by, policy, started_at, settled_at and moves "
-        "(status, at, seq). Optional fields are reason, code, error, trigger, request, filter, "
-        "evaluation, compensated and not_compensated"
+        "the fields id, session_id, source, target, status, by, policy, started_at, settled_at "
+        "and moves (status, at, seq). Optional fields are reason, code, error, trigger, request, "
+        "filter, evaluation, compensated and not_compensated"
     ),
     "handoff show": (
         "the fields of `ekiden handoff list`, and task_id, correlation_id, call_id, words, "
         "compensations_failed, agent, audit and view (counts, chars_before, chars_after, rows, new)"
     ),
-    "handoff cancel": "id, status, source, target, error, rollback_performed and completed_at",
+    "handoff cancel": (
+        "the fields id, status, source, target, error, rollback_performed and completed_at"
+    ),
     "handoff answer": "the fields of `ekiden run`",
     "message list": "the same objects as GET /messages",
     "message show": "the same object as GET /messages/{id}",
-    "message requeue": "requeued",
+    "message requeue": "the field requeued",
     "collaboration list": "the same objects as GET /collaborations",
     "inbox list": (
-        "id, kind, from_agent, subject, body, options, context, priority (1 to 4), role, assignee, "
-        "chain, status, answer, reason, session_id, message_id, tool, arguments, notice, version, "
-        "default and closed_by. Times are microseconds since 1970: created_at_us, deadline_us, "
-        "escalate_at_us, snoozed_until_us and closed_at_us"
+        "the fields id, kind, from_agent, subject, body, options, context, priority (1 to 4), "
+        "role, assignee, chain, status, answer, reason, session_id, message_id, tool, arguments, "
+        "notice, version, default and closed_by. Times are microseconds since 1970: created_at_us, "
+        "deadline_us, escalate_at_us, snoozed_until_us and closed_at_us"
     ),
     "inbox show": "the item",
     "inbox answer": (
@@ -237,43 +248,53 @@ FIELDS: Final[Mapping[str, str]] = {
     "inbox snooze": "the item",
     "inbox cancel": "the item",
     "inbox watch": (
-        "one line per change, with event_id, data and type (inbox.new_item, inbox.assigned, "
-        "inbox.snoozed, inbox.back, inbox.escalated, inbox.answered, inbox.expired, "
-        "inbox.cancelled)"
+        "one line per change, with the fields event_id, data and type (inbox.new_item, "
+        "inbox.assigned, inbox.snoozed, inbox.back, inbox.escalated, inbox.answered, "
+        "inbox.expired, inbox.cancelled)"
     ),
     "worker run": (
-        "store, owner, concurrency, agents, labels and tenants, as soon as the worker is ready. At "
-        "the end, it prints finished"
+        "the fields store, owner, concurrency, agents, labels and tenants, as soon as the worker "
+        "is ready. At the end, the worker prints the field finished"
     ),
-    "worker list": "workers and unserved (agents that have ready sessions but no worker)",
+    "worker list": (
+        "the fields workers and unserved (agents that have ready sessions but no worker)"
+    ),
     "keys create": (
-        "id, name, tenant, scopes, status, created_at, expires_at, last_used_at, revoked_at and key"
+        "the fields id, name, tenant, scopes, status, created_at, expires_at, last_used_at, "
+        "revoked_at and key"
     ),
     "keys list": "the fields of `ekiden keys create`, except key",
     "keys revoke": "the fields of `ekiden keys create`, except key",
     "store copy": (
-        "source, target, rows, seconds, audit_ok and tenants (tenant, counts, digests, audit, "
-        "leases, later). The field later is the change of the source's row count during the copy"
+        "the fields source, target, rows, seconds, audit_ok and tenants (tenant, counts, digests, "
+        "audit, leases, later). The field later is the change of the source's row count during the "
+        "copy"
     ),
     "store backup": (
-        "source, target, seconds, ok and tenants, as in `ekiden store verify`. A PostgreSQL dump "
-        "has no tenants"
+        "the fields source, target, seconds, ok and tenants, as in `ekiden store verify`. A "
+        "PostgreSQL dump has no tenants"
     ),
-    "store restore": "source, target, seconds, ok and tenants, as in `ekiden store verify`",
-    "store verify": "ok and tenants (tenant, url, ok, faults, checked, not_checked, audit)",
+    "store restore": (
+        "the fields source, target, seconds, ok and tenants, as in `ekiden store verify`"
+    ),
+    "store verify": (
+        "the fields ok and tenants (tenant, url, ok, faults, checked, not_checked, audit)"
+    ),
     "store info": (
-        "tenant, url, engine, version, format, counts (rows per table), leases, unfinished (source "
-        "of an incomplete copy) and estimated (tables whose count, above 10,000, is an estimate)"
+        "the fields tenant, url, engine, version, format, counts (rows per table), leases, "
+        "unfinished (source of an incomplete copy) and estimated (names of tables whose count is "
+        "only an estimate)"
     ),
     "audit list": (
-        "id, timestamp, session_id, type, move, actor, from, to, handoff_id, task_id, "
+        "the fields id, timestamp, session_id, type, move, actor, from, to, handoff_id, task_id, "
         "correlation_id, reason, code, error, facts, hash and previous"
     ),
     "audit show": "the fields of `ekiden audit list`",
     "audit verify": (
-        "ok, checked, not_checked, first and links (at most 1,000 broken links: record_id, "
-        "session_id, fault, message, timestamp). The counts are sessions, chained, not_chained, "
-        "events, unhashed, covered, uncovered, decisions, compared and broken"
+        "the fields ok, checked, not_checked, first and links (at most 1,000 broken links: "
+        "record_id, session_id, fault, message, timestamp). The fields sessions, chained, "
+        "not_chained, events, unhashed, covered, uncovered, decisions, compared and broken are "
+        "counts"
     ),
 }
 """The output of `--json`, for commands where it is not obvious."""

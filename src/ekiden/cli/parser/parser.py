@@ -17,8 +17,8 @@ COMMANDS = {
     "trust": "Trust the code, commands and network addresses in a folder's files.",
     "chat": "Chat with a team.",
     "run": "Send a message to a team and print the answer.",
-    "route": "Show which agent would get a request, and why, without running it.",
-    "plan": "Show how a request would be split into tasks for agents, without running it.",
+    "route": "Show which agent would get a request, and why. The request is not run.",
+    "plan": "Show how a request would be split into tasks for agents. The request is not run.",
     "trace": "Show the trace of a session: its runs, agents, calls and handoffs.",
     "chain": "Show a session's handoffs and their reasons.",
     "watch": "Show events as they happen.",
@@ -27,7 +27,7 @@ COMMANDS = {
     "mcp": "Serve the team to one MCP client, over standard input and output.",
     "doctor": "Check this installation and the store.",
     "bench": "Compare the speed of Ekiden with plain asyncio.",
-    "simulate": "Run your team in simulated worlds with injected faults.",
+    "simulate": "Test your team in simulated worlds, into which faults are injected.",
 }
 _MODULES = {
     "chain": "trace",
@@ -52,7 +52,7 @@ GROUPS = {
         "Shell completion of commands, options, agents and session ids.",
         {
             "install": "Install completion for bash, zsh or fish.",
-            "show": "Print the completion script, to install it yourself.",
+            "show": "Print the completion script, so that you can install it yourself.",
         },
     ),
     "agents": (
@@ -97,7 +97,7 @@ GROUPS = {
     "memory": (
         "Manage the agents' memories.",
         {
-            "list": "List memories by key.",
+            "list": "List memories, sorted by key.",
             "show": "Show one memory.",
             "search": "Search memories, best match first.",
             "store": "Store a memory.",
