@@ -34,14 +34,14 @@ class ApiKey(Value):
     name: str
     """The owner of the key."""
     tenant: str
-    """The tenant whose sessions it sees."""
+    """The tenant of the key. The key gives access only to this tenant's store."""
     scopes: Sequence[Scope]
     """The scopes of the key."""
     status: KeyStatus
     created_at: float
     """Seconds since 1970."""
     expires_at: float | None
-    """`null`: valid until revoked."""
+    """When the key expires. `null`: the key does not expire."""
     last_used_at: float | None
     """Approximate."""
     revoked_at: float | None
@@ -52,7 +52,7 @@ class NewApiKey(ApiKey):
     """A new key."""
 
     key: str = field(repr=False)
-    """The text that callers send; it is not stored and not shown again."""
+    """The secret text that callers send. It is not stored, and not shown again."""
 
 
 class KeysApi(Protocol):
@@ -66,7 +66,7 @@ class KeysApi(Protocol):
             str | None, Told("Only keys of this tenant.", max_length=63, pattern=PLAIN)
         ] = None,
     ) -> Pages[ApiKey]:
-        """List the keys, including revoked ones, oldest first; without secrets."""
+        """List the API keys, oldest first, without their secrets. Revoked keys are included."""
         ...
 
     @endpoint("POST", "/keys", scope="admin", status=201, problems=(409, 413), is_secret=True)
@@ -81,20 +81,30 @@ class KeysApi(Protocol):
         ],
         tenant: Annotated[
             str,
-            Told("The tenant whose sessions it sees.", min_length=1, max_length=32, pattern=TENANT),
+            Told(
+                "The tenant of the key. The key gives access only to this tenant's store.",
+                min_length=1,
+                max_length=32,
+                pattern=TENANT,
+            ),
         ] = "default",
-        expires_s: Annotated[float | None, Told("How long it is valid.", gt=0, le=1e9)] = None,
+        expires_s: Annotated[
+            float | None,
+            Told(
+                ("Seconds until the key expires. Default: the key does not expire."), gt=0, le=1e9
+            ),
+        ] = None,
     ) -> NewApiKey:
-        """Create a key. Only this response contains its text.
+        """Create an API key. Only this response contains the secret text of the key.
 
-        The request cannot be repeated: if the response is lost, revoke the key. Once a server has a
-        key, every caller needs one.
+        The request cannot be repeated: if the response is lost, revoke the key. As soon as one key
+        exists, every caller of the server needs a key.
         """
         ...
 
     @endpoint("DELETE", "/keys/{key_id}", scope="admin", problems=(404,))
     async def revoke(self, key_id: KeyId) -> ApiKey:
-        """Revoke a key for good; other servers refuse it within a second."""
+        """Revoke an API key permanently. Other servers refuse the key after about one second."""
         ...
 
 
@@ -111,7 +121,7 @@ class SettingsApi(Protocol):
 
     @endpoint("GET", "/settings", scope="admin", problems=(404,), is_whole=True)
     def list(self) -> Pages[SettingEntry]:
-        """List every setting with its value and source; there is one page."""
+        """List every setting with its value and source. There is only one page."""
         ...
 
     @endpoint("GET", "/settings/{key:path}", scope="admin", problems=(404,))
@@ -120,7 +130,7 @@ class SettingsApi(Protocol):
         key: Annotated[
             str,
             Told(
-                "The setting, such as `agents.routing.strategy`.",
+                "The name of the setting, such as `agents.routing.strategy`.",
                 min_length=1,
                 max_length=300,
                 pattern=ADDRESSED,
@@ -166,7 +176,7 @@ class ReplicasApi(Protocol):
 
     @endpoint("GET", "/mirror", scope="read", problems=(404,))
     async def status(self) -> ReplicaStatus:
-        """Get the replication progress; the mirror itself is not queried."""
+        """Get the replication progress. The server does not contact the mirror."""
         ...
 
 

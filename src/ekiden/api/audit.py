@@ -33,22 +33,22 @@ class AuditEntry(Value):
     """The new status of a handoff."""
     actor: AuditActor
     source: str | None = named("from")
-    """The agent that had the work."""
+    """The agent that had the work before."""
     target: str | None = named("to")
-    """The agent that got it, or was to get it."""
+    """The agent that got the work, or should have got it."""
     handoff_id: str | None
     task_id: str
     correlation_id: str
     reason: str | None
     code: str | None
-    """Why a handoff was refused or rolled back, for programs."""
+    """The code of the reason why a handoff was refused or rolled back."""
     error: str | None
     facts: Mapping[str, Any]
     """Further facts: the tool in question, the answer, the matching rule."""
     hash: str | None
-    """`null` in records of an earlier version."""
+    """The hash of the record. `null` in records of an earlier version."""
     previous: str | None
-    """The hash of the audited event before it; empty for the session's first one."""
+    """The hash of the previous audit record. Empty for the first record of the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class AuditVerification(Value):
     """The result of a verification."""
 
     ok: bool
-    """Whether nothing is broken."""
+    """Whether no broken link was found."""
     sessions: int
     chained: int
     not_chained: int
@@ -96,7 +96,7 @@ class AuditFilters(TypedDict, total=False):
     agent: Annotated[
         str | None,
         Told(
-            "Only records in which this agent acted, or was the source or the target.",
+            "Only records in which this agent is the actor, the source or the target.",
             max_length=200,
             pattern=PLAIN,
         ),
@@ -115,12 +115,12 @@ class AuditFilters(TypedDict, total=False):
         str | None, Told("Only records of the handoff with this id.", max_length=200, pattern=PLAIN)
     ]
     type: Annotated[AuditedType | None, Told("Only records of this type.")]
-    since: Annotated[Moment | None, Told("From this time on.")]
-    until: Annotated[Moment | None, Told("Before then.")]
+    since: Annotated[Moment | None, Told("Only entries since this time.")]
+    until: Annotated[Moment | None, Told("Only entries before this time.")]
     text: Annotated[
         str | None,
         Told(
-            "Only records with this text in agents, reason, error, code, ids or facts; case "
+            "Only records whose agents, reason, error, code, ids or facts contain this text. Case "
             "does not matter.",
             max_length=200,
             pattern=PLAIN,
@@ -135,13 +135,14 @@ class AuditApi(Protocol):
     def list(
         self,
         *,
-        oldest_first: Annotated[bool, Told("Start with the oldest.")] = False,
+        oldest_first: Annotated[bool, Told("List the oldest records first.")] = False,
         **filters: Unpack[AuditFilters],
     ) -> Pages[AuditEntry]:
-        """List handoffs and decisions with actors and reasons, newest first.
+        """List the records of the audit log, newest first: handoffs and decisions, with their
+        actors and reasons.
 
-        With `text`, a page that scanned very many records may be short or empty: there is more as
-        long as there is a `next_cursor`.
+        With `text`, a page can be short or even empty. There are more entries as long as there is a
+        `next_cursor`.
         """
         ...
 
@@ -174,18 +175,20 @@ class AuditApi(Protocol):
         against: Annotated[
             str | Iterable[str] | None,
             Told(
-                "The text of an earlier export: each of its records must still be present and "
-                "unchanged.",
+                "The text of an earlier export. Each record in it must still exist unchanged in "
+                "the store.",
                 max_length=100_000_000,
             ),
         ] = None,
         timeout_s: Annotated[
-            float, Told("The timeout in seconds; after it the status is 504.", ge=1, le=600)
+            float,
+            Told("The timeout in seconds. After the timeout, the status is 504.", ge=1, le=600),
         ] = 55.0,
     ) -> AuditVerification:
-        """Check that stored records were not altered; report the first broken link.
+        """Check that no stored record was altered, and report the first broken link.
 
-        If that takes longer than `timeout_s`, verify sessions one by one, or use the command.
+        If the check takes longer than `timeout_s`, verify the sessions one by one, or use `ekiden
+        audit verify`.
         """
         ...
 
@@ -194,7 +197,7 @@ class AuditApi(Protocol):
         self,
         **filters: Unpack[AuditFilters],
     ) -> AsyncStream[str]:
-        """Export records as JSON lines, oldest first; the last line is the manifest.
+        """Export audit records as JSON lines, oldest first. The last line is the manifest.
 
         An export without a manifest is incomplete.
         """

@@ -30,9 +30,9 @@ class CollaborationMessage(Value):
     type: str
     by: str
     to: str | None
-    """`null`: all participants."""
+    """The recipient. `null`: all participants."""
     correlation_id: str | None
-    """The message that it answers; `null` for the first one."""
+    """The id of the message that this message answers; `null` for the first message."""
     created_at: float
     """Seconds since 1970."""
     ttl: float | None
@@ -47,7 +47,8 @@ class CollaborationDetails(Value):
 
     id: str
     pattern: Pattern
-    """How it started: a request to one agent, a call to several, or a proposal."""
+    """How the collaboration started: a request to one agent, a call for bids to several agents, or
+    a proposal."""
     initiator: str
     participants: Sequence[str]
     """All participants, the initiator first."""
@@ -70,14 +71,15 @@ class CollaborationDetails(Value):
     rounds: int
     max_rounds: int
     deadline_us: int
-    """In discovery: the deadline for bids. In negotiation: when it expires."""
+    """In the phase `discovery`: the deadline for bids. In the phase `negotiation`: when the
+    negotiation expires."""
     expires_us: int
-    """When it expires, in any phase."""
+    """When the collaboration expires, in any phase."""
     attempts: int
-    """How often its execution was started."""
+    """How often the execution was started."""
     created_at: float
     completed_at: float | None
-    """When it was closed, for any reason; `null` while it is open."""
+    """When the collaboration was closed, for any reason; `null` while it is open."""
     outcome: CollaborationOutcome | None
 
     @property
@@ -98,21 +100,21 @@ _Speaker: TypeAlias = Annotated[
     str, Told("Act as this agent.", min_length=1, max_length=200, pattern=PARTY)
 ]
 _Target: TypeAlias = Annotated[
-    str, Told("The other agent.", min_length=1, max_length=200, pattern=PARTY)
+    str, Told("The agent that gets the proposal.", min_length=1, max_length=200, pattern=PARTY)
 ]
 _Bidder: TypeAlias = Annotated[
-    str, Told("The agent whose bid is accepted.", min_length=1, max_length=200, pattern=PARTY)
+    str, Told("The agent whose bid you choose.", min_length=1, max_length=200, pattern=PARTY)
 ]
 _Context: TypeAlias = Annotated[
     Mapping[str, Any] | None, Told("Facts for the executor, such as `session_id`.")
 ]
 _Deadline: TypeAlias = Annotated[
-    float | None, Told("Seconds that the others have to answer.", ge=0.001, le=86_000)
+    float | None, Told("Time in seconds for the other agents to answer.", ge=0.001, le=86_000)
 ]
 _Key: TypeAlias = Annotated[
     str | None,
     Told(
-        "Idempotency key: a message with the same key is sent only once.",
+        "Idempotency key. Messages with the same key are sent only once.",
         min_length=1,
         max_length=200,
         pattern=ONE_LINE,
@@ -121,7 +123,8 @@ _Key: TypeAlias = Annotated[
 _Reason: TypeAlias = Annotated[str, Told("", max_length=2000)]
 _Requirements: TypeAlias = Annotated[Any, Told("JSON.")]
 _Terms: TypeAlias = Annotated[
-    Mapping[str, Any] | Sequence[Any] | str | int | float | bool, Told("JSON, but not `null`.")
+    Mapping[str, Any] | Sequence[Any] | str | int | float | bool,
+    Told("The proposed terms, as JSON; not `null`."),
 ]
 
 _begins: Final = partial(
@@ -183,7 +186,7 @@ class CollaborationsApi(Protocol):
         deadline_s: _Deadline = None,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Start a collaboration as an agent: ask another agent to take over work."""
+        """Start a collaboration as an agent: ask another agent to do a task."""
         ...
 
     @_begins(move="propose", body="NewProposal")
@@ -216,7 +219,7 @@ class CollaborationsApi(Protocol):
         participants: Annotated[
             Sequence[_Name] | None,
             Told(
-                "The agents to call; by default all other agents of the team.",
+                "The agents to ask. Default: all other agents of the team.",
                 min_length=1,
                 max_length=255,
             ),
@@ -240,7 +243,7 @@ class CollaborationsApi(Protocol):
         self,
         collaboration_id: CollaborationId,
         agent: _Speaker,
-        version: Annotated[int, Told("The version of the terms.", ge=1, le=1000)],
+        version: Annotated[int, Told("The version number of the terms.", ge=1, le=1000)],
         *,
         key: _Key = None,
     ) -> CollaborationDetails:
@@ -280,7 +283,7 @@ class CollaborationsApi(Protocol):
         reason: _Reason = "",
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Cancel it before an agreement."""
+        """Cancel the collaboration before an agreement."""
         ...
 
     @_moves(move="counter", body="Counter")
@@ -291,7 +294,7 @@ class CollaborationsApi(Protocol):
         terms: _Terms,
         *,
         version: Annotated[
-            int | None, Told("The version of the terms you answer.", ge=1, le=1000)
+            int | None, Told("The version number of the terms that you answer.", ge=1, le=1000)
         ] = None,
         reason: _Reason = "",
         key: _Key = None,
@@ -304,12 +307,14 @@ class CollaborationsApi(Protocol):
         self,
         collaboration_id: CollaborationId,
         agent: _Speaker,
-        score: Annotated[float, Told("How well the agent can do it.", ge=0, le=1)],
+        score: Annotated[
+            float, Told("How well the agent can do the task, from 0 to 1.", ge=0, le=1)
+        ],
         *,
-        offer: Annotated[Any, Told("The offered terms; JSON.")] = None,
+        offer: Annotated[Any, Told("The offered terms, as JSON.")] = None,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Bid in a call for bids."""
+        """Make a bid in a call for bids."""
         ...
 
     @_moves(move="award", body="Award")
@@ -321,7 +326,7 @@ class CollaborationsApi(Protocol):
         *,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Accept a bid as it is."""
+        """Accept a bid without changes."""
         ...
 
     @_moves(move="select", body="Selection")
@@ -333,7 +338,7 @@ class CollaborationsApi(Protocol):
         *,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Negotiate with a bidder."""
+        """Negotiate with one of the bidders."""
         ...
 
 

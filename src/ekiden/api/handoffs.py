@@ -46,7 +46,7 @@ class HandoffRefusal(Value):
     """Why a handoff was refused or rolled back."""
 
     code: str
-    """Such as `CIRCULAR_HANDOFF` or `TIMEOUT`."""
+    """The code of the reason, such as `CIRCULAR_HANDOFF` or `TIMEOUT`."""
     message: str
 
 
@@ -58,7 +58,7 @@ class HandoffMove(Value):
     at: float
     """Seconds since 1970."""
     seq: int
-    """The number of its event; 0 for a request."""
+    """The number of the event that records the change; 0 for a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +74,11 @@ class HandoffSummary(Value):
     policy: str
     started_at: float
     settled_at: float | None
-    """`null` while it is in progress."""
+    """When the handoff was settled; `null` while it is in progress."""
     moves: Sequence[HandoffMove]
     reason: str | None = left_out()
     code: str | None = left_out()
-    """Why it was refused or rolled back, for programs."""
+    """The code of the reason why the handoff was refused or rolled back."""
     error: str | None = left_out()
     trigger: Mapping[str, Any] | None = left_out()
     """Why a trigger fired."""
@@ -88,7 +88,7 @@ class HandoffSummary(Value):
     """The stored step that contains the view of the target, if the target did not see
     everything."""
     evaluation: Mapping[str, Any] | None = left_out()
-    """How an unmet condition was evaluated."""
+    """The result of the condition that was not met."""
     priority: int | None = left_out()
     metadata: Mapping[str, Any] | None = left_out()
     """The requester's own metadata."""
@@ -103,22 +103,22 @@ class HandoffSummary(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffDetails(HandoffSummary):
-    """Everything about a handoff."""
+    """All details of a handoff."""
 
     task_id: str
     correlation_id: str
     call_id: str | None
-    """The model's tool call that requested it."""
+    """The model's tool call that requested the handoff."""
     words: Mapping[str, Any]
     """The message of the handoff; empty if the run hides its content."""
     compensations_failed: int
-    """Every attempt counts."""
+    """The number of failed compensation attempts."""
     agent: str
-    """The agent that has the session now."""
+    """The current agent of the session."""
     view: Mapping[str, Any] | None
     """What a filter changed in the conversation; `null` without a filter."""
     audit: Sequence[str]
-    """The ids of its audit records, in order."""
+    """The ids of the handoff's audit records, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,15 +127,15 @@ class ShownItem(Value):
     added."""
 
     text: str
-    """The first 300 characters; empty if its content is hidden."""
+    """The first 300 characters of the item; empty if its content is hidden."""
     role: Literal["user", "assistant", "system", "tool", "call", "other"]
     agent: str | None
-    """The agent that said or did it; `null`: a person, or unknown."""
+    """The agent that the item comes from. `null`: a person, or unknown."""
     fate: Literal["kept", "summarised", "dropped", "added"]
     changed: bool
     """Whether the item was kept, but shortened or partly masked."""
     seq: int | None
-    """The event that said it; `null` for items that a filter added."""
+    """The number of the event that contains the item; `null` for items that a filter added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ class ShownToTarget(Value):
     summarised: int
     dropped: int
     entries: Sequence[ShownItem]
-    """The first 200, in order."""
+    """The first 200 items, in order."""
     more: int
     """The number of items that are not in `entries`."""
 
@@ -156,11 +156,11 @@ class HandoffView(HandoffSummary):
     """A handoff of a session, with what the target saw."""
 
     duration_ms: float | None
-    """The time until the handoff was settled; `null` before."""
+    """The time until the handoff was settled; `null` while it is in progress."""
     summary: str | None
     """The source's summary of its work for the target."""
     view: ShownToTarget | None
-    """`null` if it was not requested."""
+    """What the target saw; `null` if it was not requested."""
     rewound: bool
     """Whether the session was rewound to a point before the handoff; its status is then
     `rolled_back`."""
@@ -171,13 +171,13 @@ class InitiatedHandoff(Value):
     """The result of a requested handoff."""
 
     handoff_id: str
-    """The id of the handoff; while it waits for the process that runs the task, the id of the
-    request."""
+    """The id of the handoff. While the handoff waits for the process that runs the task, this is
+    the id of the handoff request."""
     status: StatusName
     source_agent_id: str
     target_agent_id: str
     error: HandoffRefusal | None
-    """Why it was refused or rolled back."""
+    """Why the handoff was refused or rolled back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,9 +189,9 @@ class CancelledHandoff(Value):
     source: str
     target: str
     completed_at: float | None
-    """Seconds since 1970; `null` while it is in progress."""
+    """Seconds since 1970; `null` while the handoff is in progress."""
     error: HandoffRefusal | None
-    """Why it was refused or rolled back."""
+    """Why the handoff was refused or rolled back."""
     rollback_performed: bool
 
     @property
@@ -202,7 +202,7 @@ class CancelledHandoff(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffEnd(Value):
-    """A requested handoff, and the state of its session afterwards."""
+    """A handoff, and the state of its session after it."""
 
     id: str
     session_id: str
@@ -210,12 +210,12 @@ class HandoffEnd(Value):
     source: str
     target: str
     completed_at: float | None
-    """Seconds since 1970; `null` while it is in progress."""
+    """Seconds since 1970; `null` while the handoff is in progress."""
     error: HandoffRefusal | None
-    """Why it was refused or rolled back."""
+    """Why the handoff was refused or rolled back."""
     rollback_performed: bool
     agent: str
-    """The agent that has the session now."""
+    """The current agent of the session."""
     outcome: str | None
     speaker: str | None
     """The agent that gave the answer."""
@@ -224,13 +224,13 @@ class HandoffEnd(Value):
     standing: SessionStanding
     """The state of the session."""
     problem: RunError | None = field(default=None, metadata={"left_out": True})
-    """Why the following run failed."""
+    """Why the run after the handoff failed."""
 
 
 HandoffId: TypeAlias = Annotated[
     str,
     Told(
-        "The id of a handoff or a request.",
+        "The id of a handoff or of a handoff request.",
         min_length=1,
         max_length=160,
         pattern=r"^[A-Za-z0-9_\-.:@/]+$",
@@ -244,20 +244,20 @@ _Words: TypeAlias = Annotated[str, Told("", max_length=20_000)]
 _Wait: TypeAlias = Annotated[
     float,
     Told(
-        "Seconds to wait for the result; after that the current state is returned.",
+        "Seconds to wait for the result. After this time, the current state is returned.",
         ge=0,
         le=600,
     ),
 ]
 _Priority: TypeAlias = Annotated[
     int,
-    Told("The priority; the target sees it.", ge=-(2**53) + 1, le=2**53 - 1),
+    Told("The priority of the handoff. The target agent sees it.", ge=-(2**53) + 1, le=2**53 - 1),
 ]
 _Metadata: TypeAlias = Annotated[
     Mapping[str, Any],
     Told(
-        "The caller's own metadata, which the target sees. `handoff_chain` names agents that "
-        "had the task before: it counts for depth and cycles.",
+        "Metadata of the caller, which the target sees. `handoff_chain` names agents that had the "
+        "task before; they count for the depth and for cycles.",
         max_length=1000,
         examples=({"handoff_chain": ["user", "triage"], "ticket": "T-7"},),
     ),
@@ -265,7 +265,8 @@ _Metadata: TypeAlias = Annotated[
 _Timeout: TypeAlias = Annotated[
     float | None,
     Told(
-        "The target's time to confirm; by default as configured between the two agents.",
+        "Time in seconds for the target to confirm. Default: the timeout in the handoff definition "
+        "of the two agents.",
         gt=0,
         le=1e9,
     ),
@@ -293,13 +294,14 @@ class HandoffFilters(TypedDict, total=False):
     by: Annotated[
         str | None,
         Told(
-            "Only handoffs with this origin: model, trigger, person, program, or a name.",
+            "Only handoffs from this initiator: model, trigger, person, program, or the name of a "
+            "person.",
             max_length=200,
             pattern=PLAIN,
         ),
     ]
-    since: Annotated[Moment | None, Told("From this time on.")]
-    until: Annotated[Moment | None, Told("Before then.")]
+    since: Annotated[Moment | None, Told("Only entries since this time.")]
+    until: Annotated[Moment | None, Told("Only entries before this time.")]
 
 
 _CURSOR: Final = rf"^{EVENT_CURSOR}$"
@@ -325,7 +327,7 @@ class HandoffsApi(Protocol):
         target_agent_id: Annotated[
             str,
             Told(
-                "The agent to get it.",
+                "The agent that gets the task.",
                 min_length=1,
                 max_length=200,
                 pattern=ONE_LINE,
@@ -335,7 +337,7 @@ class HandoffsApi(Protocol):
         task_id: Annotated[
             str,
             Told(
-                "The task's session; created if it does not exist.",
+                "The id of the task's session. A missing session is created.",
                 min_length=1,
                 max_length=128,
                 pattern=SESSION_ID,
@@ -346,15 +348,18 @@ class HandoffsApi(Protocol):
         task_state: Annotated[
             Mapping[str, Any],
             Told(
-                "Variables of the task that the handoff sets; rolled back with it.", max_length=1000
+                "Variables of the task that the handoff sets. If the handoff is rolled back, so "
+                "are they.",
+                max_length=1000,
             ),
         ] = _NOTHING,
         conversation_history: Annotated[
             Sequence[Mapping[str, Any]],
             Told(
-                "Items that the handoff appends to the conversation, in the format of the "
-                "OpenAI Responses API; rolled back with it. Without the scope `history` only "
-                "user messages are stored as such; the rest is quoted as data.",
+                "Items that the handoff appends to the conversation, in the format of the OpenAI "
+                "Responses API. If the handoff is rolled back, so are they. Without the scope "
+                "`history`, only user messages are stored as messages. All other items are quoted "
+                "as data.",
                 max_length=10_000,
                 examples=([{"role": "user", "content": "I was charged twice."}],),
                 schema={"items": ITEM},
@@ -365,7 +370,7 @@ class HandoffsApi(Protocol):
         correlation_id: Annotated[
             str | None,
             Told(
-                "The correlation id of a new task; an existing one keeps its own.",
+                "The correlation id of a new task. An existing task keeps its own id.",
                 min_length=1,
                 max_length=200,
                 pattern=ONE_LINE,
@@ -376,7 +381,7 @@ class HandoffsApi(Protocol):
         capabilities: Annotated[
             Sequence[Annotated[str, Told("", min_length=1, max_length=200, pattern=PLAIN)]],
             Told(
-                "Capabilities that the target must have; otherwise it is refused.",
+                "Capabilities that the target must have. Otherwise the handoff is refused.",
                 max_length=100,
                 examples=(["refunds"],),
             ),
@@ -384,7 +389,7 @@ class HandoffsApi(Protocol):
         condition: Annotated[
             str,
             Told(
-                "A condition that must hold, whatever the policy; otherwise it is refused.",
+                "A condition that must be true for every policy. Otherwise the handoff is refused.",
                 max_length=2000,
                 examples=("error_count < 3",),
             ),
@@ -392,13 +397,14 @@ class HandoffsApi(Protocol):
         metadata: _Metadata = _NOTHING,
         wait_s: _Wait = 10.0,
     ) -> InitiatedHandoff:
-        """Hand a task from one agent to another, which then works on it.
+        """Hand off a task from one agent to another agent, which then works on the task.
 
-        The status is 200 even when the handoff is refused or rolled back: `status` is then `failed`
-        or `rolled_back`, and `error` says why. An agent outside the team gives 404, with `refusal`
-        `AGENT_NOT_FOUND`. The call waits at most `wait_s` seconds for the target's confirmation;
-        follow a `status` that is not final with `GET /handoff/{id}`. If a process is working on the
-        task, that process makes the handoff: until then it is `initiated`.
+        The HTTP status is 200 even if the handoff is refused or rolled back. The field `status` is
+        then `failed` or `rolled_back`, and `error` gives the reason. For an agent outside the team,
+        the HTTP status is 404, and `refusal` is `AGENT_NOT_FOUND`. The call waits at most `wait_s`
+        seconds for the target's confirmation; follow a `status` that is not final with `GET
+        /handoff/{id}`. If a process is working on the task, that process makes the handoff. Until
+        then, `status` is `initiated`.
         """
         ...
 
@@ -411,8 +417,8 @@ class HandoffsApi(Protocol):
         ] = None,
         **filters: Unpack[HandoffFilters],
     ) -> Pages[HandoffSummary]:
-        """List handoffs, newest first; the first page begins with requests that wait for a running
-        session; these do not count for the limit."""
+        """List handoffs, newest first. The first page begins with handoff requests that wait for a
+        running session. These requests do not count for the limit."""
         ...
 
     @endpoint(
@@ -442,22 +448,23 @@ class HandoffsApi(Protocol):
         views: Annotated[
             bool,
             Told(
-                "Include what each target saw; a page then has at most 50. Without it, it is "
-                "faster."
+                "Include what each target saw. A page then has at most 50 handoffs, and the call "
+                "is slower."
             ),
         ] = True,
     ) -> Pages[HandoffView]:
         """List the handoffs of a session, oldest first, with what each target saw.
 
-        Refused, failed and rolled-back handoffs are included. After the last one, beyond the limit,
-        come requests that wait for the process that runs the session. Runs with
-        `trace_include_sensitive_data=False` show no content.
+        Refused, failed and rolled-back handoffs are included. The last page ends with handoff
+        requests that wait for the process that runs the session. These requests do not count for
+        the limit. Runs with `trace_include_sensitive_data=False` show no content.
         """
         ...
 
     @endpoint("GET", "/handoff/{handoff_id:path}", scope="read", problems=(404,))
     async def get(self, handoff_id: HandoffId) -> HandoffDetails:
-        """Get everything about a handoff: status changes, origin, reason, and what the agent saw.
+        """Get all details of a handoff: status changes, origin, reason, and what the target agent
+        saw.
 
         Runs with `trace_include_sensitive_data=False` show no content.
         """
@@ -469,7 +476,7 @@ class HandoffsApi(Protocol):
         scope="run",
         problems=(404, 409),
         body="NewCancel",
-        pending="The process that runs the session was asked for it.",
+        pending="The process that runs the session was asked to roll back the handoff.",
     )
     async def cancel(
         self,
@@ -478,11 +485,12 @@ class HandoffsApi(Protocol):
         reason: Annotated[str, Told("The reason, for the record.", max_length=20_000)] = "",
         wait_s: _Wait = 10.0,
     ) -> CancelledHandoff:
-        """Roll back an unconfirmed handoff, or withdraw a request.
+        """Roll back a handoff that is not completed, or withdraw a handoff request.
 
-        200: it is rolled back, now or earlier. 202: the process that runs the session has not
-        rolled it back in time; call again. 409 (`handoff.settled`): it was confirmed, refused or
-        rolled back for another reason, and is unchanged.
+        The status is 200 if the handoff is rolled back, now or earlier. The status is 202 if the
+        process that runs the session has not rolled it back yet; call again. The status is 409
+        (`handoff.settled`) if the handoff was confirmed, refused, or rolled back for another
+        reason.
         """
         ...
 
@@ -507,12 +515,19 @@ class HandoffsApi(Protocol):
             ),
         ],
         *,
-        reason: Annotated[str, Told("The reason; the agent sees it.", max_length=20_000)] = "",
-        summary: Annotated[str, Told("A summary of the work so far.", max_length=20_000)] = "",
-        context: Annotated[Any, Told("Further facts for the agent; JSON.")] = None,
+        reason: Annotated[
+            str, Told("The reason for the handoff. The target agent sees it.", max_length=20_000)
+        ] = "",
+        summary: Annotated[
+            str, Told("A summary of the work so far, for the target agent.", max_length=20_000)
+        ] = "",
+        context: Annotated[Any, Told("Further information for the target agent, as JSON.")] = None,
         policy: Annotated[
             PolicyName | None,
-            Told("Hand off at once, after the current step, or if the condition holds."),
+            Told(
+                "When to hand off: at once (`immediate`), after the current step (`graceful`), or "
+                "if the handoff's condition is true (`conditional`)."
+            ),
         ] = None,
         timeout_s: _Timeout = None,
         priority: _Priority = 0,
@@ -520,12 +535,12 @@ class HandoffsApi(Protocol):
         wait_s: _Wait = 10.0,
         **limits: Unpack[LimitOptions],
     ) -> HandoffEnd:
-        """Hand a session to another agent, and run it until the agent answers.
+        """Hand off a session to another agent, and run the session until that agent answers.
 
-        If a process runs the session, that process makes the handoff, within its limits: after the
-        current step, or at once with the policy `immediate`. As with `POST /handoff/initiate`, a
-        refusal is 200 with `error`, and an unknown agent 404. `output` is set once the agent has
-        answered.
+        If a process is running the session, that process makes the handoff after its current step.
+        With the policy `immediate`, it makes the handoff at once. The limits of that run apply. As
+        with `POST /handoff/initiate`, the status is 200 with `error` if the handoff is refused, and
+        404 for an unknown agent. `output` is set after the agent has answered.
         """
         ...
 
@@ -535,7 +550,7 @@ class HandoffsApi(Protocol):
         scope="answer",
         problems=(404, 409, 413),
         body="PersonAnswer",
-        pending="The answer is stored; the run continues.",
+        pending="The answer is stored, and the run continues.",
     )
     async def answer(
         self,
@@ -552,12 +567,12 @@ class HandoffsApi(Protocol):
         ],
         *,
         back: Annotated[
-            bool, Told("Return the session with this answer to the agent that handed it over.")
+            bool, Told("Return the session, with this answer, to the agent that handed it off.")
         ] = False,
         by: Annotated[
             str | None,
             Told(
-                "The person who answers, if not the caller; needs the scope `admin`.",
+                "The person who answers, if it is not the caller. This needs the scope `admin`.",
                 min_length=1,
                 max_length=200,
                 pattern=PERSON,
@@ -566,11 +581,12 @@ class HandoffsApi(Protocol):
         wait_s: _Wait = 10.0,
         **limits: Unpack[LimitOptions],
     ) -> Run:
-        """Answer a session that was handed to people.
+        """Answer a session that was handed off to a person.
 
-        The text is the answer of its run; with `back` it goes to the agent that handed it over. The
-        run continues within the given limits and its own. 409 if another person was faster, or it
-        does not wait for a person.
+        The text becomes the answer of the session's run. With `back`, the text goes to the agent
+        that handed the session off. The run continues within its own limits and the given limits.
+        The status is 409 if another person answered first, or if the session does not wait for a
+        person.
         """
         ...
 

@@ -20,7 +20,7 @@ ItemId: TypeAlias = Annotated[
 By: TypeAlias = Annotated[
     str | None,
     Told(
-        "The person who does it, if not the caller; needs the scope `admin`.",
+        "The person who makes the change, if it is not the caller. This needs the scope `admin`.",
         min_length=1,
         max_length=200,
         pattern=PERSON,
@@ -29,13 +29,13 @@ By: TypeAlias = Annotated[
 Choice: TypeAlias = Annotated[
     str | None, Told("One of the item's options; case does not matter.", max_length=500)
 ]
-Words: TypeAlias = Annotated[str, Told("The answer as text.", max_length=100_000)]
+Words: TypeAlias = Annotated[str, Told("The text of the answer.", max_length=100_000)]
 Arguments: TypeAlias = Annotated[
     str | Mapping[str, Any] | None,
-    Told("Run the tool with these arguments instead: an object, or its JSON text."),
+    Told("Approve the tool call, but with these arguments: an object, or its JSON text."),
 ]
 Always: TypeAlias = Annotated[
-    bool, Told("Do not ask again for this tool of this agent in this session.")
+    bool, Told("In this session, do not ask again when this agent calls this tool.")
 ]
 
 
@@ -52,7 +52,8 @@ class InboxApi(Protocol):
         self,
         *,
         status: Annotated[
-            StatusFilter, Told("Filter by status; `closed` means everything except open.")
+            StatusFilter,
+            Told("Only items with this status. `closed` means every status except `open`."),
         ] = "open",
         role: Annotated[
             str | None, Told("Only items for this role.", max_length=200, pattern=PLAIN)
@@ -60,7 +61,7 @@ class InboxApi(Protocol):
         assignee: Annotated[
             str | None,
             Told(
-                "Only items assigned to this person; empty: unassigned items.",
+                "Only items assigned to this person. An empty value means unassigned items.",
                 max_length=200,
                 pattern=PLAIN,
             ),
@@ -71,7 +72,7 @@ class InboxApi(Protocol):
         ] = None,
         session: Annotated[
             str | None,
-            Told("Only items that this session waits for.", max_length=200, pattern=PLAIN),
+            Told("Only items of this session.", max_length=200, pattern=PLAIN),
         ] = None,
         priority: Annotated[Priority | None, Told("Only items of this priority.")] = None,
         text: Annotated[
@@ -79,12 +80,12 @@ class InboxApi(Protocol):
         ] = None,
         snoozed: Annotated[bool, Told("Include snoozed items.")] = False,
     ) -> Pages[InboxItem]:
-        """List items that wait for people: most urgent first, then newest."""
+        """List inbox items: the most urgent first; at equal urgency, the newest first."""
         ...
 
     @endpoint("GET", "/inbox/{item_id}", scope="read", problems=(404,))
     async def get(self, item_id: ItemId) -> InboxItem:
-        """Get everything about an item; its `ETag` can be sent with the answer."""
+        """Get all details of an inbox item. You can send its `ETag` with the answer."""
         ...
 
     @endpoint(
@@ -102,15 +103,18 @@ class InboxApi(Protocol):
         text: Words = "",
         arguments: Arguments = None,
         always: Always = False,
-        confirm_edit: Annotated[bool, Told("Do not ask again about edited arguments.")] = False,
+        confirm_edit: Annotated[
+            bool, Told("Do not ask for confirmation of changed arguments.")
+        ] = False,
         by: By = None,
         expected_version: Seen = None,
     ) -> InboxItem:
-        """Answer an item. Only the first answer counts; a later one gets 409, which names the
-        first.
+        """Answer an inbox item. Only the first answer counts. For a later answer, the status is
+        409, and the response contains the first answer.
 
-        With `If-Match` it is 412 if the item has changed: escalated, assigned or snoozed. With
-        `identical` all identical items get the answer, and the response is a summary.
+        With `If-Match`, the status is 412 if the item was escalated, assigned or snoozed since.
+        With `identical`, all items with the same question get the answer, and the response is a
+        summary.
         """
         ...
 
@@ -132,7 +136,7 @@ class InboxApi(Protocol):
         by: By = None,
         expected_version: Seen = None,
     ) -> BulkAnswer:
-        """Give the same answer to all identical items."""
+        """Give the same answer to all open items with the same question."""
         ...
 
     @endpoint("POST", "/inbox/{item_id}/assign", scope="answer", problems=(404, 409, 413))
@@ -151,7 +155,7 @@ class InboxApi(Protocol):
         *,
         by: By = None,
     ) -> InboxItem:
-        """Assign an item to a person; other people may still answer it."""
+        """Assign an inbox item to a person. Other people can still answer it."""
         ...
 
     @endpoint("POST", "/inbox/{item_id}/snooze", scope="answer", problems=(404, 409, 413))
@@ -159,13 +163,16 @@ class InboxApi(Protocol):
         self,
         item_id: ItemId,
         *,
-        for_s: Annotated[float | None, Told("For this many seconds.", ge=1, le=1e9)] = None,
+        for_s: Annotated[
+            float | None, Told("Hide the item for this many seconds.", ge=1, le=1e9)
+        ] = None,
         until_us: Annotated[
-            int | None, Told("Until this time, in microseconds since 1970.", ge=0, le=10**17)
+            int | None,
+            Told("Hide the item until this time, in microseconds since 1970.", ge=0, le=10**17),
         ] = None,
         by: By = None,
     ) -> InboxItem:
-        """Hide an item for a time; it stays open, and its deadline stays.
+        """Hide an inbox item for a while. The item stays open, and its deadline does not change.
 
         Give either `for_s` or `until_us`.
         """
@@ -177,11 +184,15 @@ class InboxApi(Protocol):
         item_id: ItemId,
         *,
         reason: Annotated[
-            str, Told("The reason; the waiting session gets it.", max_length=2000)
+            str,
+            Told(
+                "The reason for cancelling the item. The waiting session gets this text.",
+                max_length=2000,
+            ),
         ] = "",
         by: By = None,
     ) -> InboxItem:
-        """Cancel an item: the waiting session is informed that no answer will come."""
+        """Cancel an inbox item. The waiting session learns that no answer will come."""
         ...
 
 

@@ -20,7 +20,7 @@ from ekiden.memory.entries import MAX_CONTENT, MAX_KEY, MAX_TOP_K
 OfUser: TypeAlias = Annotated[
     str | None,
     Told(
-        "The user whose memory it is; or `shared`.",
+        "The user who owns the memories. Leave it out with `shared`.",
         min_length=1,
         max_length=500,
         pattern=PLAIN,
@@ -29,7 +29,11 @@ OfUser: TypeAlias = Annotated[
     ),
 ]
 Shared: TypeAlias = Annotated[
-    bool, Told("Use the memory of the whole app, instead of one user's.", in_query=True)
+    bool,
+    Told(
+        "Use the memories that all users of the app share, instead of one user's memories.",
+        in_query=True,
+    ),
 ]
 Key: TypeAlias = Annotated[
     str,
@@ -64,7 +68,7 @@ class MemoryEntry(Value):
     stored_at: float
     """Seconds since 1970."""
     agent: str | None
-    """The agent that stored it; `null`: not an agent of the team."""
+    """The agent that stored the memory. `null`: no agent of the team stored it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +76,7 @@ class FoundMemory(MemoryEntry):
     """A search result."""
 
     score: float
-    """0 to 1, higher is better."""
+    """The score of the match, from 0 to 1. Higher is better."""
     found_by: FoundBy | None
 
 
@@ -82,9 +86,9 @@ class FoundMemories(Value):
 
     items: Sequence[FoundMemory]
     next_cursor: str | None = None
-    """There is one page: `null`."""
+    """Always `null`: there is only one page."""
     notes: Sequence[str]
-    """Texts for people about memories that could not be searched."""
+    """Notes about memories that could not be searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +118,11 @@ class MemoryDelivery(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDeliveries(Value):
-    """What was sent to the back ends."""
+    """The changes that were sent to the external memory services."""
 
     items: Sequence[MemoryDelivery]
     next_cursor: str | None = None
-    """There is one page: `null`."""
+    """Always `null`: there is only one page."""
 
 
 class MemoryApi(Protocol):
@@ -127,7 +131,7 @@ class MemoryApi(Protocol):
 
     @endpoint("GET", "/memory", scope="read", cursor=PLAIN)
     def list(self, *, user: OfUser = None, shared: Shared = False) -> Pages[MemoryEntry]:
-        """List memories by key."""
+        """List memories, sorted by key."""
         ...
 
     @endpoint("POST", "/memory", scope="run", status=201, problems=(413,), location="get")
@@ -138,7 +142,7 @@ class MemoryApi(Protocol):
         key: Annotated[
             str | None,
             Told(
-                "The key; by default made from the content.",
+                "The key of the memory. Default: a key made from the content.",
                 min_length=1,
                 max_length=MAX_KEY,
                 pattern=MEMORY_KEY,
@@ -148,7 +152,7 @@ class MemoryApi(Protocol):
         user: OfUser = None,
         shared: Shared = False,
     ) -> StoredMemory:
-        """Store a memory; it replaces a memory with the same key."""
+        """Store a memory. A memory with the same key is replaced."""
         ...
 
     @endpoint("DELETE", "/memory", scope="admin")
@@ -171,7 +175,7 @@ class MemoryApi(Protocol):
         user: OfUser = None,
         shared: Shared = False,
     ) -> StoredMemory:
-        """Store a memory under this key; it replaces an existing one."""
+        """Store a memory under this key. An existing memory with this key is replaced."""
         ...
 
     @endpoint("DELETE", "/memory/entry", scope="run", status=204, problems=(404,))
@@ -190,27 +194,41 @@ class MemoryApi(Protocol):
         user: OfUser = None,
         shared: Shared = False,
         meaning: Annotated[
-            bool, Told("Also search by meaning, with the setting `memory.embedding_model`.")
+            bool,
+            Told("Also search by meaning, with the model in the setting `memory.embedding_model`."),
         ] = False,
         limit: Annotated[
             int | None,
-            Told("The maximum number of results; by default `memory.top_k`.", ge=1, le=MAX_TOP_K),
+            Told(
+                "The maximum number of results. Default: the setting `memory.top_k`.",
+                ge=1,
+                le=MAX_TOP_K,
+            ),
         ] = None,
         threshold: Annotated[
-            float | None, Told("The lowest similarity; by default as in the settings.", ge=0, le=1)
+            float | None,
+            Told(
+                (
+                    "The lowest similarity of a result. Default: the setting "
+                    "`memory.similarity_threshold`."
+                ),
+                ge=0,
+                le=1,
+            ),
         ] = None,
     ) -> FoundMemories:
-        """Search memories, best match first, like the agents' tool recall. There is one page."""
+        """Search memories, best match first. Agents use the same search in their tool `recall`.
+        There is only one page."""
         ...
 
     @endpoint("GET", "/memory/export", scope="read", file="memory.jsonl")
     def export(self, *, user: OfUser = None, shared: Shared = False) -> AsyncStream[MemoryEntry]:
-        """Export all memories, by key, as JSON lines."""
+        """Export all memories as JSON lines, sorted by key."""
         ...
 
     @endpoint("POST", "/memory/sync", scope="run")
     async def sync(self) -> MemoryDeliveries:
-        """Send pending changes to back ends that hold copies of the memories."""
+        """Send pending memory changes to the external memory services."""
         ...
 
 

@@ -38,7 +38,7 @@ class MessageContent(Value):
     """Seconds since 1970."""
     task: str | None
     depth: int | None = left_out()
-    """The number of messages before it in the chain; left out for the first message."""
+    """The number of earlier messages in the chain. It is left out for the first message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,21 +48,21 @@ class MessageDetails(Value):
     message: MessageContent
     state: MessageState
     attempts: int
-    """How often it was delivered."""
+    """How often the message was delivered."""
     answer: Any
     """The payload of the answer."""
     error: str | None
-    """Why it failed, or is dead."""
+    """Why the message failed or is dead."""
     error_code: str | None
     stored_at: float
     """Seconds since 1970, on the store's clock."""
     ended_at: float | None
     waiter: str | None
-    """The waiter for the answer: a name, or `NAME#TASK`."""
+    """The agent that waits for the answer: `NAME`, or `NAME#TASK`."""
     asked_in: str | None
     """The session that waits for the answer."""
     answered_in: str | None
-    """The session in which it is answered."""
+    """The session in which the message is answered."""
 
     @property
     def message_id(self) -> str:
@@ -77,7 +77,7 @@ class MessageDetails(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeued(Value):
-    """How many messages were put back."""
+    """The number of messages that will be delivered again."""
 
     requeued: int
 
@@ -101,7 +101,7 @@ class MessagesApi(Protocol):
         correlation: Annotated[
             str | None,
             Told(
-                "Only messages with this correlation id, and the message with this id.",
+                "Only messages with this correlation id, and the message whose own id this is.",
                 max_length=200,
                 pattern=PLAIN,
             ),
@@ -110,7 +110,8 @@ class MessagesApi(Protocol):
         waiter: Annotated[
             str | None,
             Told(
-                "Only messages whose answer this agent waits for: `NAME` or `NAME#TASK`.",
+                "Only queries whose answer this agent is waiting for, written as `NAME` or "
+                "`NAME#TASK`.",
                 max_length=200,
                 pattern=PLAIN,
             ),
@@ -148,10 +149,15 @@ class MessagesApi(Protocol):
         *,
         type: Annotated[
             Literal["query", "notify"],
-            Told("`query`: wait for the answer; `notify`: do not wait."),
+            Told(
+                "`query`: send a query and wait for the answer. `notify`: send a notification, "
+                "which needs no answer."
+            ),
         ] = "query",
         subject: Annotated[str, Told("", max_length=500)] = "",
-        payload: Annotated[Any, Told("JSON of at most a million bytes.")] = None,
+        payload: Annotated[
+            Any, Told("The content of the message, as JSON of at most one million bytes.")
+        ] = None,
         priority: Priority = "normal",
         correlation_id: Annotated[
             str | None, Told("", min_length=1, max_length=400, pattern=ONE_LINE)
@@ -159,17 +165,19 @@ class MessagesApi(Protocol):
         wait_s: Annotated[
             float,
             Told(
-                "Seconds that a query waits for its answer here. A later answer is stored.",
+                "Seconds to wait for the answer to a query. An answer that comes later is stored.",
                 ge=0,
                 le=600,
             ),
         ] = 30.0,
     ) -> MessageDetails:
-        """Send a notice to an agent of the team, or a query, and wait for the answer.
+        """Send a notification or a query to an agent of the team, and wait for the answer to a
+        query.
 
         The message and the session in which the agent handles it are stored together, so nothing is
-        lost; a worker runs the session. 200: it is answered, or failed (`state`). 202: not yet;
-        read it again with `GET /messages/{id}`.
+        lost. A worker runs the session. The status is 200 if the message was answered or failed
+        (see `state`). The status is 202 if there is no answer yet; read the message again with `GET
+        /messages/{id}`.
         """
         ...
 
@@ -181,7 +189,7 @@ class MessagesApi(Protocol):
             Told("", min_length=1, max_length=1000),
         ],
     ) -> Requeued:
-        """Deliver dead or expired messages again, as if for the first time.
+        """Deliver dead or expired messages again, as new messages.
 
         Messages in other states are skipped. If an id is unknown, the status is 404, and no message
         is delivered.

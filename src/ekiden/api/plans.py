@@ -29,14 +29,14 @@ class TaskFacts(Value):
     """`null` if it is not recorded."""
     depends_on: Sequence[str]
     status: TaskStatus
-    """`stopped`: its run ended before it did."""
+    """The state of the task. `stopped`: the run ended before the task did."""
     attempts: int
     started_at: float | None
     """Seconds since 1970."""
     ended_at: float | None
     error: str | None
     sessions: Sequence[str]
-    """The sessions in which its agent works on it, one for each attempt."""
+    """The sessions in which the agent works on the task, one for each attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class TaskOutcome(TaskFacts):
     """A task of the plan, with its agent's answer."""
 
     result: str | None
-    """A result that is not text is JSON."""
+    """The result of the task. A result that is not text is written as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class PlansApi(Protocol):
         text: Annotated[
             str,
             Told(
-                "`@name` at the beginning names a supervisor.",
+                "The request. `@name` at the beginning chooses the supervisor.",
                 min_length=1,
                 max_length=100_000,
                 pattern=SAID,
@@ -119,17 +119,19 @@ class PlansApi(Protocol):
         agent: Annotated[
             str | None,
             Told(
-                "The supervisor; by default the team's only one, or a new one over all agents.",
+                "The supervisor that makes the plan. Default: the only supervisor of the team. If "
+                "the team has none or several, a new supervisor of all agents.",
                 min_length=1,
                 max_length=200,
                 pattern=PLAIN,
             ),
         ] = None,
     ) -> PlanPreview:
-        """Show how a request would be split into tasks and assigned; nothing is run or stored.
+        """Show how a request would be split into tasks for agents. Nothing is run or stored.
 
-        A configured model splits it, which costs money: so it needs the scope `run`. Otherwise the
-        agents' keywords and patterns do.
+        The model splits the request. Without a model, Ekiden splits the request by the agents'
+        keywords and patterns. The operation needs the scope `run`, because a model call costs
+        money.
         """
         ...
 
@@ -140,7 +142,8 @@ class PlansApi(Protocol):
             str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
         ],
     ) -> Plan:
-        """Get the plan of a session's last run, with its progress; 404 if that run had none."""
+        """Get the plan of a session's last run, with its progress. The status is 404 if that run
+        had no plan."""
         ...
 
     @endpoint("GET", "/tasks", scope="read", cursor=rf"^[0-9]{{1,4}}~({EVENT_CURSOR})?$")
@@ -150,7 +153,7 @@ class PlansApi(Protocol):
         session_id: Annotated[
             str | None,
             Told(
-                "Only tasks of this session, which is much faster in a large store.",
+                "Only tasks of this session. In a large store, this is much faster.",
                 min_length=1,
                 max_length=128,
                 pattern=SESSION_ID,
@@ -165,7 +168,8 @@ class PlansApi(Protocol):
         ] = None,
         until: Annotated[Moment | None, Told("Only tasks of plans made before this time.")] = None,
     ) -> Pages[PlanTask]:
-        """List the tasks of plans, the newest plan first, and in order within a plan."""
+        """List the tasks of plans. The newest plan is first; the tasks of a plan are in its
+        order."""
         ...
 
 

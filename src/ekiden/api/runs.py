@@ -86,7 +86,8 @@ Input: TypeAlias = Annotated[
     _Text | _Items,
     Told(
         "The message: a text, or items in the format of the OpenAI Responses API. Without the "
-        "scope `history` only user messages are stored as such; the rest is quoted as data.",
+        "scope `history`, only user messages are stored as messages. All other items are quoted as "
+        "data.",
         examples=("Where is my order 1042?",),
     ),
 ]
@@ -97,7 +98,10 @@ _SessionId: TypeAlias = Annotated[
     str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
 ]
 _Timeout: TypeAlias = Annotated[
-    float | None, Told("Seconds to wait for the end; after that the status is 202.", gt=0, le=600)
+    float | None,
+    Told(
+        "Seconds to wait for the end of the run. After this time, the status is 202.", gt=0, le=600
+    ),
 ]
 _After: TypeAlias = Annotated[
     int | None, Told("The number of the last known event.", ge=0, le=MOST_EVENTS)
@@ -108,18 +112,30 @@ class LimitOptions(TypedDict, total=False):
     """The limits of a run. A limit holds until another is given, wherever the run continues; a
     missing one is unchanged, or as in the settings."""
 
-    max_turns: Annotated[int | None, Told("The most turns of the agents.", ge=1, le=10_000)]
+    max_turns: Annotated[
+        int | None, Told("Stop the run after this many turns of the agents.", ge=1, le=10_000)
+    ]
     max_tokens: Annotated[
         int | None,
-        Told("The most tokens of its model calls.", ge=1, le=1_000_000_000_000),
+        Told(
+            "Stop the run after its model calls used this many tokens.", ge=1, le=1_000_000_000_000
+        ),
     ]
     max_money: Annotated[
         float | None,
-        Told("The most money for its model calls, in the currency of the prices.", gt=0, le=1e9),
+        Told(
+            "Stop the run after its model calls cost this amount, in the currency of the prices.",
+            gt=0,
+            le=1e9,
+        ),
     ]
     max_seconds: Annotated[
         float | None,
-        Told("The most seconds of work; waiting for people does not count.", gt=0, le=1e9),
+        Told(
+            "Stop the run after this many seconds of work. Waiting for people does not count.",
+            gt=0,
+            le=1e9,
+        ),
     ]
 
 
@@ -138,7 +154,7 @@ class StartOptions(LimitOptions, total=False):
     session_id: Annotated[
         str | None,
         Told(
-            "Continue this session, or start it; by default a new one.",
+            "The id of the session to continue or to start. Default: a new session.",
             min_length=1,
             max_length=128,
             pattern=SESSION_ID,
@@ -147,8 +163,8 @@ class StartOptions(LimitOptions, total=False):
     agent: Annotated[
         str | None,
         Told(
-            "The recipient: an agent's name, or `auto` for the router; by default the agent "
-            "that has the session.",
+            "The recipient: an agent's name, or `auto` for the router. Default: the current agent "
+            "of the session.",
             min_length=1,
             max_length=200,
             pattern=ONE_LINE,
@@ -158,8 +174,8 @@ class StartOptions(LimitOptions, total=False):
     variables: Annotated[
         Mapping[VariableName, Any] | None,
         Told(
-            "Variables of the session, set together with the message: agents see them from the "
-            "first step on.",
+            "Variables of the session that are set together with the message. Agents see them from "
+            "the first step on.",
             max_length=MAX_VARIABLES,
             examples=({"tier": "gold"},),
         ),
@@ -180,11 +196,14 @@ class StartOptions(LimitOptions, total=False):
     ]
     priority: Annotated[
         Priority | None,
-        Told("The priority of a new session; higher ones run first.", default="normal"),
+        Told(
+            "The priority of a new session. Sessions of higher priority run first.",
+            default="normal",
+        ),
     ]
     on_busy: Annotated[
         Literal["refuse", "wait"] | None,
-        Told("What to do if another process runs the session.", default="refuse"),
+        Told("What to do if another process is running the session.", default="refuse"),
     ]
 
 
@@ -206,16 +225,19 @@ class RunsApi(Protocol):
     async def run(
         self, input: Input, *, timeout_s: _Timeout = None, **options: Unpack[StartOptions]
     ) -> Run:
-        """Send a message to the team, and wait until the run is finished or waits for people.
+        """Send a message to the team, and wait until the run is finished or needs an answer from a
+        person.
 
-        The message is stored before this returns, and the run survives a lost connection, client or
-        server. With an `Idempotency-Key` a repeated request starts no second run.
+        The message is stored before the response is sent. The run survives a lost connection, and a
+        crash of the client or the server. With an `Idempotency-Key`, a repeated request does not
+        start a second run.
         """
         ...
 
     @endpoint("POST", "/runs", scope="run", problems=(404, 409, 413), flag="stream")
     def stream(self, input: Input, **options: Unpack[StartOptions]) -> AsyncStream[Shown]:
-        """Send a message and stream the run as server-sent events, which `Accept` can also request.
+        """Send a message and stream the run as server-sent events. The header `Accept` can also
+        request the stream.
 
         Yields `RunStarted`, events, pieces of answers, and finally the `Run`. The run starts with
         the first read, continues when you stop reading, and the stream survives a cut connection.
@@ -224,7 +246,7 @@ class RunsApi(Protocol):
 
     @endpoint("POST", "/runs", scope="run", problems=(404, 409, 413), flag="background")
     async def start(self, input: Input, **options: Unpack[StartOptions]) -> Run:
-        """Send a message without waiting for the end: the status is 202."""
+        """Send a message without waiting for the end of the run. The status is 202."""
         ...
 
     @endpoint("GET", "/runs", scope="read", most=200)
@@ -237,7 +259,9 @@ class RunsApi(Protocol):
         ] = None,
         agent: Annotated[
             str | None,
-            Told("Only runs whose session this agent has.", max_length=200, pattern=PLAIN),
+            Told(
+                "Only runs of sessions that this agent handles now.", max_length=200, pattern=PLAIN
+            ),
         ] = None,
         user: Annotated[
             str | None, Told("Only runs of this user.", max_length=500, pattern=PLAIN)
@@ -252,10 +276,13 @@ class RunsApi(Protocol):
         run_id: RunId,
         *,
         wait_s: Annotated[
-            float, Told("Seconds to wait for its end before responding.", ge=0, le=600)
+            float,
+            Told(
+                "Seconds to wait for the end of the run before the response is sent.", ge=0, le=600
+            ),
         ] = 0,
     ) -> Run:
-        """Get a run's state, optionally once no process works on it any more."""
+        """Get the state of a run. The call can wait until no process works on the run."""
         ...
 
     async def wait(self, run_id: str) -> Run:
@@ -271,8 +298,8 @@ class RunsApi(Protocol):
         until: Annotated[
             Until,
             Told(
-                "When the stream ends: when no process works on the run any more, perhaps "
-                "because it waits for people, or only with an outcome."
+                "When the stream ends: as soon as no process works on the run, for example because "
+                "it waits for a person, or only when the run has an outcome."
             ),
         ] = "pause",
     ) -> AsyncStream[Shown]:
@@ -282,7 +309,8 @@ class RunsApi(Protocol):
 
     @endpoint("POST", "/runs/{run_id}/cancel", scope="run", problems=(404, 409))
     async def cancel(self, run_id: RunId) -> Run:
-        """Stop a run; its work is kept, and it can be resumed. A finished run is unchanged."""
+        """Stop a run. Its work is kept, and you can resume the run. A finished run does not
+        change."""
         ...
 
     @endpoint(
@@ -300,9 +328,9 @@ class RunsApi(Protocol):
         timeout_s: _Timeout = None,
         **limits: Unpack[LimitOptions],
     ) -> Run:
-        """Resume a run that was stopped, failed, or ran out of budget; you can set higher limits.
+        """Resume a run that was stopped, failed, or ran out of budget. You can set higher limits.
 
-        A run that waits for people resumes by itself when they have answered.
+        A run that waits for a person resumes by itself after the answer.
         """
         ...
 
@@ -310,7 +338,7 @@ class RunsApi(Protocol):
         "POST", "/sessions/{session_id}/resume", scope="run", problems=(404, 409), flag="background"
     )
     async def resume(self, session_id: _SessionId, **limits: Unpack[LimitOptions]) -> Run:
-        """Resume a run without waiting for the end: the status is 202."""
+        """Resume a run without waiting for its end. The status is 202."""
         ...
 
     @endpoint("GET", "/sessions/{session_id}/stream", scope="read", problems=(404,))

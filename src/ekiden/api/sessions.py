@@ -20,7 +20,13 @@ from ekiden.storage.base import SessionStatus
 
 OutcomeName: TypeAlias = Literal["done", "waiting", "refused", "failed", "out_of_budget"]
 NewSessionId: TypeAlias = Annotated[
-    str | None, Told("The new session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
+    str | None,
+    Told(
+        "The id of the new session. Default: a new id.",
+        min_length=1,
+        max_length=128,
+        pattern=SESSION_ID,
+    ),
 ]
 _PLACE: Final = r"^[0-9]{1,9}$"
 _WHAT_MAY_GO: Final = {
@@ -41,10 +47,10 @@ class SessionSummary(Value):
 
     session_id: str
     agent: str
-    """The active agent of the session."""
+    """The current agent of the session."""
     status: SessionStatus
     outcome: OutcomeName | None
-    """How its last run ended."""
+    """How the last run of the session ended."""
     user_id: str | None
     priority: int
     """1 low, 2 normal, 3 high, 4 urgent."""
@@ -52,7 +58,7 @@ class SessionSummary(Value):
     events: int
     """The number of events."""
     owner: str | None
-    """The process that runs it now."""
+    """The process that runs the session now."""
     created_at: float
     """Seconds since 1970."""
     updated_at: float
@@ -62,9 +68,9 @@ class SessionSummary(Value):
     of budget; `idle`: nothing to do until the next message."""
     title: str | None
     run_id: str | None
-    """Its last run; `null` before the first."""
+    """The id of the last run; `null` before the first run."""
     waiting_for: Sequence[str]
-    """The agents or people (as `person:ROLE`) that it asked and waits for."""
+    """The agents or people (as `person:ROLE`) that the session waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +120,14 @@ class SessionEvent(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChain(Value):
-    """The agents that had a session, and each handoff."""
+    """The agents that handled a session, and its handoffs."""
 
     session_id: str
     chain: Sequence[str]
-    """All agents that had it, starting with `user`."""
+    """All agents that handled the session, starting with `user`."""
     handoffs: Sequence[Mapping[str, Any]]
     waiting_for: str | None = left_out()
-    """Left out if it does not wait."""
+    """What the session waits for. The field is left out if the session does not wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +140,7 @@ class ForkedSession(Value):
     agent: str
     events: int
     unfinished: bool
-    """Whether its run can be resumed."""
+    """Whether the run of the new session can be resumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,10 +162,11 @@ class SessionsApi(Protocol):
         *,
         state: Annotated[
             Sequence[SessionState],
-            Told("Only sessions in this state; may be given more than once.", max_length=5),
+            Told("Only sessions in this state. You can repeat this parameter.", max_length=5),
         ] = (),
         agent: Annotated[
-            str | None, Told("Only sessions that this agent has.", max_length=200, pattern=PLAIN)
+            str | None,
+            Told("Only sessions that this agent handles now.", max_length=200, pattern=PLAIN),
         ] = None,
         user: Annotated[
             str | None, Told("Only sessions of this user.", max_length=500, pattern=PLAIN)
@@ -170,7 +177,7 @@ class SessionsApi(Protocol):
         text: Annotated[
             str | None,
             Told(
-                "Only sessions with this text in their title, id, user or agent; case does not "
+                "Only sessions whose title, id, user or agent contains this text. Case does not "
                 "matter.",
                 max_length=200,
                 pattern=PLAIN,
@@ -179,8 +186,8 @@ class SessionsApi(Protocol):
     ) -> Pages[SessionSummary]:
         """List the sessions, newest first.
 
-        With `state` or `text`, a page that scanned very many sessions may be short or empty: there
-        is more as long as there is a `next_cursor`.
+        With `state` or `text`, a page can be short or even empty. There are more entries as long as
+        there is a `next_cursor`.
         """
         ...
 
@@ -190,7 +197,7 @@ class SessionsApi(Protocol):
         q: Annotated[
             str,
             Told(
-                "Words of a title or a message.",
+                "Words to search for in titles and messages.",
                 max_length=1000,
                 pattern=PLAIN,
                 examples=("refund",),
@@ -199,13 +206,13 @@ class SessionsApi(Protocol):
         *,
         user: Annotated[
             str | None,
-            Told("Only in sessions of this user.", min_length=1, max_length=500, pattern=PLAIN),
+            Told("Only sessions of this user.", min_length=1, max_length=500, pattern=PLAIN),
         ] = None,
-        limit: Annotated[int, Told("The most results.", ge=1, le=1000)] = 20,
+        limit: Annotated[int, Told("The maximum number of entries.", ge=1, le=1000)] = 20,
     ) -> Pages[SessionHit]:
         """Search sessions by title and content, best match first.
 
-        There is one page: use `limit` for more.
+        There is only one page. Use a higher `limit` for more results.
         """
         ...
 
@@ -217,9 +224,9 @@ class SessionsApi(Protocol):
         document: Annotated[
             Mapping[str, Any] | bytes,
             Told(
-                "The export of a session. JSON is parsed strictly, as everywhere; with "
-                "`application/octet-stream` the document is taken as it is, even with lone "
-                "surrogates, which models sometimes produce.",
+                "The export of a session. JSON is parsed strictly, as in all requests. With "
+                "`application/octet-stream`, the document may also contain lone surrogates, which "
+                "models sometimes produce.",
                 is_body=True,
             ),
         ],
@@ -227,7 +234,7 @@ class SessionsApi(Protocol):
         id: Annotated[
             str | None,
             Told(
-                "A different id for the session.",
+                "A new id for the session. Default: the id in the document.",
                 min_length=1,
                 max_length=128,
                 pattern=SESSION_ID,
@@ -237,7 +244,7 @@ class SessionsApi(Protocol):
         user: Annotated[
             str | None,
             Told(
-                "The session's user; by default the one in the document.",
+                "The user of the session. Default: the user in the document.",
                 min_length=1,
                 max_length=500,
                 pattern=PLAIN,
@@ -245,11 +252,10 @@ class SessionsApi(Protocol):
             ),
         ] = None,
     ) -> ImportedSession:
-        """Store an exported session; an unfinished run can be resumed.
+        """Store an exported session. If its run was not finished, you can resume it.
 
-        The session sees the variables that its user has in this store. Earlier approvals do not
-        count; people are asked again. The document is not trusted: if no export wrote it, it is
-        refused as a whole.
+        The session uses the variables that its user has in this store. Earlier approvals do not
+        count: Ekiden asks for them again. A document that was not written by an export is refused.
         """
         ...
 
@@ -258,10 +264,13 @@ class SessionsApi(Protocol):
         self,
         *,
         older_than: Annotated[
-            Moment | None, Told("Sessions without an event since this time.")
+            Moment | None, Told("Delete sessions that had no event since this time.")
         ] = None,
         keep: Annotated[
-            int | None, Told("Keep this many of the newest sessions.", ge=0, le=MOST_EVENTS)
+            int | None,
+            Told(
+                "The number of sessions to keep. Older sessions are deleted.", ge=0, le=MOST_EVENTS
+            ),
         ] = None,
         user: Annotated[
             str | None,
@@ -270,15 +279,16 @@ class SessionsApi(Protocol):
         status: Annotated[
             Sequence[SessionStatus],
             Told(
-                "Also delete sessions in this state; by default only idle sessions are deleted.",
+                "Besides idle sessions, also delete sessions in these states.",
                 max_length=3,
             ),
         ] = (),
         dry_run: Annotated[bool, Told("Only report what would be deleted.")] = False,
     ) -> Pruned:
-        """Delete old sessions; with an age, also settled messages and closed inbox items.
+        """Delete old sessions, and with an age limit also finished messages and closed inbox items
+        of that age.
 
-        Without `older_than` and `keep` the setting `retention` applies.
+        Without `older_than` and `keep`, the setting `retention` applies.
         """
         ...
 
@@ -291,8 +301,8 @@ class SessionsApi(Protocol):
     async def delete(self, session_id: SessionId) -> None:
         """Delete a session with all its events.
 
-        Its open questions to people and agents are withdrawn, and agents that wait for its answer
-        are told.
+        The session's open questions to people and agents are withdrawn. Agents that wait for an
+        answer from this session are notified.
         """
         ...
 
@@ -301,10 +311,12 @@ class SessionsApi(Protocol):
         self,
         session_id: SessionId,
         *,
-        after: Annotated[int, Told("Only events with a higher number.", ge=0, le=MOST_EVENTS)] = 0,
+        after: Annotated[
+            int, Told("Only events after the event with this number.", ge=0, le=MOST_EVENTS)
+        ] = 0,
         types: Annotated[
             Sequence[EventType],
-            Told("Only events of these types; may be given more than once.", max_length=20),
+            Told("Only events of this type. You can repeat this parameter.", max_length=20),
         ] = (),
     ) -> Pages[SessionEvent]:
         """List the events of a session, in order."""
@@ -332,7 +344,7 @@ class SessionsApi(Protocol):
     async def export(self, session_id: SessionId) -> Mapping[str, Any]:
         """Export a session with all its events, as a document that can be imported.
 
-        Protect it like the store itself.
+        The document contains everything that the session stored, so protect it like the store.
         """
         ...
 
@@ -351,29 +363,35 @@ class SessionsApi(Protocol):
         *,
         at: Annotated[
             int | None,
-            Told("Start after this event; by default after the last.", ge=1, le=MOST_EVENTS),
+            Told(
+                "Copy up to and including the event with this number. Default: the last event.",
+                ge=1,
+                le=MOST_EVENTS,
+            ),
         ] = None,
         before: Annotated[
             int | None,
             Told(
-                "Start before the message of this event; not with `at`. There is nothing before "
-                "the first.",
+                "Copy up to the message with this event number, without that message. Do not "
+                "combine it with `at`.",
                 ge=2,
                 le=MOST_EVENTS,
             ),
         ] = None,
         session_id: NewSessionId = None,
     ) -> ForkedSession:
-        """Start a new session from an earlier point of this session, which stays unchanged."""
+        """Copy this session up to an earlier point into a new session. This session stays
+        unchanged."""
         ...
 
     @endpoint("POST", "/sessions/{session_id}/rewind", scope="run", problems=(404, 409, 413))
     async def rewind(
         self,
         session_id: SessionId,
-        to: Annotated[int, Told("The last event to keep.", ge=1, le=MOST_EVENTS)],
+        to: Annotated[int, Told("The number of the last event to keep.", ge=1, le=MOST_EVENTS)],
     ) -> Rewind:
-        """Rewind a session to an earlier event; its history is kept, with a note of the rewind.
+        """Rewind a session to an earlier event. All events stay in the history, and the rewind is
+        recorded as a new event.
 
         Open questions to people and agents are withdrawn. Side effects of tools are not rolled
         back.

@@ -20,10 +20,11 @@ SessionId: TypeAlias = Annotated[
     str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
 ]
 UserName: TypeAlias = Annotated[
-    str, Told("The user, as named in sessions.", min_length=1, max_length=500, pattern=ADDRESSED)
+    str, Told("The user's id, as in sessions.", min_length=1, max_length=500, pattern=ADDRESSED)
 ]
 AppName: TypeAlias = Annotated[
-    str, Told("The app, as named in the settings.", min_length=1, max_length=200, pattern=ADDRESSED)
+    str,
+    Told("The app's name, as in the settings.", min_length=1, max_length=200, pattern=ADDRESSED),
 ]
 VariableName: TypeAlias = Annotated[str, Told("", min_length=1, max_length=MAX_NAME, pattern=PLAIN)]
 NewValues: TypeAlias = Annotated[
@@ -32,12 +33,12 @@ NewValues: TypeAlias = Annotated[
 ]
 Deleted: TypeAlias = Annotated[
     Sequence[VariableName],
-    Told("Names of variables, each once.", max_length=MAX_VARIABLES, is_unique=True),
+    Told("Names of the variables to delete.", max_length=MAX_VARIABLES, is_unique=True),
 ]
 By: TypeAlias = Annotated[
     str | None,
     Told(
-        "The person who does it, if not the caller; needs the scope `admin`.",
+        "The person who makes the change, if it is not the caller. This needs the scope `admin`.",
         min_length=1,
         max_length=200,
         pattern=PLAIN,
@@ -46,8 +47,8 @@ By: TypeAlias = Annotated[
 Expected: TypeAlias = Annotated[
     Mapping[VariableName, Annotated[int, Told("", ge=0)]],
     Told(
-        "The versions that were read, by name; 0 for a variable that did not exist. If one has "
-        "changed, nothing is written, and the status is 412.",
+        "The versions that you read, by name; 0 for a variable that did not exist. If a version "
+        "has changed, nothing is written, and the status is 412.",
         max_length=MAX_VARIABLES,
     ),
 ]
@@ -101,7 +102,7 @@ class AppState(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedUserState(Value):
-    """The new versions of a user's variables; 0 for a deleted one."""
+    """The new versions of the user's variables. A deleted variable has version 0."""
 
     user: str
     versions: Mapping[str, int]
@@ -109,7 +110,7 @@ class ChangedUserState(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedAppState(Value):
-    """The new versions of the app's variables; 0 for a deleted one."""
+    """The new versions of the app's variables. A deleted variable has version 0."""
 
     app: str
     versions: Mapping[str, int]
@@ -151,13 +152,13 @@ class StateApi(Protocol):
         delete: Deleted = (),
         by: By = None,
         on_busy: Annotated[
-            Literal["refuse", "wait"], Told("What to do if a process runs the session.")
+            Literal["refuse", "wait"], Told("What to do if a process is running the session.")
         ] = "refuse",
         expected_version: Seen = None,
     ) -> ChangedState:
-        """Set and delete variables of a session, as one change, recorded by an event.
+        """Set and delete variables of a session in one change, which an event records.
 
-        With `If-Match` nothing is written if they have changed since.
+        With `If-Match`, nothing is written if the variables have changed since you read them.
         """
         ...
 
@@ -165,7 +166,7 @@ class StateApi(Protocol):
         "GET", "/state/users/{user:path}", scope="read", etag=lambda told, given: told.version
     )
     async def user(self, user: UserName) -> UserState:
-        """Get the variables of a user; an unknown user has none."""
+        """Get the variables of a user. An unknown user has no variables."""
         ...
 
     @endpoint(
@@ -185,9 +186,9 @@ class StateApi(Protocol):
         expected: Expected = _NOTHING,
         expected_version: Seen = None,
     ) -> ChangedUserState:
-        """Set and delete variables of a user, as one change.
+        """Set and delete variables of a user in one change.
 
-        With `If-Match` nothing is written if one of them has changed since all were read.
+        With `If-Match`, nothing is written if a variable has changed since you read them.
         """
         ...
 
@@ -219,7 +220,8 @@ class StateApi(Protocol):
         expected: Expected = _NOTHING,
         expected_version: Seen = None,
     ) -> ChangedAppState:
-        """Set and delete variables of the app, as one change; `If-Match` as for users."""
+        """Set and delete variables of the app in one change. `If-Match` works as for the variables
+        of users."""
         ...
 
 

@@ -14,12 +14,15 @@ from ekiden.core.documents import Value, left_out
 from ekiden.sessions.costs import CostKey
 from ekiden.tracing.spans import SpanKind, SpanStatus
 
-Children: TypeAlias = Annotated[bool, Told("Include the sessions that answered it, at any depth.")]
+Children: TypeAlias = Annotated[
+    bool,
+    Told("Include sessions in which other agents answered queries of this session, at any depth."),
+]
 Content: TypeAlias = Annotated[
     bool,
     Told(
-        "Include message content. Keys and tokens are always masked, and runs without "
-        "sensitive data in their traces show none."
+        "Include message content. Keys and tokens are always masked. Runs with "
+        "`trace_include_sensitive_data=False` show no content."
     ),
 ]
 
@@ -40,7 +43,7 @@ class TraceSpan(Value):
     started_at: float
     """Seconds since 1970."""
     ended_at: float | None
-    """`null`: it is still in progress, or waits."""
+    """When the span ended. `null`: it is still in progress, or waits."""
     status: SpanStatus
     agent_name: str | None = left_out()
     duration_ms: float | None = left_out()
@@ -63,7 +66,8 @@ class TraceSpan(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTrace(Value):
-    """A session, and those that answered it, as spans in the order of the tree."""
+    """The spans of a session, and of the sessions that answered its queries, in the order of the
+    tree."""
 
     trace_id: str
     session_id: str
@@ -104,7 +108,7 @@ class TracesApi(Protocol):
         content: Content = False,
         errors: Errors = False,
     ) -> SessionTrace:
-        """Get the trace of a session; without message content by default."""
+        """Get the trace of a session, by default without message content."""
         ...
 
     @endpoint(
@@ -153,7 +157,7 @@ class TracesApi(Protocol):
         *,
         kinds: Annotated[
             Sequence[SpanKind],
-            Told("Only these spans; may be given more than once.", max_length=20),
+            Told("Only spans with this id. You can repeat this parameter.", max_length=20),
         ] = (),
         errors: Annotated[bool, Told("Only failed spans.")] = False,
         children: Children = True,
@@ -190,7 +194,7 @@ class CostEntry(Value):
     reasoning_tokens: int
     tokens: int
     cost: float | None
-    """In US dollars; `null` if the price is unknown."""
+    """The cost in US dollars; `null` if the price is unknown."""
     unpriced_requests: int
 
 
@@ -216,7 +220,8 @@ class CostsApi(Protocol):
         session: Annotated[
             str | None,
             Told(
-                "Only this session and the sessions that answered it; by default all sessions.",
+                "Only this session and the sessions that answered its queries. Default: all "
+                "sessions.",
                 min_length=1,
                 max_length=128,
                 pattern=SESSION_ID,
@@ -226,13 +231,13 @@ class CostsApi(Protocol):
         by: Annotated[
             Sequence[CostKey],
             Told(
-                "Group by these, each once; by default by agent and model.",
+                "Group the calls by these values. Default: agent and model.",
                 max_length=4,
                 is_unique=True,
             ),
         ] = (),
     ) -> CostSummary:
-        """Get the tokens and cost of model calls, with the prices of the settings or of the price
+        """Get the tokens and cost of model calls. Prices come from the settings or from the price
         list."""
         ...
 

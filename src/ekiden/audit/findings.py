@@ -85,7 +85,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is broken."""
+        """Whether no broken link was found."""
         return self.broken == 0
 
     @property

@@ -58,7 +58,7 @@ class AuditRecord:
     """The new status of a handoff; `None` if the record is not a status change."""
     actor: AuditActor
     source: str | None
-    """The agent that had the work."""
+    """The agent that had the work before."""
     target: str | None
     """The agent that got the work, or was supposed to get it."""
     handoff_id: str | None

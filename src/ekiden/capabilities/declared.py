@@ -142,7 +142,8 @@ class Match(Value):
     missing: tuple[str, ...] = ()
     """The required names that the agent lacks, in the requested order."""
     by: By = "name"
-    """How the capabilities were matched; if in several ways, the least certain one."""
+    """How the capabilities were matched. If they were matched in several ways, this is the least
+    certain one."""
     fits: tuple[Fit, ...] = ()
     """The matched capabilities, in the requested order."""
     available: bool = True

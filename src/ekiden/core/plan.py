@@ -51,7 +51,7 @@ class AgentTask(Value):
     description: str
     """The full task description; never empty."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Additional JSON."""
+    """Additional parameters, as JSON."""
     depends_on: tuple[str, ...] = ()
     """Ids of the tasks that must finish first. This task gets their results."""
     created_at: float = field(default_factory=time.time)
@@ -88,7 +88,7 @@ class AgentResult(Value):
     """JSON."""
     error: str | None = None
     execution_time: float = 0.0
-    """Seconds, all attempts included."""
+    """Time in seconds, including all attempts."""
 
     def __post_init__(self) -> None:
         if self.success and self.data is None:

@@ -102,7 +102,7 @@ class InboxItem(Value):
     subject: str
     body: str = ""
     options: tuple[str, ...] = ()
-    """The choices; empty: the answer is free text."""
+    """The choices. If there are none, the answer is free text."""
     context: Any = None
     """JSON that helps to decide."""
     priority: int = 2

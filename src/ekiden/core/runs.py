@@ -116,18 +116,18 @@ class Run(Value):
     session_id: str
     status: RunStatus
     agent: str = ""
-    """The agent that has the session."""
+    """The current agent of the session."""
     output: Any = None
-    """The answer; `null` unless the run is done."""
+    """The answer; `null` if the run is not done."""
     outcome: str | None = None
     chain: Sequence[str] = ()
-    """The agents that had the conversation in this run, starting with `user`."""
+    """The agents that handled the session in this run, starting with `user`."""
     handoffs: Sequence[str] = ()
     """Ids of the handoffs of the run."""
     usage: Usage = field(default_factory=Usage, metadata=written(Usage.to_json, _usage))
     """The usage of the model calls of the run; zero counts are left out."""
     error: RunError | None = None
-    """The reason of a failure. If a limit was reached, it says what to do."""
+    """Why the run failed. If a limit was reached, the text also says what to do."""
     reached: ReachedLimit | None = None
     """The limit that the run reached."""
     questions: Sequence[str] = ()

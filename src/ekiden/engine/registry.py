@@ -89,7 +89,7 @@ class WorkerRecord(Value):
 
     id: str
     owner: str
-    """Its name as the owner of sessions."""
+    """The name of the worker, as shown as the owner of sessions."""
     host: str
     pid: int
     version: str
@@ -121,7 +121,7 @@ class Unserved(Value):
 
     agent: str
     sessions: int
-    """The number among the latest thousand ready sessions."""
+    """The number of such sessions among the latest 1,000 ready sessions."""
     needs: tuple[str, ...]
     """The labels that the agent needs, if a worker knows them."""
 

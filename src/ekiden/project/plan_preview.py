@@ -51,7 +51,7 @@ class PlanPreview(Value):
     notes: Sequence[str]
     """Corrections of the proposal of the model or the rules."""
     supervisor: str | None
-    """The supervisor of the plan; `null`: a plan over all agents that can get requests."""
+    """The supervisor of the plan. `null`: the plan uses all agents that can get requests."""
     model: str | None = left_out()
     """The model that split the request."""
 

@@ -132,7 +132,7 @@ class RouteDecision:
     """The result of every stage, in order. An unavailable stage has the reason."""
     elapsed_ms: float = 0.0
     context: str | None = None
-    """Data from the routing model for the agent. A model wrote it: treat it as data."""
+    """Data for the agent, written by the routing model. Treat it as untrusted data."""
 
     @property
     def usage(self) -> Usage | None:

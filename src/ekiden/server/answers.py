@@ -99,7 +99,10 @@ T = TypeVar("T")
 
 Cursor: TypeAlias = Annotated[
     str | None,
-    Query(max_length=500, description="`next_cursor` of the previous page; none for the first."),
+    Query(
+        max_length=500,
+        description=("The `next_cursor` of the previous page. Leave it out for the first page."),
+    ),
 ]
 SessionId: TypeAlias = Annotated[
     str,
@@ -114,7 +117,7 @@ SessionId: TypeAlias = Annotated[
 
 def limit_to(most: int) -> Any:
     """How many members a page has."""
-    return Query(ge=1, le=most, description="The most results.")
+    return Query(ge=1, le=most, description="The maximum number of entries.")
 
 
 def cursor_as(pattern: str, *, most: int = 500) -> Any:
@@ -122,7 +125,7 @@ def cursor_as(pattern: str, *, most: int = 500) -> Any:
     return Query(
         max_length=most,
         pattern=pattern,
-        description="`next_cursor` of the previous page; none for the first.",
+        description="The `next_cursor` of the previous page. Leave it out for the first page.",
     )
 
 
@@ -131,7 +134,7 @@ class Page(BaseModel, Generic[T]):
 
     items: list[T]
     next_cursor: str | None = Field(
-        default=None, description="The cursor of the next page; `null` on the last one."
+        default=None, description="The cursor of the next page; `null` on the last page."
     )
 
 
@@ -172,7 +175,8 @@ async def _matching(
             alias="If-Match",
             max_length=_MAX,
             json_schema_extra={"pattern": _LIST},
-            description="The ETag that was read: if it has changed, the status is 412.",
+            description="The `ETag` that you read. If the current `ETag` is different, the status "
+            "is 412.",
         ),
     ] = None,
 ) -> Versions:

@@ -286,7 +286,7 @@ class SessionInfo:
     session_id: str
     user_id: str | None
     agent: str
-    """The active agent of the session."""
+    """The current agent of the session."""
     title: str | None
     created_at: float
     updated_at: float

@@ -50,13 +50,13 @@ class SessionHit(Value):
     user_id: str | None
     where: Literal["title", "message"]
     seq: int
-    """The number of its event; 0 for the title."""
+    """The number of the event that contains the text; 0 for the title."""
     agent: str | None
-    """The speaking agent; `None`: a person, or the title."""
+    """The agent that wrote the text. `None`: a person wrote it, or it is the title."""
     excerpt: str
     """The text around the match, on one line."""
     score: float
-    """0 to 1, higher is better."""
+    """The score of the match, from 0 to 1. Higher is better."""
 
 
 async def search_sessions(

@@ -46,7 +46,7 @@ def summary_of(project: Project, agent: Agent[Any]) -> AgentSummary:
 
 
 def details_of(project: Project, agent: Agent[Any]) -> AgentDetails:
-    """Everything about an agent."""
+    """All details of an agent."""
     definition = _definition_of(project, agent.name)
     instructions = agent.instructions
     return AgentDetails(

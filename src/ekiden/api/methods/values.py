@@ -22,7 +22,7 @@ class Page(Generic[T]):
 
     items: Sequence[T]
     next_cursor: str | None = None
-    """The cursor of the next page; `null` on the last one."""
+    """The cursor of the next page; `null` on the last page."""
 
 
 Fetch: TypeAlias = Callable[[int, str | None], Awaitable[Page[T]]]
@@ -112,8 +112,8 @@ _ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
 MOMENT: Final = rf"^(?:[0-9]{{1,4}}[smhdw]|{_DATE}(?:T{_CLOCK}{_ZONE})?)$"
 """A time as a text: a date, a date with a time, or how long ago."""
 TIMES: Final = (
-    "A date, a date with a time (UTC, unless it names its zone), or how long ago: `90s`, `30m`, "
-    "`2h`, `7d`, `4w`."
+    "Give a date, a date with a time (UTC, unless it contains a time zone), or a time span before "
+    "now, such as `30m` or `7d`."
 )
 """The description of a time parameter."""
 Moment: TypeAlias = datetime | str

@@ -39,7 +39,7 @@ class DeadlockAsk(Value):
     source: str = named("from")
     """The agent that asked."""
     target: str = named("to")
-    """The agent that was to answer."""
+    """The agent that should have answered."""
     message_id: str
     text: str | None = None
     """The question, in at most 300 characters; `None` if unknown."""

@@ -117,7 +117,7 @@ class Terms(Value):
 
     version: int
     by: str
-    """The agent that proposed them."""
+    """The agent that proposed the terms."""
     body: Any
     digest: str
     message_id: str
@@ -126,7 +126,7 @@ class Terms(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreedTerms(Value):
-    """What both sides accepted."""
+    """The terms that both agents accepted."""
 
     terms: Terms
     by: tuple[str, ...]
@@ -140,9 +140,9 @@ class Bid(Value):
 
     agent: str
     score: float
-    """0 to 1: how well it can do it."""
+    """How well the agent can do the task, from 0 to 1."""
     offer: Any
-    """The terms of the bid; JSON."""
+    """The offered terms, as JSON."""
     state: BidState
     at_us: int
     message_id: str
@@ -154,10 +154,10 @@ class CollaborationOutcome(Value):
 
     status: OutcomeStatus
     by: str
-    """The agent that ended it; ``ekiden`` for the system."""
+    """The agent that ended the collaboration; ``ekiden`` for the system."""
     reason: str = ""
     result: Any = None
-    """The result of the execution; JSON."""
+    """The result of the execution, as JSON."""
 
     @property
     def ok(self) -> bool:

@@ -63,7 +63,7 @@ class HandoffRecord:
     metadata: Mapping[str, Any] | None = None
     """The requester's own metadata."""
     call_id: str | None = None
-    """The model's tool call that requested it."""
+    """The model's tool call that requested the handoff."""
     hashes: tuple[str, ...] = ()
     """The hashes of its audited events, in order."""
     is_private: bool = False

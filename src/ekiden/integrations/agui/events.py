@@ -40,8 +40,9 @@ class ResumeEntry(BaseModel):
     status: Literal["resolved", "cancelled"]
     payload: Any = Field(
         default=None,
-        description="In the form of the interrupt's `responseSchema`; `true` or `false` also "
-        "works for an approval, and a text for a choice or a free answer.",
+        description="The decision, as the interrupt's `responseSchema` describes it. For an "
+        "approval, you can also send `true` or `false`. For a choice or a free answer, you can "
+        "also send a text.",
     )
 
 

@@ -96,7 +96,7 @@ class AguiInput(BaseModel):
         min_length=1,
         max_length=128,
         pattern=SESSION_ID,
-        description="The session: a new one is started, an existing one continued.",
+        description="The id of the session to continue. A missing session is started.",
     )
     runId: str = Field(min_length=1, max_length=200)
     messages: list[dict[str, Any]] = Field(default_factory=list, max_length=20_000)
@@ -104,12 +104,12 @@ class AguiInput(BaseModel):
         default_factory=list, description="Has no effect: agents use their own tools."
     )
     context: list[AguiContext] = Field(
-        default_factory=list, max_length=1000, description="For the agents of a new session."
+        default_factory=list, max_length=1000, description="Facts for the agents of a new session."
     )
-    state: Annotated[Any, Field(description="Has no effect: the session has its own.")] = None
+    state: Annotated[Any, Field(description="Has no effect: the session has its own state.")] = None
     forwardedProps: Annotated[
         Any,
-        Field(description="`agent`: the recipient of the message; by default the active agent."),
+        Field(description="`agent`: the recipient of the message. Default: the current agent."),
     ] = None
     resume: list[ResumeEntry] | None = Field(default=None, max_length=100)
 
@@ -125,11 +125,10 @@ class AguiInput(BaseModel):
 async def run_agui(desk: Starts, caller: TheCaller, body: AguiInput, request: Request) -> Response:
     """Send a message to the team, or answer its questions, and stream the run as AG-UI events.
 
-    The session stores the conversation. So only the last message of the request counts, unless the
+    The server stores the conversation. Only the last message of the request counts, unless the
     session is new. If the run has questions to people, it ends with the outcome `interrupt`. Send
-    an entry in `resume` for each question to continue the run; the key must have the right to
-    answer. A request without a message and without `resume` streams the current run from its
-    beginning.
+    an entry in `resume` for each question to continue the run; the key needs the scope `answer`. A
+    request without a message and without `resume` streams the current run from its beginning.
     """
     streams: Streams = request.app.state.streams
     streams.check_room()

@@ -68,7 +68,7 @@ class RouteArguments(ToolArguments):
     input: Said
     strategy: Annotated[
         Literal["rule", "semantic", "llm", "hybrid"] | None,
-        Field(description="The routing strategy; by default as in the settings."),
+        Field(description="The routing strategy. Default: the setting `agents.routing.strategy`."),
     ] = None
 
 

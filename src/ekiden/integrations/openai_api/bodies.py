@@ -56,7 +56,7 @@ SessionHeader: TypeAlias = Annotated[
         min_length=1,
         max_length=128,
         pattern=SESSION_ID,
-        description="The session to continue or to start; by default a new one.",
+        description="The id of the session to continue or to start. Default: a new session.",
     ),
 ]
 ShowHeader: TypeAlias = Annotated[

@@ -139,7 +139,7 @@ router = APIRouter(tags=["openai"], route_class=OpenAIRoute)
     response_model=ChatCompletion,
     responses={
         200: {
-            "description": "The answer; with `stream` in pieces.",
+            "description": "The answer. With `stream`, it is sent in pieces.",
             "content": EVENT_STREAM,
         },
         **errors(404, 502),
@@ -157,14 +157,14 @@ async def create_chat_completion(
 
     Tools and handoffs of the team run on the server; `X-Ekiden-Show` includes them in the answer. A
     new session starts with all `messages`. If `metadata.session_id` or `X-Ekiden-Session` names an
-    existing session, only the last message counts. If a person has to decide first, the answer says
-    so and lists the options. The `metadata` of the answer has `session_id`, `run_id`, `status`, and
-    the ids of the `questions`.
+    existing session, only the last message counts. If the run needs a decision of a person, the
+    answer says this and lists the options. The `metadata` of the answer has `session_id`, `run_id`,
+    `status`, and the ids of the `questions`.
 
     Messages that are not user messages are quoted as data; with the scope `history` they are stored
     unchanged. Client-side tools, several answers and response formats are refused. Model settings,
-    such as `temperature`, have no effect, because agents have their own; `X-Ekiden-Ignored` names
-    the ignored ones.
+    such as `temperature`, have no effect, because agents have their own settings.
+    `X-Ekiden-Ignored` names the ignored parameters.
     """
     refuse(body.sent(), CHAT_REFUSED)
     named = (body.metadata or {}).get("session_id")

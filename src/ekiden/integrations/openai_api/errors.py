@@ -37,12 +37,12 @@ class OpenAIErrorDetail(BaseModel):
     type: str
     param: str | None = Field(default=None, description="The part of the request with the error.")
     code: str | None = Field(
-        default=None, description="A stable code; Ekiden's own code for errors of Ekiden."
+        default=None, description="A stable code. Errors of Ekiden have Ekiden's own codes."
     )
 
 
 class OpenAIError(BaseModel):
-    """An error in the shape of OpenAI's interfaces."""
+    """An error in the format of OpenAI's API."""
 
     error: OpenAIErrorDetail
 

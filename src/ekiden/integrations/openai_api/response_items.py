@@ -165,7 +165,7 @@ class ResponseId:
 
 
 class OpenAIResponse(BaseModel):
-    """A response; its fields are those of OpenAI's."""
+    """A response, with the same fields as a response of OpenAI."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -68,7 +68,7 @@ _ENDS = {"completed": "completed", "failed": "failed"}
     response_model=OpenAIResponse,
     responses={
         200: {
-            "description": "The response; with `stream` its events as they happen.",
+            "description": "The response. With `stream`, its events as they happen.",
             "content": EVENT_STREAM,
         },
         **errors(404),
@@ -85,15 +85,16 @@ async def create_response(
     """Send a message to the team, or answer its questions, and get the response.
 
     `previous_response_id`, `conversation`, `metadata.session_id` or `X-Ekiden-Session` continue a
-    session; you can continue only from its last response. With `background` the response comes at
-    once; use `GET` to read its status. A new message in a session that waits for people withdraws
-    the open questions. To answer a question, send an item of the type `mcp_approval_response`.
+    session; you can continue only from its last response. With `background`, the response is sent
+    at once. Use `GET` to read its status later. A new message in a session that waits for people
+    withdraws the open questions. To answer a question, send an item of the type
+    `mcp_approval_response`.
 
     Everything is stored, so `store: false` is refused. Client-side tools and response formats are
     refused too. `instructions` stay in the session as quoted data of the user; with the scope
-    `history` they are stored as a developer message. The same holds for all items that are not user
-    messages. Model settings have no effect, because agents have their own; `X-Ekiden-Ignored` names
-    the ignored ones.
+    `history` they are stored as a developer message. All other items that are not user messages are
+    treated in the same way. Model settings have no effect, because agents have their own settings.
+    `X-Ekiden-Ignored` names the ignored parameters.
     """
     refuse(body.sent(), RESPONSE_REFUSED)
     refuse_form(body.sent())
@@ -131,12 +132,13 @@ async def retrieve_response(
     stream: Annotated[
         bool,
         Query(
-            description="Runs are streamed under another path.", json_schema_extra={"enum": [False]}
+            description="Must be false. Use the path for events to stream a run.",
+            json_schema_extra={"enum": [False]},
         ),
     ] = False,
     x_ekiden_show: ShowHeader = None,
 ) -> Any:
-    """Get a response with its current status; it includes everything its run has done so far."""
+    """Get a response with its current status, and with everything that its run has done so far."""
     if stream:
         raise unsupported("stream", "GET /api/v1/runs/{run_id}/events streams a run, at any time")
     asked = RequestEcho(model=TEAM, metadata={})

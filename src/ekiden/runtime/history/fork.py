@@ -221,11 +221,11 @@ class Rewind(Value):
 
     session_id: str
     to_seq: int
-    """The last event that still counts."""
+    """The number of the last event that still counts."""
     undone: int
-    """How many events no longer count; with 0 nothing was stored."""
+    """The number of events that no longer count. If it is 0, nothing was stored."""
     agent: str
-    """The agent that has the session now."""
+    """The current agent of the session."""
 
     def __str__(self) -> str:
         if not self.undone:

@@ -32,14 +32,14 @@ _IDLE: tuple[SessionStatus, ...] = ("idle",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned(Value):
-    """The numbers of deleted objects; in a dry run, of objects that would be deleted."""
+    """The number of deleted objects. In a dry run, the number of objects that would be deleted."""
 
     sessions: int = 0
     messages: int = 0
     questions: int = 0
     """Closed inbox items."""
     busy: int = 0
-    """The number of running sessions; they were not deleted."""
+    """The number of running sessions, which were not deleted."""
     dry_run: bool = False
 
     def counts(self) -> str:

@@ -48,7 +48,7 @@ class SharedVariable(Value):
     value: Any
     version: int
     by: str
-    """Who wrote it: a person, or a session."""
+    """The person or the session that wrote the variable."""
     updated_at: float
 
 

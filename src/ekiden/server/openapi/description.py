@@ -23,8 +23,10 @@ _SCHEMES: Final = {
     "bearer": {
         "type": "http",
         "scheme": "bearer",
-        "description": "An API key from `ekiden keys create`. On the loopback address none is "
-        "needed while no key exists.",
+        "description": (
+            "An API key from `ekiden keys create`. On the loopback address, no key is "
+            "needed as long as no key was created."
+        ),
     },
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
@@ -32,7 +34,9 @@ _ONCE: Final = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "A request with the same key is not executed again within a day.",
+    "description": (
+        "Idempotency key: a request with the same key is not executed again within one day."
+    ),
     "schema": {
         "type": "string",
         "minLength": 1,
@@ -169,7 +173,7 @@ def _word(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
 
 def _what_is(response: dict[str, Any], schemas: dict[str, Any]) -> str | None:
     if "content" not in response:
-        return "Done; the response has no content."
+        return "The operation succeeded. The response has no content."
     for content in response["content"].values():
         name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
         if name.startswith("Page_"):

@@ -7,54 +7,57 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 TITLE: Final = "Ekiden"
-ABOUT: Final = """Agents hand work to each other and never drop it.
+ABOUT: Final = """Ekiden runs teams of agents that hand work to each other without losing it.
 
 A request is stored before it is answered, so a run survives a lost connection. Every request needs
 an API key, except on a server that listens on the loopback address and has no key yet. A key has
-scopes; `x-ekiden-scope` of an operation names the scope that it needs.
+scopes. The scope that an operation needs is in its `x-ekiden-scope`.
 
 Lists come in pages: `limit` is the maximum number of entries, and `next_cursor` is the cursor of
 the next page. Errors are `application/problem+json` with a stable `code`; under `/v1` they have the
-format of OpenAI's errors. With an `Idempotency-Key` a POST that is sent several times is executed
-once. Every response has an `X-Request-ID`. Times are seconds since 1970, unless their name ends in
-`_us`: then they are microseconds.
+format of OpenAI's errors. A POST with an `Idempotency-Key` is executed only once, even if you send
+it several times. Every response has an `X-Request-ID`. Times are seconds since 1970. Times whose
+name ends in `_us` are microseconds since 1970.
 
-The WebSocket `/api/v1/events`, A2A under `/a2a` and MCP under `/mcp` are not part of this document;
-they have descriptions of their own."""
+The WebSocket `/api/v1/events`, A2A under `/a2a` and MCP under `/mcp` are not part of this document.
+They have their own descriptions."""
 
 TAGS: Final[Mapping[str, str]] = {
     "runs": "Send messages to the team, and follow the work.",
-    "sessions": "Conversations, and operations on them.",
+    "sessions": "List, read, change and delete sessions.",
     "handoffs": "Hand tasks and sessions from agent to agent, and inspect the result.",
     "inbox": "Questions to people, and their answers.",
     "agents": "The team, its capabilities, its current work, and routing of a request.",
     "plans": "How supervisors split requests, and the results of the tasks.",
-    "messages": "Queries and notices between agents.",
+    "messages": "Queries and notifications between agents.",
     "collaborations": "Requests, proposals and calls for bids between agents.",
     "state": "Variables of sessions, users and the app.",
     "memory": "Long-term memory of agents, across sessions.",
     "traces": "A session's work, as a tree of spans.",
     "costs": "The tokens and cost of model calls.",
-    "audit": "Handoffs and decisions with actors and reasons; changes to it are detected.",
+    "audit": (
+        "The audit log: handoffs and decisions with actors and reasons. Changes to the log "
+        "are detected."
+    ),
     "mirror": "The progress of session replicas.",
     "settings": "The configuration of the server.",
     "workers": "The processes that run sessions.",
     "keys": "API keys: the callers of the server.",
     "console": "The console's login: a token that the browser keeps in a cookie.",
     "agui": "The team over AG-UI, for web pages.",
-    "openai": "The team over OpenAI's interfaces, for any chat client.",
+    "openai": "The team over OpenAI's API, for any chat client.",
     "health": "Liveness, readiness and metrics.",
 }
 """The groups of operations, in the order in which they are shown."""
 
 _SESSION_HEADERS: Final = ("X-Ekiden-Session", "X-Ekiden-Run")
 HEADER_TEXTS: Final[Mapping[str, str]] = {
-    "Location": "Its address.",
+    "Location": "The address of the new object.",
     "ETag": "The version, for `If-Match`.",
     "X-Ekiden-Session": "The session of the run.",
-    "X-Ekiden-Run": "The run; read it under `/api/v1/runs`.",
+    "X-Ekiden-Run": "The id of the run, for `/api/v1/runs/{run_id}`.",
     "X-Ekiden-Ignored": "Parameters that were sent but have no effect.",
-    "Content-Disposition": "A name for the file.",
+    "Content-Disposition": "The proposed name of the file.",
     "Set-Cookie": "The cookie to keep or to delete.",
     "Retry-After": "Seconds to wait before a retry.",
     "WWW-Authenticate": "How to authenticate.",

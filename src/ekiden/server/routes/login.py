@@ -31,7 +31,7 @@ class LoginBody(BaseModel):
 class MeModel(BaseModel):
     """The caller, and the server."""
 
-    name: str = Field(description="The key's name; `local` for a local caller without one.")
+    name: str = Field(description="The name of the key; `local` for a local caller without a key.")
     tenant: str
     scopes: list[Scope] = Field(description="All scopes of the caller, sorted.")
     local: bool = Field(description="Whether the caller is on this machine, without a key.")
@@ -45,10 +45,11 @@ class MeModel(BaseModel):
 
 @router.post("/login", response_model=MeModel)
 async def log_in(request: Request, body: LoginBody) -> Response:
-    """Log a browser in: it keeps a token in a cookie that no script can read, not the key.
+    """Log a browser in. The browser keeps a token, not the key, in a cookie that no script can
+    read.
 
-    The cookie works like the key in a header for a month, until logout or until the key is revoked.
-    Requests that change something also need `X-CSRF-Token`.
+    For one month, the cookie works like the key in a header. Logout, or revoking the key, ends this
+    earlier. Requests that change something also need `X-CSRF-Token`.
     """
     caller, token = await _authorization(request).log_in(request, body.key.strip())
     request.state.caller = caller
@@ -59,7 +60,7 @@ async def log_in(request: Request, body: LoginBody) -> Response:
 
 @router.post("/logout", status_code=204, response_class=Response)
 async def log_out(caller: TheCaller, request: Request) -> Response:
-    """End the browser's login, even if its cookie was copied; the key stays valid."""
+    """End the browser's login. Copies of its cookie become invalid too. The key stays valid."""
     await _authorization(request).log_out(caller)
     response = Response(status_code=204)
     forget_login(response, request.headers)

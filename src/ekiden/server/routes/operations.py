@@ -37,7 +37,7 @@ class Health(BaseModel):
 
 @router.get("/healthz", response_model=Health, responses=problems(422))
 async def health() -> Health:
-    """Check that the process lives; nothing else is queried."""
+    """Check that the process runs. Nothing else is checked."""
     return Health(status="ok", version=__version__)
 
 
@@ -67,7 +67,8 @@ metrics_router = APIRouter(tags=["health"])
 
 @metrics_router.get("/metrics", response_class=PlainTextResponse, responses=problems(404))
 async def metrics(request: Request, desk: Administers) -> Response:
-    """Get counters since the server's start, and current backlogs, in the format of Prometheus."""
+    """Get metrics in the format of Prometheus: counters since the server's start, and current
+    backlogs."""
     if desk.tenant != DEFAULT_TENANT:
         raise NotServed("there are no metrics here: only the operator of the server sees them")
     found: Metrics = request.app.state.metrics

@@ -83,8 +83,10 @@ BY_HAND: Final = {
         start_run,
         {
             200: {
-                "description": "The run has ended, or waits; with `stream` its events as they "
-                "happen.",
+                "description": (
+                    "The run, which has ended or waits. With `stream`, the events of "
+                    "the run as they happen."
+                ),
                 "content": EVENT_STREAM,
             }
         },
@@ -111,26 +113,30 @@ async def watch_run(
     until: Annotated[
         Until,
         Query(
-            description="When the stream ends: when no process works on the run any more, "
-            "perhaps because it waits for people, or only with an outcome."
+            description="When the stream ends: as soon as no process works on the run, for example "
+            "because it waits for a person, or only when the run has an outcome."
         ),
     ] = "pause",
     format: Annotated[
         Literal["ekiden", "agui"],
-        Query(description="Ekiden's events, or those of AG-UI, which have no ids."),
+        Query(
+            description=(
+                "The format of the events: Ekiden's own, or AG-UI. AG-UI events have no ids."
+            )
+        ),
     ] = "ekiden",
     children: Annotated[
         bool,
         Query(
             description="Include the events and deltas of agents that the run calls as tools or "
-            "asks: without id, and with their `depth`."
+            "sends queries to. These events have no id, but a `depth`."
         ),
     ] = False,
 ) -> Response:
     """Stream the run's past and future events as server-sent events.
 
-    The id of an event is its number in the session; `Last-Event-ID` continues after one without a
-    gap. Deltas have no id. `end` is the last event; a stream that ends without it was cut off.
+    The id of an event is its number in the session. `Last-Event-ID` continues after the event with
+    that id. Deltas have no id. The last event is `end`. A stream that ends without it was cut off.
     """
     after = parse_last_id(last_event_id)
     await desk.runs.read(run_id)

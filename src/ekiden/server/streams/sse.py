@@ -33,7 +33,7 @@ LastEventId: TypeAlias = Annotated[
     Header(
         alias="Last-Event-ID",
         max_length=200,
-        description="The id of the last received event: the later ones follow.",
+        description="The id of the last event that you received. The stream continues after it.",
         json_schema_extra={"pattern": r"^(|([^\r\n]*/)?[0-9]{1,15})$"},
     ),
 ]
@@ -178,7 +178,10 @@ EVENT_STREAM: Final[dict[str, Any]] = {
             "description": "One event of the stream.",
             "properties": {
                 "event": {"type": "string", "description": "The type of the event."},
-                "id": {"type": "string", "description": "For `Last-Event-ID`."},
+                "id": {
+                    "type": "string",
+                    "description": "The id of the event, for `Last-Event-ID`.",
+                },
                 "data": {"type": "string", "description": "JSON."},
                 "retry": {"type": "integer", "minimum": 0},
             },

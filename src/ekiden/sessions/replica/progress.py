@@ -70,7 +70,7 @@ class ReplicaProgress:
         self.cursor: str | None = None
         """The mirror's place in the feed."""
         self.sent = 0
-        """The number of events that it has received."""
+        """The number of events that the replica has received."""
         self.set_aside = 0
         self.problem: str | None = None
 
@@ -277,11 +277,11 @@ class ReplicaStatus(Value):
 
     name: str
     fed: bool
-    """Whether a process sends events to it now."""
+    """Whether a process is sending events to the replica now."""
     sent: int
-    """The number of events that it has received."""
+    """The number of events that the replica has received."""
     waiting: int
-    """The number of sessions with events to send."""
+    """The number of sessions with events that are not sent yet."""
     up_to_date: bool
     """Whether the replica has all stored events."""
     problem: str | None
