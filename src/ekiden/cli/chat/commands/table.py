@@ -22,12 +22,12 @@ Handler: TypeAlias = Callable[["Chat", str], Awaitable[CommandReply | int | None
 """Returns what to show, or the exit code of a turn."""
 
 KEYS = (
-    ("Enter", "send"),
-    ("Alt-Enter, Ctrl-J", "a new line in the message"),
-    ("Tab", "complete"),
-    ("↑ ↓, Ctrl-R", "earlier messages; search in earlier messages"),
-    ("Ctrl-C", "stop the turn; at the prompt: clear the line, twice: leave"),
-    ("Ctrl-D", "leave"),
+    ("Enter", "send the message"),
+    ("Alt-Enter, Ctrl-J", "start a new line in the message"),
+    ("Tab", "complete a name"),
+    ("↑ ↓, Ctrl-R", "show earlier messages; search in earlier messages"),
+    ("Ctrl-C", "stop the turn; at the prompt, clear the line; pressed twice, leave"),
+    ("Ctrl-D", "leave the chat"),
 )
 """The function of each key at the prompt."""
 
