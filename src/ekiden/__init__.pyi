@@ -307,8 +307,8 @@ from ekiden.sessions.state import state_at as state_at
 from ekiden.storage.base import Store as Store
 from ekiden.storage.memory import MemoryStore as MemoryStore
 from ekiden.storage.postgres import PostgresStore as PostgresStore
-from ekiden.storage.search import SearchEntry as SearchEntry
-from ekiden.storage.search import SearchHit as SearchHit
+from ekiden.storage.records import SearchEntry as SearchEntry
+from ekiden.storage.records import SearchHit as SearchHit
 from ekiden.storage.sqlite import SqliteStore as SqliteStore
 from ekiden.supervisor import JoinAggregator as JoinAggregator
 from ekiden.supervisor import ModelAggregator as ModelAggregator

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
 from functools import cache
-from inspect import get_annotations
 from operator import attrgetter
 from reprlib import recursive_repr
 from types import MemberDescriptorType
@@ -66,7 +65,7 @@ def _made(cls: Any, params: Any, *, slots: bool, kw_only: bool) -> type:
     has = cls.__dict__
     own = {
         name: (kind, getattr(cls, name, MISSING))
-        for name, kind in get_annotations(cls).items()
+        for name, kind in cls.__annotations__.items()
         if not str(kind).startswith(("ClassVar", "typing.ClassVar"))
     }
     late: dict[str, Callable[[Any], Any]] = {
@@ -85,9 +84,12 @@ def _made(cls: Any, params: Any, *, slots: bool, kw_only: bool) -> type:
             late["__hash__"] = _hash
     if params.repr and "__repr__" not in has:
         added["__repr__"] = _repr
-    if frozen and slots:
-        added |= {"__getstate__": has.get("__getstate__", _state)}
-        added |= {"__setstate__": has.get("__setstate__", _set_state)}
+    made: list[Any] = []
+    if frozen:
+        added["__setattr__"], added["__delattr__"] = _refusals(made)
+        if slots:
+            added["__getstate__"] = has.get("__getstate__", _state)
+            added["__setstate__"] = has.get("__setstate__", _set_state)
     added["__doc__"] = cls.__doc__ or cls.__name__  # else it is made from the signature
     waiting = [_AtFirstUse(*each) for each in late.items()]
     added |= zip(late, waiting, strict=True)
@@ -103,10 +105,9 @@ def _made(cls: Any, params: Any, *, slots: bool, kw_only: bool) -> type:
                 setattr(cls, name, default.default)
         for name, value in added.items():
             setattr(cls, name, value)
+    made.append(cls)
     for each in waiting:
         each.cls = cls
-    if frozen:
-        _freeze(cls)
     return cls  # type: ignore[no-any-return]
 
 
@@ -237,18 +238,23 @@ def _getter(names: list[str]) -> Any:
     return attrgetter(*names) if names else lambda _: ()
 
 
-def _freeze(cls: Any) -> None:
+def _refusals(made: list[Any]) -> tuple[Any, Any]:
+    """`__setattr__` and `__delattr__` of a frozen class, which `made` contains once it exists: to
+    set them on a finished class takes longer, because Python then updates all of its slots."""
+
     def __setattr__(self: Any, name: str, value: object) -> None:
+        (cls,) = made
         if type(self) is cls or name in cls.__dataclass_fields__:
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
         super(cls, self).__setattr__(name, value)
 
     def __delattr__(self: Any, name: str) -> None:
+        (cls,) = made
         if type(self) is cls or name in cls.__dataclass_fields__:
             raise FrozenInstanceError(f"cannot delete field {name!r}")
         super(cls, self).__delattr__(name)
 
-    cls.__setattr__, cls.__delattr__ = __setattr__, __delattr__
+    return __setattr__, __delattr__
 
 
 def _state(self: Any) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from string import Formatter
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -12,13 +11,14 @@ from ekiden.core.checks.kinds import Allowed
 from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value
 from ekiden.core.errors import UserError
+from ekiden.core.text.patterns import lazy_pattern
 from ekiden.core.text.wording import pattern_fault
 
 LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"
 WANTED: Final = (
     "a label has up to 63 letters, digits and . _ / -, with a letter or digit at both ends"
 )
-_LABEL = re.compile(LABEL)
+_LABEL = lazy_pattern(LABEL)
 
 
 def check_labels(labels: object, whose: str) -> frozenset[str]:

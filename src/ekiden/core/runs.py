@@ -10,7 +10,6 @@ from ekiden.core.context import TOutput
 from ekiden.core.conversation.model import Usage
 from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value, written
-from ekiden.core.errors.server import RunNotFound
 
 LimitName: TypeAlias = Literal["turns", "tokens", "seconds", "money"]
 LimitScope: TypeAlias = Literal["run", "agent", "handoff", "tenant"]
@@ -168,5 +167,7 @@ def parse_run_id(run_id: str) -> tuple[str, int]:
     """The session and the number of the run; `RunNotFound` for an invalid id."""
     session_id, _, number = run_id.rpartition(":")
     if not session_id or not number.isascii() or not number.isdigit() or len(number) > 9:
+        from ekiden.core.errors.server import RunNotFound
+
         raise RunNotFound(run_id)
     return session_id, int(number)

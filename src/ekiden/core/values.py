@@ -15,6 +15,7 @@ from typing import (
 )
 
 from ekiden.core.errors import UserError
+from ekiden.core.text.patterns import lazy_pattern
 
 
 class SystemClock:
@@ -33,11 +34,11 @@ SYSTEM_CLOCK = SystemClock()
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
-_VALID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
-NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_VALID = lazy_pattern(r"[A-Za-z0-9_\-.:@]{1,128}")
+NOT_IN_NAMES = lazy_pattern("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Not allowed in names and ids: control characters, line breaks and lone surrogates."""
-_GENERATED = re.compile(r"[a-z]+_[0-9a-z]{20}(?![0-9a-z])")
-_TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_]{0,30}[a-z0-9])?")
+_GENERATED = lazy_pattern(r"[a-z]+_[0-9a-z]{20}(?![0-9a-z])")
+_TENANT = lazy_pattern(r"[a-z0-9](?:[a-z0-9_]{0,30}[a-z0-9])?")
 
 
 def new_id(prefix: str) -> str:
@@ -162,7 +163,7 @@ def priority_number(value: int | str) -> int:
     raise UserError(f"{value!r:.40} is not a priority: low (1), normal (2), high (3) or urgent (4)")
 
 
-_OWNER = re.compile(r".*-(\d+)-([0-9a-f]+)-([0-9a-f]{16})", re.DOTALL)
+_OWNER = lazy_pattern(r".*-(\d+)-([0-9a-f]+)-([0-9a-f]{16})", re.DOTALL)
 
 _this: tuple[int, str, str] = (0, "", "")
 """The process id, name and machine of this process; a fork has its own."""

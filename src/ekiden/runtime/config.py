@@ -22,7 +22,6 @@ from ekiden.core.conversation.messages import DEFAULT_LIMITS, BusLimits
 from ekiden.core.conversation.model import Item, Model, ModelDelta, ModelSettings, Usage
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
-from ekiden.core.errors.memory import NoMemory
 from ekiden.core.events import Event
 from ekiden.core.handoffs.handoff import HandoffInputData
 from ekiden.core.hooks import RunHooks
@@ -235,6 +234,8 @@ def memory_for(
 ) -> Memory:
     """What the agent remembers for this user; `NoMemory` if it has no memory."""
     if agent.memory is None:
+        from ekiden.core.errors.memory import NoMemory
+
         raise NoMemory(
             f"agent {agent.name!r} has no memory: give it one, `memory=MemorySettings()`, or "
             "`memory: {enabled: true}` in its file"

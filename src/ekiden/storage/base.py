@@ -1,4 +1,4 @@
-"""The roles of a store: sessions with leases, their journal, documents and queues.
+"""The roles of a store: sessions with leases, their journal, documents, queues and search.
 
 Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContract` checks:
 
@@ -50,6 +50,8 @@ from ekiden.storage.records import (
     Loaded,
     NewSession,
     OwnJson,
+    SearchEntry,
+    SearchHit,
     SessionFilter,
     SessionOpening,
     SessionPage,
@@ -58,7 +60,6 @@ from ekiden.storage.records import (
     SessionStatus,
     Written,
 )
-from ekiden.storage.search import SearchEntry, SearchHit, SearchStore
 
 __all__ = [
     "MESSAGES",
@@ -320,6 +321,60 @@ class QueueStore(Protocol):
 
     async def queue_depth(self, queue: str) -> int:
         """The number of open messages in the queue, including taken ones."""
+        ...
+
+
+class SearchStore(Protocol):
+    """Searchable entries, identified by space and key.
+
+    The search for words ignores case. In scripts without spaces between words (Chinese, Japanese,
+    Thai …) a word is found at any position. A space without entries is not an error.
+    """
+
+    async def put_entries(self, entries: Sequence[SearchEntry]) -> None:
+        """Store all entries or none. They replace entries with the same space and key.
+
+        Raises `UserError` for a body that is not JSON, and for an empty space or key. Also raises
+        it for a vector without a model, with a wrong length for its model, or with a value that is
+        not a finite number.
+        """
+        ...
+
+    async def put_vectors(self, entries: Sequence[SearchEntry]) -> Sequence[str]:
+        """Store the vectors of these existing entries, and change nothing else.
+
+        An entry is skipped if it was removed, or if its text has changed since it was read. Returns
+        the keys of the other entries, in order. Raises `UserError` in the same cases as
+        `put_entries`.
+        """
+        ...
+
+    async def find_entries(
+        self,
+        space: str,
+        *,
+        keys: Collection[str] | None = None,
+        after: str = "",
+        not_of_model: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[SearchEntry]:
+        """Entries with keys above `after`, ordered by key. With `keys` only entries with these
+        keys; with `not_of_model` only entries without a vector of that model."""
+        ...
+
+    async def delete_entries(self, space: str, *, keys: Collection[str] | None = None) -> int:
+        """Remove the entries with these keys, or all entries of the space; returns their number."""
+        ...
+
+    async def search_text(self, space: str, query: str, *, limit: int = 10) -> Sequence[SearchHit]:
+        """Entries that contain words of the query, best match first. A query without words finds
+        nothing. A query has no special syntax."""
+        ...
+
+    async def search_vectors(
+        self, space: str, vector: Sequence[float], *, model: str, limit: int = 10
+    ) -> Sequence[SearchHit]:
+        """The entries with the most similar vectors of this model, most similar first."""
         ...
 
 

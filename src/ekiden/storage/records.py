@@ -261,3 +261,39 @@ def head_start_sql(priority: str) -> str:
     """Its head start in seconds, as SQL; `priority` is a column or a parameter."""
     cases = " ".join(f"when {number} then {start}" for number, start in HEAD_START_S.items())
     return f"case {priority} {cases} else 0 end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchEntry:
+    """A text with its key, in one space.
+
+    For example::
+
+        await store.put_entries([SearchEntry(space="menu", key="1", text="Café au lait")])
+        [hit] = await store.search_text("menu", "cafe")
+        print(hit.entry.key, hit.score)
+    """
+
+    space: str
+    """The space of the entry. Every call names one space, and searches only there."""
+    key: str
+    text: str
+    body: Any = None
+    """The JSON of the entry."""
+    vector: Sequence[float] | None = None
+    """The embedding of the text; its Euclidean length is 1."""
+    model: str = ""
+    """The embedder of the vector: vectors of two embedders are never compared."""
+    updated_at_us: int = 0
+    """Set by the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchHit:
+    """A search result."""
+
+    entry: SearchEntry
+    """The entry, without its vector."""
+    score: float
+    """0 to 1, higher is closer. By words: the share of the question's words in the text, weighted
+    by rarity in the space. By meaning: the cosine, 0 if it is negative."""

@@ -1,4 +1,4 @@
-"""Text search: entries, the words of a text, and the order of results, alike in all back ends.
+"""Text search: the words of a text, and the order of results, alike in all back ends.
 
 Texts are split into words here and never in a database, so that all back ends find the same. Case,
 width, variant forms of a letter, and accents of Latin, Greek and Cyrillic letters are ignored
@@ -21,101 +21,11 @@ from array import array
 from collections.abc import Collection, Mapping, Sequence
 from math import hypot, isfinite, log
 from operator import mul
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
-from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
+from ekiden.storage.records import SearchEntry
 from ekiden.storage.values import json_text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchEntry:
-    """A text with its key, in one space.
-
-    For example::
-
-        await store.put_entries([SearchEntry(space="menu", key="1", text="Café au lait")])
-        [hit] = await store.search_text("menu", "cafe")
-        print(hit.entry.key, hit.score)
-    """
-
-    space: str
-    """The space of the entry. Every call names one space, and searches only there."""
-    key: str
-    text: str
-    body: Any = None
-    """The JSON of the entry."""
-    vector: Sequence[float] | None = None
-    """The embedding of the text; its Euclidean length is 1."""
-    model: str = ""
-    """The embedder of the vector: vectors of two embedders are never compared."""
-    updated_at_us: int = 0
-    """Set by the store."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchHit:
-    """A search result."""
-
-    entry: SearchEntry
-    """The entry, without its vector."""
-    score: float
-    """0 to 1, higher is closer. By words: the share of the question's words in the text, weighted
-    by rarity in the space. By meaning: the cosine, 0 if it is negative."""
-
-
-class SearchStore(Protocol):
-    """Searchable entries, identified by space and key.
-
-    The search for words ignores case. In scripts without spaces between words (Chinese, Japanese,
-    Thai …) a word is found at any position. A space without entries is not an error.
-    """
-
-    async def put_entries(self, entries: Sequence[SearchEntry]) -> None:
-        """Store all entries or none. They replace entries with the same space and key.
-
-        Raises `UserError` for a body that is not JSON, and for an empty space or key. Also raises
-        it for a vector without a model, with a wrong length for its model, or with a value that is
-        not a finite number.
-        """
-        ...
-
-    async def put_vectors(self, entries: Sequence[SearchEntry]) -> Sequence[str]:
-        """Store the vectors of these existing entries, and change nothing else.
-
-        An entry is skipped if it was removed, or if its text has changed since it was read. Returns
-        the keys of the other entries, in order. Raises `UserError` in the same cases as
-        `put_entries`.
-        """
-        ...
-
-    async def find_entries(
-        self,
-        space: str,
-        *,
-        keys: Collection[str] | None = None,
-        after: str = "",
-        not_of_model: str | None = None,
-        limit: int = 100,
-    ) -> Sequence[SearchEntry]:
-        """Entries with keys above `after`, ordered by key. With `keys` only entries with these
-        keys; with `not_of_model` only entries without a vector of that model."""
-        ...
-
-    async def delete_entries(self, space: str, *, keys: Collection[str] | None = None) -> int:
-        """Remove the entries with these keys, or all entries of the space; returns their number."""
-        ...
-
-    async def search_text(self, space: str, query: str, *, limit: int = 10) -> Sequence[SearchHit]:
-        """Entries that contain words of the query, best match first. A query without words finds
-        nothing. A query has no special syntax."""
-        ...
-
-    async def search_vectors(
-        self, space: str, vector: Sequence[float], *, model: str, limit: int = 10
-    ) -> Sequence[SearchHit]:
-        """The entries with the most similar vectors of this model, most similar first."""
-        ...
 
 
 class OwnEntry(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ekiden.core.errors import StepConflict, StoreUnavailable, UserError
 from ekiden.core.events import Event
+from ekiden.core.text.patterns import lazy_pattern
 from ekiden.core.values import dumps, loads
 from ekiden.storage.messages import MessageSettle
 from ekiden.storage.records import EventPage
@@ -19,7 +20,7 @@ from ekiden.storage.records import EventPage
 EXACT_COUNT: Final = 10_000
 """So many rows of a table are counted for `Store.info`; of more, their number is estimated."""
 _MAX_CURSOR_DIGITS = 18
-_EVENT_CURSOR = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}", re.ASCII)
+_EVENT_CURSOR = lazy_pattern(r"-?[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}", re.ASCII)
 _ENDS = frozenset({"answered", "failed", "timed_out", "cancelled", "expired", "dead"})
 _ANSWERS = frozenset({"answered", "failed"})
 _GIVEN_UP = frozenset({"timed_out", "cancelled"})

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
-from datetime import date, time
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +68,8 @@ def _jsonable(value: Any, outer: frozenset[int]) -> Any:
 
 
 def _converted(value: Any, outer: frozenset[int]) -> Any:
+    from datetime import date, time
+
     if isinstance(value, Enum):
         return _jsonable(value.value, outer)
     if isinstance(value, int):

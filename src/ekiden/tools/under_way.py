@@ -21,9 +21,11 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from contextvars import ContextVar, Token, copy_context
 from functools import partial
-from queue import SimpleQueue
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 T = TypeVar("T")
 _Part: TypeAlias = "Future[None]"
@@ -290,6 +292,8 @@ def _start(job: _ThreadJob) -> None:
     try:
         door = _idle.pop()
     except IndexError:
+        from queue import SimpleQueue
+
         door = SimpleQueue()
         name = f"ekiden-tool-{next(_numbers)}"
         threading.Thread(target=_serve, args=(door,), name=name, daemon=True).start()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import re
 import unicodedata
-import zlib
+from binascii import crc32
 from collections.abc import Awaitable, Callable
 from dataclasses import field, replace
 from enum import StrEnum
@@ -18,6 +17,7 @@ from ekiden.core.conversation.run_items import RunItem
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Budget, Confirmation
+from ekiden.core.text.patterns import lazy_pattern
 from ekiden.core.tools.tool import (
     ApprovalFunction,
     Enabled,
@@ -296,8 +296,8 @@ class Handoff(Generic[TContext, TAgent]):
         return f"{base} {described}" if described else base
 
 
-_ODD_ASCII = re.compile(r"[!-,./:-@\[-^`{-~\x00-\x08\x0e-\x1b\x7f]")
-_NOT_WORD = re.compile(r"[^a-z0-9_]")
+_ODD_ASCII = lazy_pattern(r"[!-,./:-@\[-^`{-~\x00-\x08\x0e-\x1b\x7f]")
+_NOT_WORD = lazy_pattern(r"[^a-z0-9_]")
 
 
 def no_input() -> dict[str, Any]:
@@ -317,6 +317,6 @@ def transfer_tool_name(agent_name: str) -> str:
     room = _MAX_NAME - len(_PREFIX)
     if agent_name.isascii() and len(slug) <= room and slug.strip("_"):
         return _PREFIX + slug
-    digest = f"{zlib.crc32(agent_name.encode('utf-8', 'surrogatepass')):08x}"
+    digest = f"{crc32(agent_name.encode('utf-8', 'surrogatepass')):08x}"
     head = slug.strip("_")[: room - len(digest) - 1].rstrip("_")
     return f"{_PREFIX}{head}_{digest}" if head else _PREFIX + digest

@@ -14,18 +14,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from ekiden.core.text.patterns import lazy_pattern
+
 MASK: Final = "[redacted]"
 
 _SHORTEST = 8
 _SHORTEST_TOLD = 16
 """A shorter one may be a common word, which a conversation needs."""
-_SECRET_NAME = re.compile(
+_SECRET_NAME = lazy_pattern(
     r"(?:(?:^|_)(?:KEY|TOKEN|SECRET|CREDENTIALS?|PAT)|PASSWORD|PASSWD|PASSPHRASE)$"
 )
-_HEADERS_NAME = re.compile(r"(?:^|_)HEADERS$")
-_ADDRESS_PASSWORD = re.compile(r"://[^\s/:@]{0,256}:([^\s/@]{1,256})@")
-_TWO_KINDS = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])", re.DOTALL)
-_MAYBE_KEY = re.compile(
+_HEADERS_NAME = lazy_pattern(r"(?:^|_)HEADERS$")
+_ADDRESS_PASSWORD = lazy_pattern(r"://[^\s/:@]{0,256}:([^\s/@]{1,256})@")
+_TWO_KINDS = lazy_pattern(r"(?=.*[0-9])(?=.*[A-Za-z])", re.DOTALL)
+_MAYBE_KEY = lazy_pattern(
     r"sk-|[srp]k_|ek_|AKIA|ASIA|LTAI|AKID|gh[opsru]_|github_pat_|glpat-|xox|xapp-|AIza|ya29\.|hf_"
     r"|npm_|eyJ|://|-----BEGIN|(?i:bearer|authorization|key|token|secret)"
 )

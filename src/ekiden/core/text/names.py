@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from ekiden.core.text.patterns import lazy_pattern
+
 RESERVED = frozenset({"auto", "user"})
 """Names that mean something else: routing, the person."""
 
@@ -12,7 +14,7 @@ TAKEN = f"this name is taken by Ekiden itself ({', '.join(sorted(RESERVED))}); u
 
 MAX_NAME = 100
 
-_ASCII_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_ASCII_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 _DIGITS_AND_LETTERS = ("L", "N")
 
@@ -98,7 +100,7 @@ MODEL_NAME = (
 )
 """A regular expression for a model: ``provider:model``, or a name that implies the provider."""
 
-_SOME_COMMANDS = re.compile(
+_SOME_COMMANDS = lazy_pattern(
     r"(?P<tool>\w+)\((?P<words>[\w./@%+=-]+(?: +[\w./@%+=-]+)*)(?P<more>:\*| \*)?\)", re.ASCII
 )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Any
+
+from ekiden.core.text.patterns import lazy_pattern
 
 _MAX_MEMORY = 256 * 1024
 """Bytes for one compiled pattern; a thousand agents with ten each must fit into a process."""
@@ -74,7 +75,7 @@ def _options() -> Any:
 _MAX_WORD = 80
 """Longer words are not typing errors, and comparing them is slow."""
 _CUTOFF = 0.72
-_SEPARATORS = re.compile(r"[\s_.-]+")
+_SEPARATORS = lazy_pattern(r"[\s_.-]+")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from dataclasses import field
@@ -21,6 +20,7 @@ from ekiden.core.conversation.model import ToolSpec
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Confirmation, check_title
+from ekiden.core.text.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from ekiden.core.tools.guardrails import ToolInputGuardrail, ToolOutputGuardrail
@@ -136,7 +136,7 @@ def check_approval_function(function: ApprovalFunction, tool: str) -> int:
     )
 
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAME = lazy_pattern(r"[a-zA-Z0-9_-]{1,64}")
 """Tool names that every provider accepts."""
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ekiden.core.dataclass import dataclass
@@ -108,7 +107,7 @@ async def read_day(run: Recording, now_us: int) -> SharedLimit:
     `now_us` is the store's time, for holds. Which day it is tells the clock of the process, as for
     events and their costs.
     """
-    store, day = run.store, _today(run)
+    store, day = run.store, _day(run)
     while True:
         document = await store.get_document(_DAYS, f"{day}.{HELD}")
         if document is None:
@@ -132,7 +131,7 @@ async def read_day(run: Recording, now_us: int) -> SharedLimit:
         with suppress(StaleDocument):
             await store.write_documents([sum_up, *map(_removal, steps)])
     if not document.version:
-        await _forget_before(store, _today(run, earlier=timedelta(days=1)))
+        await _forget_before(store, _day(run, before=1))
     return SharedLimit(
         document=document,
         limits={name: getattr(run.config.daily, name) for name in _DAILY},
@@ -161,7 +160,7 @@ class DaySpending:
         if not any(spent):
             return None
         self._charges += 1  # The key differs from step to step of one claim.
-        key = f"{_today(run)}.{SPENT}{run.session_id}.{run.claim.epoch}.{self._charges}"
+        key = f"{_day(run)}.{SPENT}{run.session_id}.{run.claim.epoch}.{self._charges}"
         return DocumentWrite(collection=_DAYS, key=key, body=spent)
 
     def settle(self) -> None:
@@ -169,9 +168,12 @@ class DaySpending:
         self._stored = self._counted
 
 
-def _today(run: Recording, *, earlier: timedelta = timedelta()) -> str:
+def _day(run: Recording, *, before: int = 0) -> str:
+    """Today in UTC, or so many days before."""
+    from datetime import UTC, datetime, timedelta
+
     now = datetime.fromtimestamp(run.config.clock.now_us() / 1e6, UTC)
-    return (now - earlier).date().isoformat()
+    return (now - timedelta(days=before)).date().isoformat()
 
 
 def _current(document: Document, now_us: int) -> dict[str, Sequence[float]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ekiden.core.errors import LeaseLost
 from ekiden.core.events import Event
+from ekiden.core.text.patterns import lazy_pattern
 from ekiden.runtime.state.cursor import without_always_approvals
 from ekiden.storage.base import SessionRow, Store
 
@@ -16,7 +17,7 @@ KEPT = "0.0.kept."
 value with the highest number counts, which is that of an event stored along with it: so what code
 had kept at any event is known, and a rollback or a step back keeps it again."""
 
-_CHECKPOINT = re.compile(r"[0-9]+\.[0-9]+\.(?:k[0-9]+|fq[0-9]+\.[0-9]+)", re.ASCII)
+_CHECKPOINT = lazy_pattern(r"[0-9]+\.[0-9]+\.(?:k[0-9]+|fq[0-9]+\.[0-9]+)", re.ASCII)
 
 REWOUND = "rewound"
 """In the snapshot before a step back: how the session stood after it."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ModelBehaviorError
-from ekiden.core.errors.memory import MemoryFailed
 from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.memory import MemoryRecord, Recall
 from ekiden.core.tools.tool import FunctionTool, ToolErrorFunction
@@ -347,6 +345,8 @@ def _fields(each: MemoryRecord) -> dict[str, Any]:
     content = each.content
     if len(content) > _MOST_SHOWN:
         content = f"{content[:_MOST_SHOWN]} […]"
+    from datetime import UTC, datetime
+
     stored = datetime.fromtimestamp(each.stored_at_us / 1e6, UTC)
     fields: dict[str, Any] = {
         "key": each.key,
@@ -366,6 +366,8 @@ def _tool(name: str, description: str, properties: dict[str, Any], invoke: Invok
 
 def _memory_error(ctx: Any, error: Exception) -> str:
     """What the model reads of a failure: with the code, if the memory itself refused."""
+    from ekiden.core.errors.memory import MemoryFailed
+
     if isinstance(error, MemoryFailed):
         return f"{error.code}: {error}"
     from ekiden.tools import default_tool_error_function

@@ -12,6 +12,7 @@ from ekiden.core.errors import CallChanged
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.questions import InboxItem
+from ekiden.core.text.patterns import lazy_pattern
 from ekiden.core.values import loads, new_id
 from ekiden.runtime.questions.questions import decided, post
 from ekiden.runtime.state.cursor import Cursor
@@ -206,7 +207,7 @@ _CHOICES = (
     f"{ABANDON}: the earlier call is given up, whatever it did; what the code calls now is made "
     "under a new key."
 )
-_PLACE = re.compile(r"[ci]([0-9]+)", re.ASCII)
+_PLACE = lazy_pattern(r"[ci]([0-9]+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
