@@ -84,7 +84,7 @@ async def test_a_collector_that_does_not_take_it_is_an_error(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--endpoint", "http://127.0.0.1:1"], "--endpoint belongs to --otlp"),
+        (["--endpoint", "http://127.0.0.1:1"], "--endpoint works only with --otlp"),
         (["--otlp", "--format", "jsonl"], "--otlp sends a whole trace"),
         (["--otlp", "--follow"], "--otlp sends a whole trace"),
         (["--otlp", "--endpoint", "collector"], "is not the address of a collector"),

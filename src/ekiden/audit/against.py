@@ -52,7 +52,7 @@ class ExportComparison:
                 if data.get("format") == EXPORT_FORMAT:
                     manifest = Manifest.from_json(data)
                     if (manifest.records, manifest.sha256) != (number - 1, digest.hexdigest()):
-                        raise ValueError("the lines before it are not those that it speaks of")
+                        raise ValueError("it does not match the lines before it")
                     return manifest.heads
                 digest.update(f"{text}\n".encode(errors="surrogateescape"))
                 await self._compare(data)

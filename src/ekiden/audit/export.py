@@ -57,7 +57,7 @@ class Manifest:
                 sha256=str(data["sha256"]),
             )
         except (KeyError, TypeError, AttributeError) as exc:
-            raise ValueError("it does not say what it should") from exc
+            raise ValueError("its fields are not valid") from exc
 
 
 async def export_audit(store: Store, query: AuditQuery, write: Callable[[str], object]) -> Manifest:

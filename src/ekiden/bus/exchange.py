@@ -149,7 +149,7 @@ class BusCore:
         if message.to_agent is None:
             raise UserError("a message without `to_agent` is a broadcast: use `broadcast`")
         if message.type == "query":
-            raise UserError("the answer to a query is waited for: use `query`, or another type")
+            raise UserError("a query waits for its answer: use `query`, or send another type")
         await self._sending.send(message, payload)
         return message.id
 
@@ -205,9 +205,7 @@ class BusCore:
         check_message(message, self._parts.settings)
         check_sender(message.from_agent, self._parts.inherited)
         if self._people is None:
-            raise UserError(
-                "this bus knows no people: give it an inbox, Bus(store, people=Inbox(store))"
-            )
+            raise UserError("this bus has no inbox: create it as Bus(store, people=Inbox(store))")
         item = await escalation_item(
             message,
             options,

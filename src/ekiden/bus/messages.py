@@ -64,9 +64,9 @@ def check_contents(message: AgentMessage, settings: BusLimits) -> Any:
     if to_agent is not None:
         check_agent(to_agent)
     if type(timeout_s) not in _NUMBERS or not 0 < timeout_s <= MAX_SECONDS:
-        raise UserError(f"`timeout_seconds` is some seconds, above 0, not {timeout_s!r:.40}")
+        raise UserError(f"`timeout_seconds` must be above 0, not {timeout_s!r:.40}")
     if ttl_s is not None and (type(ttl_s) not in _NUMBERS or not 0 < ttl_s <= MAX_SECONDS):
-        raise UserError(f"`ttl` is some seconds, above 0, or None, not {ttl_s!r:.40}")
+        raise UserError(f"`ttl` must be above 0 seconds, or None, not {ttl_s!r:.40}")
     if type(subject) is not str or len(subject) > settings.max_subject or not subject.isascii():
         _check_subject(subject, settings)
     payload = message.payload

@@ -61,7 +61,7 @@ def put_server(arguments: list[str], groups: Mapping[str, object]) -> None:
     if url is None or not command:
         return
     if command in LOCAL_ONLY:
-        raise UsageError(f"`ekiden {command}` is not for servers: {LOCAL_ONLY[command]}")
+        raise UsageError(f"`ekiden {command}` does not work with a server: {LOCAL_ONLY[command]}")
     end = len(_options(arguments))
     arguments[end:end] = [_OPTION, url]
 

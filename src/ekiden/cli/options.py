@@ -41,7 +41,7 @@ def json_object(text: str | None, option: str) -> dict[str, Any] | None:
     """A JSON object; `UsageError` for anything else."""
     value = json_or_text(text)
     if value is not None and not isinstance(value, dict):
-        raise UsageError(f'{option} is an object of JSON, such as {{"session_id": "s1"}}')
+        raise UsageError(f'{option} must be a JSON object, such as {{"session_id": "s1"}}')
     return value
 
 

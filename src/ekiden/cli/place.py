@@ -383,7 +383,7 @@ def _server_of(server: str | None, given: Mapping[str, object], *, store: str | 
     for option, value in {"--store": store, **given}.items():
         if value:
             raise UsageError(
-                f"{option} is not for servers, and {name} names one: {_HERE_ONLY[option]}"
+                f"{option} does not work with a server, and {name} names one: {_HERE_ONLY[option]}"
             )
     return os.environ[_SERVER] if server is None else server
 

@@ -115,7 +115,7 @@ class Drafts:
             },
         }
         if body["terms"] is None:
-            raise UserError("`terms` must say something, not None")
+            raise UserError("`terms` must not be None")
         return await self._signed(
             move,
             collaboration=new_id("col") if key is None else _named("col", self._name, key),

@@ -333,7 +333,7 @@ def _compiled(text: str) -> Condition:
         places = {id(part): place for place, part in enumerate(parts)}
         plain, traced = program(root), program(root, places)
     except RecursionError:
-        raise fault(text, 0, "it is nested too deep in other calls to be parsed") from None
+        raise fault(text, 0, "it is nested too deeply to be parsed") from None
     return Condition(
         text=text,
         names=names_in(root),

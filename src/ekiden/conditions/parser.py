@@ -69,7 +69,9 @@ def parse(text: str) -> Node:
             "compute a part of it in code and give it as a fact",
         )
     if not text.strip():
-        raise ConditionError("it is empty; write such as confidence < 0.5", text=text, position=0)
+        raise ConditionError(
+            "it is empty; write a condition such as confidence < 0.5", text=text, position=0
+        )
     return _Parser(text).whole()
 
 
@@ -272,7 +274,9 @@ class _Parser:
         if opening.written == "[":
             return self._list(opening.start, self._items("]"))
         if self._is(")"):
-            raise self._fault(opening.start, "nothing is in ( ); an empty list is written []")
+            raise self._fault(
+                opening.start, "there is nothing between ( and ); an empty list is written []"
+            )
         inner = self._deeper(self._or)
         if not self._is(","):
             self._expect(")")
@@ -328,7 +332,7 @@ class _Parser:
             raise self._unexpected()
         if type(token.value) is not int and (minus or token.kind != "text"):
             raise self._fault(
-                token.start, 'between [ and ] stands a whole number or a text: items[0], x["a b"]'
+                token.start, 'write a whole number or a text between [ and ]: items[0], x["a b"]'
             )
         self._take()
         self._expect("]")
@@ -376,7 +380,7 @@ class _Parser:
 
     def _exists(self, start: int, given: Node) -> Node:
         if not isinstance(given, Name):
-            raise self._fault(given.start, "exists asks for a field: exists(user.tier)")
+            raise self._fault(given.start, "exists needs a field: exists(user.tier)")
         made: Node = self._made(Exists, start, given, name=given)
         return made
 

@@ -198,7 +198,9 @@ class Ask:
         if not isinstance(self.agent, str) or not self.agent:
             raise UserError(f"a question goes to an agent by its name, not to {self.agent!r:.40}")
         if not 0 < self.timeout_s < float("inf"):
-            raise UserError(f"a question waits for some seconds, not for {self.timeout_s!r:.40}")
+            raise UserError(
+                f"the timeout of a question must be above 0 seconds, not {self.timeout_s!r:.40}"
+            )
         priority_number(self.priority)
 
 
@@ -220,7 +222,7 @@ class ApprovalRequest:
         if self.default is not None and self.options and self.default not in self.options:
             raise UserError(f"the default {self.default!r:.80} is not one of the options")
         if self.deadline_s is not None and not 0 < self.deadline_s < float("inf"):
-            raise UserError(f"a deadline is some seconds ahead, not {self.deadline_s!r:.40}")
+            raise UserError(f"a deadline must be above 0 seconds, not {self.deadline_s!r:.40}")
         priority_number(self.priority)
 
 

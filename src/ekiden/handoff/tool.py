@@ -339,8 +339,8 @@ def _with_input(
 ) -> tuple[_Invoke[TContext], dict[str, Any]]:
     if on_handoff is None:
         raise UserError(
-            "You must provide on_handoff when input_type is provided: without it nobody would "
-            "see the input"
+            "You must provide on_handoff when input_type is provided: without it the input "
+            "would not be used"
         )
     _check_signature(on_handoff, ("ctx", "data"))
     from pydantic import TypeAdapter

@@ -70,7 +70,9 @@ class EventStream:
     async def __anext__(self) -> HubEvent:
         """The next event; waits for it. `UserError` for an id that is none."""
         if self._taken:
-            raise UserError("a stream of events is read by one task at a time: subscribe twice")
+            raise UserError(
+                "only one task at a time can read a stream of events: subscribe once for each task"
+            )
         self._taken = True
         try:
             return await self._next()

@@ -147,8 +147,8 @@ def _arguments(item: InboxItem, reply: Reply) -> str | None:
         return None
     if not reply.confirm_edit:
         raise InboxAnswerInvalid(
-            f"the arguments are not those that inbox item {item.id} asks about: compare them, and "
-            "say with `confirm_edit` that the tool shall run with yours"
+            f"the arguments differ from those of inbox item {item.id}: compare them, and set "
+            "`confirm_edit` to run the tool with yours"
         )
     return reply.arguments
 

@@ -346,12 +346,12 @@ def _cancelled(item: InboxItem, now_us: int, *, by: str, via: str, reason: str) 
 
 def _until(item: InboxItem, now_us: int, *, for_s: float | None, until_us: int | None) -> int:
     if (for_s is None) == (until_us is None):
-        raise InboxAnswerInvalid("a snooze has either `for_s` or `until_us`")
+        raise InboxAnswerInvalid("a snooze needs either `for_s` or `until_us`")
     if for_s is not None and not 0 < for_s <= _LONGEST_S:
-        raise InboxAnswerInvalid(f"an item is snoozed for some seconds, not for {for_s}")
+        raise InboxAnswerInvalid(f"`for_s` must be above 0 seconds, not {for_s}")
     until = now_us + round((for_s or 0) * 1e6) if until_us is None else until_us
     if not now_us < until <= now_us + _LONGEST_S * 1e6:
-        raise InboxAnswerInvalid("an item is snoozed until a time to come")
+        raise InboxAnswerInvalid("`until_us` must be in the future")
     if item.deadline_us is not None and until >= item.deadline_us:
         raise InboxAnswerInvalid(
             f"inbox item {item.id} has a deadline before that, {time_text(item.deadline_us)}: "

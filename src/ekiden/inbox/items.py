@@ -243,7 +243,7 @@ def _check(item: InboxItem) -> None:
             f"{len(item.subject)}; put longer text into its body"
         )
     if not item.from_agent:
-        raise UserError("an inbox item says in `from_agent` who asks")
+        raise UserError("an inbox item needs `from_agent`, the agent that asks")
     _check_options(item)
     _check_times(item)
 

@@ -232,7 +232,9 @@ class KeyStore:
 
 def _check_name(name: str) -> None:
     if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME:
-        raise UserError(f"a key needs a name of up to {_MAX_NAME} characters: who has it")
+        raise UserError(
+            f"a key needs a name of up to {_MAX_NAME} characters, for example its owner"
+        )
     if not name.isprintable():
         raise UserError("a key's name is one line of text, without control characters")
 

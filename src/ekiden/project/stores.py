@@ -54,8 +54,8 @@ def check_store_url(url: str) -> None:
 
 def _no_store(url: str) -> UserError:
     return UserError(
-        f"no store speaks {url.partition('://')[0][:40]}://; "
-        "give a path, sqlite:///path, postgresql://… or memory:"
+        f"there is no store for {url.partition('://')[0][:40]}://; give a path, sqlite:///path, "
+        "postgresql://… or memory:"
     )
 
 
@@ -105,8 +105,8 @@ def check_tenant(name: str) -> str:
     """`name` unchanged; `UserError` if a tenant cannot be called so."""
     if not is_tenant(name):
         raise UserError(
-            f"a tenant cannot be called {name!r:.60}: use up to 32 small letters, digits and _, "
-            "none of these at an end but letters and digits"
+            f"a tenant cannot be called {name!r:.60}: use up to 32 lower-case letters, digits "
+            "and _, with a letter or a digit first and last"
         )
     return name
 

@@ -113,7 +113,7 @@ class CostBook:
     ) -> None:
         """`UserError` for an unknown key."""
         if isinstance(by, str) or any(name not in _KEYS for name in by):
-            raise UserError(f"costs are put together by some of: {', '.join(_KEYS)}; not by {by!r}")
+            raise UserError(f"costs can be grouped by: {', '.join(_KEYS)}; not by {by!r}")
         self._prices = prices or {}
         self._by = by
         self._lines: dict[tuple[str, ...], CostLine] = {}

@@ -89,8 +89,8 @@ def checked_value(name: str, value: Any) -> Any:
         raise UserError(f"variable {name!r} cannot be stored, it is not JSON: {exc}") from exc
     if is_too_deep(copied):
         raise UserError(
-            f"variable {name!r} cannot be stored: it has more than {MAX_DEPTH} lists and objects "
-            "one in the other; make it flatter, or keep it as text"
+            f"variable {name!r} cannot be stored: it has more than {MAX_DEPTH} nested lists and "
+            "objects; make it flatter, or keep it as text"
         )
     if len(text) > MAX_VALUE:
         raise UserError(

@@ -253,8 +253,8 @@ async def _in_thread(
     except asyncio.CancelledError:
         if is_being_cancelled():
             _log.warning(
-                "tool %r was given up; a thread cannot be stopped, so it may run on: make the "
-                "tool async, or give what it waits for a time-out of its own",
+                "tool %r was cancelled; a thread cannot be stopped, so it may continue to run: "
+                "make the tool async, or give its calls their own timeout",
                 name,
             )
         raise

@@ -113,7 +113,7 @@ def _stand_in(name: str) -> FunctionTool:
     _target(name)
 
     async def refuse(ctx: ToolContext[Any], arguments: str) -> Any:
-        raise ToolUnusable(name, "it was not imported, as the project was only looked at")
+        raise ToolUnusable(name, "it was not imported, because the project was only inspected")
 
     return _StandIn(
         name=name,

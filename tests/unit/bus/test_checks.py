@@ -190,7 +190,7 @@ async def test_who_stops_waiting_for_people_is_cancelled_and_nothing_else() -> N
 async def test_an_escalation_that_cannot_be_is_refused() -> None:
     message = AgentMessage(type="escalate", from_agent="pm", subject="help")
     async with Bus() as bus:
-        with pytest.raises(UserError, match="knows no people"):
+        with pytest.raises(UserError, match="has no inbox"):
             await bus.escalate(message)
     people = People()
     async with Bus(people=people) as bus:

@@ -52,7 +52,7 @@ async def test_an_id_that_is_taken_is_refused(inbox: Inbox) -> None:
         ({"id": "a b"}, "not a valid id"),
         ({"id": ""}, "not a valid id"),
         ({"kind": "joke"}, "not a kind of inbox item"),
-        ({"from_agent": ""}, "who asks"),
+        ({"from_agent": ""}, "needs `from_agent`"),
         ({"subject": "  "}, "subject"),
         ({"subject": "x" * 2001}, "into its body"),
         ({"priority": 5}, "priority"),

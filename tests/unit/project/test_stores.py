@@ -42,7 +42,7 @@ def test_an_empty_path_is_refused(url: str) -> None:
 
 
 def test_an_unknown_scheme_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UserError, match=r"no store speaks mysql://; .*postgresql"):
+    with pytest.raises(UserError, match=r"there is no store for mysql://; .*postgresql"):
         open_store("mysql://localhost/desk")
 
 

@@ -137,7 +137,7 @@ async def test_nobody_gives_back_what_nobody_handed_over() -> None:
     result = await Runner.run(people, "hello", session=session)
     assert isinstance(result.outcome, Waiting)
     controller = HandoffController(people, session.store, run_config=RunConfig())
-    with pytest.raises(UserError, match="cannot be given back"):
+    with pytest.raises(UserError, match="cannot be returned"):
         await controller.answer("s", "hello", by="anna", give_back=True)
     row = await session.row()
     assert (row.status, row.owner) == ("waiting", None)

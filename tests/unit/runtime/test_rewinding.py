@@ -211,9 +211,9 @@ async def test_what_did_not_happen_cannot_be_gone_back_to(seq: Any) -> None:
 async def test_one_place_is_to_be_named() -> None:
     store = MemoryStore()
     await talked(store, "one")
-    with pytest.raises(UserError, match="where to branch off"):
+    with pytest.raises(UserError, match="where to fork"):
         await fork_session(store, "s")
-    with pytest.raises(UserError, match="where to branch off"):
+    with pytest.raises(UserError, match="where to fork"):
         await fork_session(store, "s", at_seq=1, before_seq=1)
 
 

@@ -155,7 +155,7 @@ class TestGetting:
             ("image/png", {}, "is image/png, not text"),
             ("application/octet-stream", {}, "is application/octet-stream, not text"),
             (None, {}, "is not text"),
-            ("text/plain", {"Content_Encoding": "gzip"}, "packed form"),
+            ("text/plain", {"Content_Encoding": "gzip"}, "compressed answer"),
         ],
     )
     async def test_what_is_not_text_is_refused(
@@ -177,7 +177,7 @@ class TestGetting:
             thread = threading.Thread(target=talk)
             thread.start()
             here = f"127.0.0.1:{server.getsockname()[1]}"
-            with pytest.raises(ToolError, match="cannot be had") as told:
+            with pytest.raises(ToolError, match="cannot be fetched") as told:
                 await WebPages(HttpToolSettings(allow=(here,))).http_get(f"http://{here}/")
             thread.join()
         assert "\x1b" not in str(told.value)
@@ -185,7 +185,7 @@ class TestGetting:
     async def test_nobody_there_is_told(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             here = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(ToolError, match="cannot be had: .*refused"):
+        with pytest.raises(ToolError, match="cannot be fetched: .*refused"):
             await WebPages(HttpToolSettings(allow=(here,))).http_get(f"http://{here}/")
 
 
@@ -214,7 +214,7 @@ class TestWaiting:
     async def test_a_server_that_only_drips_is_given_up(
         self, site: Site, silent: threading.Event
     ) -> None:
-        with pytest.raises(ToolError, match="gave no whole answer within 0.3 s"):
+        with pytest.raises(ToolError, match="gave no complete answer within 0.3 s"):
             await site.get(timeout=0.3)
         assert await asyncio.to_thread(silent.wait, 60), "the connection stayed open"
 
@@ -275,7 +275,7 @@ class TestAllowing:
         tools = builtin_tools(tmp_path, ToolSettings())
         result = await run(tools["http_get"], url="https://example.org/x")
         assert result.output == (
-            "Error: example.org is not among the hosts that may be asked (none so far); a person "
+            "Error: example.org is not among the hosts that may be called (none so far); a person "
             "can add it: ekiden config set tools.http_get.allow '[\"example.org\"]'"
         )
 
@@ -465,7 +465,7 @@ class TestEncrypted:
 
     async def test_any_other_is_refused(self, secure: Site) -> None:
         pages = WebPages(HttpToolSettings(allow=(secure.here,)))
-        with pytest.raises(ToolError, match="cannot be had: .*CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(ToolError, match="cannot be fetched: .*CERTIFICATE_VERIFY_FAILED"):
             await pages.http_get(f"https://{secure.here}/")
         assert secure.asked == []
 

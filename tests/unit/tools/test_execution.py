@@ -200,7 +200,7 @@ async def test_a_sync_tool_that_takes_too_long_is_left_alone_with_a_warning(
     with caplog.at_level(logging.WARNING, logger="ekiden.tools"):
         result = await run(wait)
     assert "did not finish within" in result.output
-    assert "'wait' was given up" in caplog.text
+    assert "'wait' was cancelled" in caplog.text
     assert not ended.is_set()
     release.set()
     assert await asyncio.to_thread(ended.wait, 10)

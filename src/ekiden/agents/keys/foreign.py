@@ -157,7 +157,9 @@ def _is_usable(values: _Values, report: ProblemReport) -> bool:
     for key, off in (("disabled", True), ("disable", True), ("enabled", False)):
         node = values.get(key)
         if isinstance(node, Scalar) and value_of(node) is off:
-            report.warning(node, "not_an_agent", "it is switched off, so it is not read")
+            report.warning(
+                node, "not_an_agent", "the agent is switched off, so the file is not used"
+            )
             return False
     return True
 

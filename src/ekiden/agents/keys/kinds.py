@@ -108,7 +108,7 @@ def _plain(node: Node, at: str, report: ProblemReport) -> Any:
 def _plain_scalar(node: Scalar, at: str, report: ProblemReport) -> Any:
     value = value_of(node)
     if isinstance(value, float) and not math.isfinite(value):
-        report.error(node, "wrong_type", f"`{at}` has {node.text}, which JSON cannot say")
+        report.error(node, "wrong_type", f"`{at}` has {node.text}, which JSON cannot express")
         return INVALID
     if not node.text.strip():
         return value

@@ -133,8 +133,8 @@ def check_remote(
         report.warning(
             None,
             "unused_instructions",
-            "the instructions of a remote agent have no reader; leave them out, or write them "
-            "into `description`",
+            "a remote agent does not use instructions; leave them out, or write them into "
+            "`description`",
         )
 
 

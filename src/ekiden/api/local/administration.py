@@ -107,7 +107,9 @@ class LocalSettings(api.SettingsApi):
         for entry in self._entries():
             if entry.key == key:
                 return entry
-        raise NotServed(f"no setting is called {key[:80]!r}; the list of settings has all")
+        raise NotServed(
+            f"no setting is called {key[:80]!r}; GET /api/v1/settings lists all settings"
+        )
 
     def _entries(self) -> tuple[SettingEntry, ...]:
         if self._tenant != DEFAULT_TENANT:

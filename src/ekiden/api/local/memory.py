@@ -140,8 +140,7 @@ class LocalMemory(api.MemoryApi):
         """The memory to use; `RequestInvalid` unless exactly one owner is given."""
         if shared == (user is not None):
             raise RequestInvalid(
-                "whose memory? Give `user`, or `shared=true` for that of the whole app, and not "
-                "both"
+                "give either `user`, or `shared=true` for the memories of the whole app"
             )
         defaults = self._here.settings.memory
         return Memory(

@@ -141,7 +141,7 @@ class Rounds:
             service.alone = not others
             if given_back:
                 _log.warning(
-                    "%d messages of %s are delivered again: who had them died",
+                    "%d messages of %s are delivered again: the process that had them died",
                     given_back, service.agent,
                 )  # fmt: skip
             service.go_on()

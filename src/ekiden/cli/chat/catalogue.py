@@ -36,21 +36,21 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name="agents route",
         usage="TEXT",
-        help="Show which agent would get a text, and why; runs nothing.",
+        help="Show which agent would get a text, and why. The text is not run.",
     ),
     Command(
         name="agents config",
         usage="routing[.KEY [VALUE]]",
-        help="Show the routing settings, or change one for the project.",
+        help="Show the routing settings, or change a routing setting of the project.",
         slots=("setting", "value"),
     ),
     Command(name="agents handoff-chain", help="Show the session's handoffs and their reasons."),
     Command(name="agents trace", help="List the session's events, with times."),
-    Command(name="inbox", help="List the inbox; items of this session come first."),
+    Command(name="inbox", help="List the inbox. Items of this session are listed first."),
     Command(
         name="inbox show",
         usage="ID",
-        help="Show everything about an inbox item.",
+        help="Show all details of an inbox item.",
         slots=("item",),
     ),
     Command(
@@ -74,7 +74,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name="session export", usage="[FILE]", help="Write the session with all its events as JSON."
     ),
-    Command(name="memory", help="List memories that outlive this session."),
+    Command(name="memory", help="List the memories that are kept after this session."),
     Command(name="memory search", usage="TEXT", help="Search the memories, best match first."),
     Command(name="memory forget", usage="KEY", help="Delete a memory."),
     Command(
@@ -91,18 +91,20 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name="fork",
         usage="[SEQ]",
-        help="Continue in a new session, from after event SEQ or from here; this one is kept.",
+        help="Copy this session into a new session, up to event SEQ or up to now, and continue "
+        "there.",
     ),
-    Command(name="resume", help="Resume the turn that was stopped or failed."),
+    Command(name="resume", help="Resume the last turn, if it was stopped or failed."),
     Command(
         name="rewind",
         usage="[N]",
-        help="Continue from before your message number N, in a new session; this one is kept.",
+        help="Copy this session up to your message number N, without that message, and continue in "
+        "the copy.",
     ),
     Command(name="model", usage="[PROVIDER:MODEL]", help="Show or change the model of this chat."),
     Command(name="clear", help="Clear the screen."),
     Command(name="help", usage="[COMMAND]", help="Show the commands.", slots=("command",)),
-    Command(name="quit", help="Leave; the session is kept. Ctrl-D also leaves."),
+    Command(name="quit", help="Leave the chat. The session is kept. Ctrl-D also leaves."),
 )
 """In the order of the help."""
 

@@ -132,7 +132,7 @@ class Chat:
         )
 
     async def resume(self) -> int:
-        """Resume the turn that was stopped or failed."""
+        """Resume the last turn, if it was stopped or failed."""
         from ekiden.project.runs.tasks import go_on
 
         team, session = self.roster.team, self.session

@@ -112,7 +112,7 @@ class RemoteChat:
         await self.look()
 
     async def resume(self) -> int:
-        """Resume the turn that was stopped or failed."""
+        """Resume the last turn, if it was stopped or failed."""
         await self.look()
         if self.session_id is None or self.row is None:
             raise SessionNotFound(self.session_id or "")

@@ -280,8 +280,8 @@ def _whose(user: str | None, shared: bool) -> str | None:
     name = settings_here().user if user is None else user
     if not name:
         raise UsageError(
-            "whose memory? Name a user with --user, EKIDEN_USER or the setting `user`, or use "
-            "that of the whole app with --shared"
+            "name the user with --user, EKIDEN_USER or the setting `user`, or use the memories "
+            "of the whole app with --shared"
         )
     return name
 

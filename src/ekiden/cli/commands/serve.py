@@ -186,7 +186,7 @@ def _check_children(address: str, *, processes: int, reload: bool) -> None:
         raise UsageError("--reload restarts one process: leave out --processes")
     if address == "memory:" and (reload or processes > 1):
         option = "--reload" if reload else "--processes"
-        raise UsageError(f"{option} would lose what is in memory:; name another --store")
+        raise UsageError(f"{option} would lose the data in memory:; name another --store")
 
 
 def _serve_anew(listener: socket.socket) -> int:

@@ -163,7 +163,7 @@ async def _change(
     who = place.who(by)
     owner = _whose(session, user, app)
     if owner is not None and expect is not None and len(names) != 1:
-        raise UsageError("--expect with --user or --app is the version of one variable: name one")
+        raise UsageError("--expect with --user or --app works for one variable: name only one")
     if owner is None:
         assert session is not None
         async with place.open() as ekiden:

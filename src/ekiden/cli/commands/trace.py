@@ -134,7 +134,9 @@ async def trace(
     if follow and errors:
         raise UsageError("--errors shows a finished trace: leave out --follow")
     if follow and place.is_server:
-        raise UsageError("--follow is not for servers; `ekiden watch --session ID` shows events")
+        raise UsageError(
+            "--follow does not work with a server; `ekiden watch --session ID` shows events"
+        )
     async with place.open() as ekiden:
         chosen = await session_or_newest(ekiden, session)
         if format is not None:
@@ -170,7 +172,7 @@ def _check_format(
 ) -> None:
     """`UsageError` if an option of --format is given without it, or with something else."""
     if format is None and (output is not None or content):
-        raise UsageError("--output and --content belong to --format: name jsonl, events or openai")
+        raise UsageError("--output and --content need --format: give jsonl, events or openai")
     if format is not None and other:
         raise UsageError("--format writes a whole trace: leave out --json, --errors and --follow")
 
@@ -178,7 +180,7 @@ def _check_format(
 def _check_otlp(otlp: bool, endpoint: str | None, *, other: bool) -> None:
     """`UsageError` if an option of --otlp is given without it, or with something else."""
     if endpoint is not None and not otlp:
-        raise UsageError("--endpoint belongs to --otlp")
+        raise UsageError("--endpoint works only with --otlp")
     if otlp and other:
         raise UsageError("--otlp sends a whole trace: leave out --format, --errors and --follow")
 

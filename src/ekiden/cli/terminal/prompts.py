@@ -40,8 +40,8 @@ def confirm(what: str, *, yes: bool) -> None:
         return
     if not is_attended():
         raise NotConfirmed(
-            f"this would {what}, for good; nothing was changed: give --yes to skip the "
-            "question, or run it at a terminal"
+            f"this would {what} permanently; nothing was changed: give --yes to skip the "
+            "question, or run the command on a terminal"
         )
     if not is_yes(ask_line(f"{what[0].upper()}{what[1:]}, for good? [y]es, [n]o: ")):
         raise NotConfirmed("nothing was changed")

@@ -49,7 +49,9 @@ def begin(message: ProtocolMessage, *, now_us: int) -> Collaboration:
     move, opening = message.move, message.body["opening"]
     names = tuple(opening["participants"])
     if names[0] != message.by:
-        raise MessageMalformed("the first participant must be the one who begins")
+        raise MessageMalformed(
+            "the first participant must be the agent that starts the collaboration"
+        )
     is_call = move == "call"
     if not is_call and names[1:] != (message.to,):
         raise MessageMalformed(f"a {move} has one other participant: the one it is sent to")

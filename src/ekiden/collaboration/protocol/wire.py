@@ -119,7 +119,7 @@ def from_agent_message(message: AgentMessage, *, max_bytes: int) -> ProtocolMess
     if "opening" in body:
         _check_fields(_OPENING, body["opening"], "the opening")
     if message.type not in _types(move):
-        raise MessageMalformed(f"a {move!r} is not said as a message of type {message.type!r:.40}")
+        raise MessageMalformed(f"a {move!r} cannot be a message of type {message.type!r:.40}")
     if (payload["to"] is None) != _is_for_all(move):
         raise MessageMalformed(f"a {move!r} is for {'all' if _is_for_all(move) else 'one'}")
     return ProtocolMessage(

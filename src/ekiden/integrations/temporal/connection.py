@@ -99,7 +99,7 @@ def _api_key(name: str | None) -> str | None:
         return None
     key = os.environ.get(name)
     if not key:
-        raise UserError(f"the API key for Temporal is to be in ${name}, which is not set")
+        raise UserError(f"the API key for Temporal must be in ${name}, which is not set")
     return key
 
 
@@ -153,7 +153,9 @@ class WorkerVersion:
                     "and does not begin with __"
                 )
         if self.deployment is not None and re.search(_REFUSED, self.deployment):
-            raise UserError(f"{self.deployment!r} can be no deployment: leave . and : out")
+            raise UserError(
+                f"{self.deployment!r} is not a valid deployment name: leave out . and :"
+            )
 
     def deployment_of(self, queue: str) -> str:
         """The deployment name of workers on this task queue."""

@@ -127,6 +127,6 @@ def _stand_in(name: str) -> Callable[..., Any]:
     """A validator that is not imported."""
 
     def refuse(*given: Any) -> Any:
-        raise UserError(f"{name} was not imported, as the project was only looked at")
+        raise UserError(f"{name} was not imported, because the project was only inspected")
 
     return refuse

@@ -152,7 +152,7 @@ def file_at(url: str) -> Path | None:
         problem = (
             "a store in memory: ends with its process"
             if url == "memory:"
-            else f"no store speaks {url.partition('://')[0]}://"
+            else f"there is no store for {url.partition('://')[0]}://"
         )
         raise UserError(f"{problem}; give a path, sqlite:///path or postgresql://…")
     return path

@@ -298,7 +298,7 @@ async def _best(run: RunState, attempt: Attempt) -> Agent[Any]:
     if best is None:
         raise HandoffRefused(
             "CAPABILITY_MISSING",
-            f"no other agent of the team that is available has all of {', '.join(required)}; "
-            "go on without, or add an agent that has: `ekiden agents match` shows who has what",
+            f"no other available agent of the team has all of {', '.join(required)}; continue "
+            "without it, or add such an agent: `ekiden agents match` finds agents by capability",
         )
     return run.find_agent(best.agent)

@@ -83,8 +83,8 @@ def _past(row: SessionRow, events: list[Event], steps: Mapping[str, Any], seq: i
     cursor = Cursor.from_json(known["cursor"])
     if cursor.handoffs.is_rolling_back:
         raise UserError(
-            f"a handoff of session {row.id!r} is being undone at event {point}: resume the session "
-            "so that this comes to its end, or choose an earlier event"
+            f"a handoff of session {row.id!r} is being rolled back at event {point}: resume the "
+            "session to finish the rollback, or choose an earlier event"
         )
     confirmed = cursor.settle()
     remembered = _remembered(events[:point], steps, cursor.progress, run, is_whole=is_whole)

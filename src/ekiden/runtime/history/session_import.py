@@ -101,7 +101,7 @@ def _document(data: Any) -> Any:
         raise SessionImportInvalid("document", f"it is not JSON ({str(exc)[:200]})") from exc
     if is_too_deep(document, _DEEPEST):
         raise SessionImportInvalid(
-            "document", f"it has more than {_DEEPEST} lists and objects one in the other"
+            "document", f"it has more than {_DEEPEST} nested lists and objects"
         )
     check(Object, document, "document")
     if document.get("format") != EXPORT_FORMAT:

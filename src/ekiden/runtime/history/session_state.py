@@ -257,7 +257,7 @@ def _collection(scope: SharedScope, owner: str) -> str:
     if scope not in ("user", "app"):
         raise UserError(f"there is no state of {scope!r}: it is 'user' or 'app'")
     if not isinstance(owner, str) or not owner:
-        raise UserError(f"say whose state is meant: the {scope} has no name")
+        raise UserError(f"name the {scope} whose state is meant")
     return collection_of(scope, owner)
 
 
@@ -304,7 +304,7 @@ def _check_version(version: Any) -> None:
 
 def _checked_by(by: str) -> str:
     if not isinstance(by, str) or not 0 < len(by) <= _MAX_BY:
-        raise UserError(f"`by` says who changes it, in 1 to {_MAX_BY} characters")
+        raise UserError(f"`by` must name who makes the change, in 1 to {_MAX_BY} characters")
     return by
 
 

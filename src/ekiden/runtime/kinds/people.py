@@ -121,7 +121,7 @@ async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool
         return
     source = (run.cursor.handoffs.received or {}).get("from")
     if source is None:
-        raise UserError(f"session {run.session_id!r} was not handed over: it cannot be given back")
+        raise UserError(f"session {run.session_id!r} was not handed off: it cannot be returned")
     run.cursor.handoffs.work += 1
     edge = handoff(run.find_agent(source), allow_return=True)
     words = dumps({"reason": "a person answered", "context": text})
@@ -145,7 +145,7 @@ async def answer_case(
         if item is None or item.kind != "handoff" or is_withdrawn_by_run(item):
             continue
         if give_back and GIVE_BACK not in item.options:
-            raise UserError(f"session {session_id!r} was not handed over: it cannot be given back")
+            raise UserError(f"session {session_id!r} was not handed off: it cannot be returned")
         if item.answer is not None and item.answer.by == by:
             return item
         from ekiden.inbox import Inbox

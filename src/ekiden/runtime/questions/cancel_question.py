@@ -96,7 +96,7 @@ def removal(request: StopRequest) -> DocumentWrite:
     )
 
 
-WITHDRAWN = Failed("ask.withdrawn", "the asker does not wait for the answer any more")
+WITHDRAWN = Failed("ask.withdrawn", "the agent that asked no longer waits for the answer")
 """The outcome of a session whose answer is not needed."""
 _ABANDON_S = 10.0
 _NOT_NEEDED = "the run does not wait any more"

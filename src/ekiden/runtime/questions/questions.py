@@ -333,8 +333,8 @@ def _check_payload(question: Ask, most: int) -> None:
     size = len(dumps(question.payload).encode("utf-8", "surrogatepass"))
     if size > most:
         raise UserError(
-            f"what {question.agent} is asked or told has {size} bytes, a message has at most "
-            f"{most}: store it, and tell where"
+            f"the message to {question.agent} has {size} bytes, and the maximum is {most}: "
+            "store the content, and send its address"
         )
 
 

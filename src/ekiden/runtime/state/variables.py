@@ -441,6 +441,6 @@ def check_variable(name: str, value: Any) -> None:
         raise UserError(f"variable {name!r} cannot be stored, it is not JSON: {exc}") from exc
     if is_too_deep(value):
         raise UserError(
-            f"variable {name!r} cannot be stored: it has more than {MAX_DEPTH} lists and objects "
-            "one in the other; make it flatter, or keep it as text"
+            f"variable {name!r} cannot be stored: it has more than {MAX_DEPTH} nested lists and "
+            "objects; make it flatter, or keep it as text"
         )

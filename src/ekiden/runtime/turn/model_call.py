@@ -179,7 +179,7 @@ async def _stay(run: RunState) -> None:
     from ekiden.runtime.questions.due import begin_time_anew
 
     if await is_given_up(run):
-        raise EkidenError("the asker does not wait for the answer any more")
+        raise EkidenError("the agent that asked no longer waits for the answer")
     if ANSWERS in run.meta:
         await begin_time_anew(run)
         await run.commit()

@@ -118,7 +118,7 @@ def prepare_file(path: Path, *, create: bool = True) -> None:
         size = path.stat().st_size
     except OSError as exc:
         raise StoreUnavailable(
-            f"cannot open {path}: {exc.strerror or exc}: check the path and its rights"
+            f"cannot open {path}: {exc.strerror or exc}: check the path and its permissions"
         ) from exc
     if path.is_dir():
         raise StoreUnavailable(f"{path} is a folder: name a file in it")

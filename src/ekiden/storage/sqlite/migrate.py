@@ -77,7 +77,9 @@ def check_readable(db: apsw.Connection, where: str, migrations: Sequence[Migrati
         raise StoreEmpty(where, "it has no tables")
     if current < migrations[-1].number:
         known = migrations[-1].number
-        raise StoreReadOnly(where, f"it has format {current}, and must be brought to {known} first")
+        raise StoreReadOnly(
+            where, f"it has format {current}, and must be migrated to {known} first"
+        )
 
 
 def adopt_boot(db: apsw.Connection, lease_clock: LeaseClock, clock: Clock) -> int:

@@ -98,7 +98,7 @@ def load_scene(name: str, said: Sequence[str] = (), *, seed: int) -> Scene:
     if isinstance(found, Agent | Team):
         return _told(found, said, name)
     if said:
-        raise UserError(f"--say is for an agent or a team; {name} says itself what is said")
+        raise UserError(f"--say works only for an agent or a team; {name} has its own messages")
     if not isinstance(found, Scene) and callable(found):
         found = found(Random(f"{seed} scene"))
     if not isinstance(found, Scene):
@@ -111,7 +111,7 @@ def load_scene(name: str, said: Sequence[str] = (), *, seed: int) -> Scene:
 
 def _told(team: Agent[Any] | Team, said: Sequence[str], name: str) -> Scene:
     if not said:
-        raise UserError(f"nobody says anything to {name}: give --say TEXT, or name a Scene")
+        raise UserError(f"there is no message for {name}: give --say TEXT, or name a Scene")
     talks = [Talk(id=f"talk{number}", texts=[text]) for number, text in enumerate(said, 1)]
     return Scene(team=team, talks=talks, config=_CONFIG)
 

@@ -147,7 +147,7 @@ def read_url(url: str) -> ParsedUrl:
     if scheme not in _PORTS or not parts.hostname:
         raise ToolError(f"{url!r} does not begin with http:// or https:// and a host")
     if "@" in parts.netloc:
-        raise ToolError("a URL with a name or password in it is not asked")
+        raise ToolError("a URL with a user name or password in it is not allowed")
     query = f"?{parts.query}" if parts.query else ""
     return ParsedUrl(
         scheme=scheme,
@@ -192,7 +192,7 @@ class AllowList:
             allowed = ", ".join(self._entries) or "none so far"
             command = config_command("tools.http_get.allow", [*self._entries, target.site])
             raise ToolError(
-                f"{target.site} is not among the hosts that may be asked ({allowed}); a person "
+                f"{target.site} is not among the hosts that may be called ({allowed}); a person "
                 f"can add it: {command}"
             )
         return any(pattern.names(target) for pattern in self._patterns)

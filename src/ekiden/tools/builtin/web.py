@@ -74,7 +74,7 @@ class WebPages:
                 text: str = await in_thread(fetch.text, url)
                 return text
         except TimeoutError as exc:
-            raise ToolError(f"{url} gave no whole answer within {limit:g} s") from exc
+            raise ToolError(f"{url} gave no complete answer within {limit:g} s") from exc
         finally:
             fetch.stop()
 
@@ -193,7 +193,7 @@ class _Fetch:
             raise
         except (OSError, http.client.HTTPException) as exc:
             problem = without_hidden(str(exc)) or type(exc).__name__
-            raise ToolError(f"{target.url} cannot be had: {problem}") from exc
+            raise ToolError(f"{target.url} cannot be fetched: {problem}") from exc
         raise ToolError(f"{url} is redirected more than {_MAX_REDIRECTS} times")
 
     def stop(self) -> None:
@@ -276,7 +276,7 @@ class _Connection(http.client.HTTPConnection):
 def _shown(answer: _Answer, *, asked: str) -> str:
     kind = answer.headers.get_content_type() if "Content-Type" in answer.headers else None
     if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-        raise ToolError(f"{answer.target.url} answers in a packed form that was not asked for")
+        raise ToolError(f"{answer.target.url} sent a compressed answer, which was not requested")
     if kind is not None and not _TEXT.fullmatch(kind):
         raise ToolError(f"{answer.target.url} is {kind}, not text")
     text = _decoded(answer)

@@ -95,7 +95,7 @@ def test_bad_input_is_refused_with_what_to_do(
     monkeypatch.chdir(tmp_path)
     words = ["collaboration", "request", "orders", "x", "--as", "triage", "--store", "s.db"]
     assert main([*words, "--context", "[1]"]) == 2
-    assert "--context is an object of JSON" in capsys.readouterr().err
+    assert "--context must be a JSON object" in capsys.readouterr().err
     assert not (tmp_path / "s.db").exists()
     assert main(["message", "send", "orders", "hi", "--wait", "0", "--store", "s.db"]) == 4
     assert "there is no answer yet" in capsys.readouterr().err

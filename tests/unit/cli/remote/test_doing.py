@@ -347,4 +347,4 @@ def test_what_is_decided_at_the_server_is_refused(
     for command in (["run", "hi"], ["session", "resume", "r1"]):
         told = ekiden(*command, *option)
         assert told.code == 2
-        assert f"{option[0]} is not for servers, and --server names one" in told.err
+        assert f"{option[0]} does not work with a server, and --server names one" in told.err
