@@ -132,7 +132,7 @@ def test_without_a_store_nobody_waits_and_there_are_no_deadlocks(project: Projec
 
 @pytest.mark.slow
 def test_the_help_says_what_is_shown(project: Project) -> None:
-    assert "An agent waits for an agent" in project("agents", "ps", "--help").out
+    assert "An agent can wait for another agent" in project("agents", "ps", "--help").out
     assert "in a circle" in project("agents", "deadlocks", "--help").out
     overview = project("--help").out
     assert "agents deadlocks" in overview

@@ -124,7 +124,7 @@ class StageScore(Value):
     """With the method `rule`, points. With `semantic`, a probability. Compare scores only within
     one method."""
     confidence: int
-    """0 to 100."""
+    """The confidence, from 0 to 100."""
     method: Method
     matched_keywords: Sequence[str] | None = left_out()
     matched_patterns: Sequence[str] | None = left_out()

@@ -188,7 +188,7 @@ ApproveOption: TypeAlias = Annotated[
     Parameter(
         name="--approve",
         help="Where to ask for the approval of tool calls: on this terminal, or in the inbox. With "
-        "inbox, the session waits until the inbox item is answered.",
+        "`inbox`, the session waits until the inbox item is answered.",
     ),
 ]
 KeepGoingOption: TypeAlias = Annotated[

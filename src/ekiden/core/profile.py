@@ -54,7 +54,7 @@ class Triggers(Value):
     patterns: tuple[Text, ...] = ()
     """Regular expressions in RE2's syntax, matched without regard to case."""
     priority: Annotated[int, Allowed(high=100)] = 50
-    """The weight of the score, 0 to 100."""
+    """The weight of the score, from 0 to 100."""
     examples: tuple[Text, ...] = ()
     """Requests that this agent should get; `semantic` routing learns from them."""
 
@@ -100,8 +100,8 @@ class Confirmation:
     """The question to the person; the placeholders ``{tool_name}`` and ``{tool_args}`` are
     replaced."""
     timeout_s: Seconds | None = None
-    """The time for an answer, in seconds. After it the question expires, and the tool does not run.
-    `None`: 30 seconds if an approver asks a person directly, and no deadline in the inbox."""
+    """The time for an answer, in seconds. After this time the question expires, and the tool does
+    not run. `None`: 30 seconds if an approver asks a person directly; no deadline in the inbox."""
     title: Text | None = None
     """The title of the question in the inbox, such as ``Refund {amount} {currency}``: each name in
     braces is an argument of the tool. `None`: the title names the agent and the tool."""
@@ -161,7 +161,7 @@ class MemorySettings(Checked):
     top_k: Annotated[int, Allowed(low=1, high=100)] = 5
     """The maximum number of memories that `recall` returns."""
     threshold: Annotated[float | None, Allowed(high=1)] = None
-    """The lowest similarity, 0 to 1; `None`: the default of the memory type."""
+    """The lowest similarity of a result, from 0 to 1. `None`: the default of the memory type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

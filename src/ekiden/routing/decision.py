@@ -39,7 +39,7 @@ class Score:
     score: float
     """Points for `rule`, a probability for `semantic`. Compare only scores of the same method."""
     confidence: int
-    """0 to 100."""
+    """The confidence, from 0 to 100."""
     method: Method = "rule"
     keywords: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
@@ -76,7 +76,8 @@ class StageResult:
     """The candidates, best first."""
     elapsed_ms: float = 0.0
     context: str | None = None
-    """For `llm`: data from the routing model for the agent. A model wrote it: treat it as data."""
+    """For `llm`: data from the routing model for the agent. A model wrote it: treat it as untrusted
+    data."""
     usage: Usage | None = None
     """For `llm`: the usage of the model call."""
 

@@ -295,5 +295,6 @@ class SearchHit:
     entry: SearchEntry
     """The entry, without its vector."""
     score: float
-    """0 to 1, higher is closer. By words: the share of the question's words in the text, weighted
-    by rarity in the space. By meaning: the cosine, 0 if it is negative."""
+    """The similarity, from 0 to 1. In a search by words, it is the share of the query's words in
+    the text, weighted by rarity in the space. In a search by meaning, it is the cosine, or 0 if the
+    cosine is negative."""

@@ -125,18 +125,18 @@ class Span:
     """Ids of related spans: the span of the target of a handoff, or the session that answers a
     question."""
     first_seq: int = 0
-    """The number of its first event; 0: the session."""
+    """The number of the span's first event. 0: the span of the session."""
     last_seq: int = 0
-    """The number of its last event."""
+    """The number of the span's last event."""
 
     @property
     def duration_us(self) -> int | None:
-        """Its duration; `None` while it is in progress."""
+        """The duration of the span; `None` while it is in progress."""
         return None if self.ended_at_us is None else self.ended_at_us - self.started_at_us
 
     @property
     def is_undone(self) -> bool:
-        """Whether a rollback or a rewind undid it."""
+        """Whether a rollback or a rewind undid the span."""
         return "undone" in self.details
 
     def with_content(

@@ -190,8 +190,8 @@ async def agents_show(
 async def agents_ps(*, listing: WholeListing = WHOLE, place: TeamAtWork = AT_WORK) -> None:
     """Show the sessions of each agent, the processes that run them, and what each agent waits for.
 
-    An agent can wait for another agent (internal) or for a person (user). Agents outside the team
-    are listed if they have a session or wait.
+    An agent can wait for another agent (`internal`) or for a person (`user`). Agents outside the
+    team are listed if they have a session or wait.
     """
     from ekiden.cli.views.agents import presence_table, print_busy
 

@@ -20,7 +20,7 @@ from ekiden.cli.terminal.tables import print_table
 async def bench(
     *scenarios: Annotated[
         Literal["s1", "s2", "s3", "s4", "s5", "load"],
-        Parameter(help="Scenarios to run. Default: s1 to s5."),
+        Parameter(help="Scenarios to run. Default: `s1` to `s5`."),
     ],
     quick: Annotated[
         bool,
@@ -88,10 +88,11 @@ async def bench(
 ) -> None:
     """Compare the speed of Ekiden with plain asyncio, and print the results as JSON.
 
-    Scenario s1 runs a chain of handoffs. Scenario s2 runs many concurrent sessions in memory; s4
-    does the same on disk. Scenario s3 compares handoffs with a long and a short history. In s5,
-    agents send queries over the bus, in memory and on disk. In the results, x_floor is a ratio: the
-    CPU time divided by that of one round trip through an asyncio queue in the same process.
+    Scenario `s1` runs a chain of handoffs. Scenario `s2` runs many concurrent sessions in memory;
+    `s4` does the same on disk. Scenario `s3` compares handoffs with a long and a short history. In
+    `s5`, agents send queries over the bus, in memory and on disk. In the results, `x_floor` is a
+    ratio: the CPU time divided by that of one round trip through an asyncio queue in the same
+    process.
 
     In the scenario `load`, worker processes share one database with many open sessions. The result
     is compared with the speed of the machine and of the database without Ekiden.

@@ -115,8 +115,8 @@ async def handoff_start(
         PolicyOption,
         Parameter(
             help=(
-                "When to hand off: at once (immediate), after the current step (graceful), "
-                "or if the handoff's condition is true (conditional)."
+                "When to hand off: at once (`immediate`), after the current step (`graceful`), or "
+                "if the handoff's condition is true (`conditional`)."
             )
         ),
     ] = None,

@@ -33,8 +33,8 @@ class InboxFilters:
         Literal["open", "answered", "expired", "cancelled", "closed", "any"],
         Parameter(
             help=(
-                "Only items with this status. The value closed means all except open. The "
-                "value any means all."
+                "Only items with this status. `closed` means all except `open`, and `any` means "
+                "all."
             )
         ),
     ] = "open"

@@ -97,7 +97,7 @@ async def run(
     If the session needs an answer from a person, it is suspended. The command prints how to answer,
     and exits. With --wait, it waits for the answer instead.
 
-    If no agent matches the message, the command fails with the error route.none and exit code 5.
+    If no agent matches the message, the command fails with the error `route.none` and exit code 5.
     The error message lists the agents that you can address with @name.
     """
     from ekiden.cli.projects import parse_variables, read_request

@@ -218,8 +218,8 @@ async def mcp(
         Parameter(
             name="--scope",
             negative="",
-            help="Permission of the client. You can repeat this option. Default: read and run. To "
-            "answer inbox items, the client needs the permission answer.",
+            help="Permission of the client. You can repeat this option. Default: `read` and `run`. "
+            "To answer inbox items, the client needs the permission `answer`.",
         ),
     ] = None,
     by: Annotated[
@@ -274,7 +274,7 @@ async def keys_create(
             name="--scope",
             negative="",
             show_default=False,
-            help="Scope: what the key allows. You can repeat this option.",
+            help="Scope of the key. You can repeat this option.",
         ),
     ] = (),
     tenant: Annotated[
@@ -299,10 +299,10 @@ async def keys_create(
     The command prints the key only once. The store keeps only a hash of the key. As soon as one key
     exists, every caller of the server needs a key.
 
-    The scope read allows reading all data. The scope run allows starting runs and changing
-    sessions. The scope answer allows answering inbox items. The scope history, together with run,
-    allows storing system messages and tool calls that the client sends. The scope admin allows
-    everything.
+    The scope `read` allows reading all data. The scope `run` allows starting runs and changing
+    sessions. The scope `answer` allows answering inbox items. The scope `history`, together with
+    `run`, allows storing system messages and tool calls that the client sends. The scope `admin`
+    allows everything.
     """
     from ekiden.cli.options import ahead
     from ekiden.core.documents import to_json

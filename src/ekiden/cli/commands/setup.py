@@ -44,8 +44,8 @@ def init(
     template: Annotated[
         Template | None,
         Parameter(
-            help="Team to write: a shop's help desk (support), developers (coding) or researchers "
-            "(research). Default: support."
+            help="Team to write: a shop's help desk (`support`), developers (`coding`) or "
+            "researchers (`research`). Default: support."
         ),
     ] = None,
     model: Annotated[

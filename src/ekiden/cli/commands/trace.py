@@ -87,8 +87,8 @@ async def trace(
         TraceFormat | None,
         Parameter(
             name="--format",
-            help="Write the trace in a format for other programs: jsonl (one span per line), "
-            "events (one event per line) or openai (format of the OpenAI Agents SDK). Message "
+            help="Write the trace in a format for other programs: `jsonl` (one span per line), "
+            "`events` (one event per line) or `openai` (format of the OpenAI Agents SDK). Message "
             "content is left out; --content includes it.",
         ),
     ] = None,
@@ -277,8 +277,8 @@ async def cost(
             name="--by",
             negative="",
             show_default=False,
-            help="Group the model calls by agent, model, session or day. You can repeat this "
-            "option. Default: agent and model.",
+            help="Group the model calls by this property. You can repeat this option. Default: "
+            "agent and model.",
         ),
     ] = (),
     place: Place = HERE,

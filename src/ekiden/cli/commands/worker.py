@@ -100,8 +100,8 @@ async def worker_run(
         Parameter(
             name="--engine",
             help=(
-                "Scheduler of the sessions: workers that share the store "
-                "(worker), or Temporal (temporal)."
+                "Scheduler of the sessions: workers that share the store (`worker`), or Temporal "
+                "(`temporal`)."
             ),
         ),
     ] = "worker",

@@ -328,7 +328,7 @@ class HelpPage:
         """Arguments, options or commands."""
         if not panel.entries:
             return
-        lines = [f"{plain(panel.title)}:"]
+        lines = [f"{plain(panel.title).replace('Parameters', 'Options')}:"]
         fields = FIELDS.get(" ".join(self._words[:2])) or FIELDS.get(" ".join(self._words[:1]))
         for entry in panel.entries:
             lines += described(shown_name(entry), shown_text(entry, fields))

@@ -77,7 +77,7 @@ class AgentMessage:
     type: MessageType = "notify"
     from_agent: str
     to_agent: str | None = None
-    """`None`: all agents (a broadcast)."""
+    """The receiving agent. `None`: all agents (a broadcast)."""
     subject: str = ""
     payload: Any = None
     """JSON."""

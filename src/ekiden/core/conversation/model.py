@@ -339,7 +339,7 @@ class ModelDelta:
 
     kind: Literal["text", "reasoning", "arguments", "published"]
     text: str
-    """With `published`: the name of the event."""
+    """The text. With `published`: the name of the event."""
     index: int = 0
     """The index of the output item that the delta belongs to."""
     data: Any = None

@@ -64,7 +64,7 @@ class Actor:
     name: str = ""
 
     def to_json(self) -> dict[str, str]:
-        """As in events."""
+        """The actor as JSON, as in events."""
         return {"kind": self.kind, "name": self.name} if self.name else {"kind": self.kind}
 
 

@@ -105,7 +105,7 @@ class ReplicaPolicy:
     parallel: int = 8
     """The maximum number of sessions that are sent concurrently."""
     lease_s: float = 60.0
-    """After this long without a heartbeat another process may take over."""
+    """After this many seconds without a heartbeat, another process may take over."""
     send_timeout_s: float = 30.0
     """The timeout of one event; it must be shorter than the lease."""
     first_pause_s: float = 1.0
