@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ekiden.embeddings.base import Embedder, KnowingEmbedder
+from ekiden.embeddings.base import KnowingEmbedder
 
 
 class KeptEmbeddings:
     """An embedder that remembers; `save` writes what is new to a file of its own."""
 
-    def __init__(self, embedder: Embedder, folder: Path) -> None:
+    def __init__(self, embedder: KnowingEmbedder, folder: Path) -> None:
         self.name, self.dimensions = embedder.name, embedder.dimensions
+        self.knows = embedder.knows
         self._embedder = embedder
         self._folder = folder / sha256(embedder.name.encode()).hexdigest()[:16]
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -46,11 +47,3 @@ class KeptEmbeddings:
             np.savez(file, texts=np.array(self._new), vectors=vectors)
         os.replace(name, self._folder / f"{len(self._known):08d}.npz")
         self._new = []
-
-
-class KeptSecond(KeptEmbeddings):
-    """The same of an encoder that knows some languages only."""
-
-    def __init__(self, embedder: KnowingEmbedder, folder: Path) -> None:
-        super().__init__(embedder, folder)
-        self.knows = embedder.knows

@@ -34,7 +34,7 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-from embedding_cache import KeptEmbeddings, KeptSecond
+from embedding_cache import KeptEmbeddings
 from routing_rows import ROWS, Examples, Task
 
 from ekiden import Agent
@@ -83,7 +83,7 @@ def main() -> None:
         raise SystemExit(MISSING)
     kept = KeptEmbeddings(embedder, given.cache)
     found_second = second_encoder()
-    second = None if found_second is None else KeptSecond(found_second, given.cache)
+    second = None if found_second is None else KeptEmbeddings(found_second, given.cache)
     found: dict[str, dict[str, float | None]] = {}
     if not given.json:
         print(_HEAD, flush=True)
@@ -109,7 +109,7 @@ def main() -> None:
 async def _measured(
     task: Task,
     kept: KeptEmbeddings,
-    second: KeptSecond | None,
+    second: KeptEmbeddings | None,
     strategy: Strategy,
     llm: str | None,
 ) -> Figures:

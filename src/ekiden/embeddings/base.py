@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,9 +31,10 @@ class Embedder(Protocol):
         ...
 
 
+@runtime_checkable
 class KnowingEmbedder(Embedder, Protocol):
-    """One that understands some languages only, and can tell."""
+    """An embedder that tells which texts it understands."""
 
     def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """For each text whether its vector tells what it means."""
+        """For each text whether its vector has a meaning."""
         ...

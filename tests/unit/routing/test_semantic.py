@@ -118,8 +118,23 @@ def test_what_is_nobodys_gets_nobody_but_the_candidates_are_told(
     assert stage.lead(text) < 0
 
 
-def test_nonsense_is_never_sure(stage: SemanticStage) -> None:
-    assert not any(stage.decide(text).sure for text in ("asdf qwer zxcv", "🦆🦆", "%%%", "a"))
+@pytest.mark.parametrize("text", ["qwertz", "xyzzy", "asdf qwer zxcv", "犇羴鱻", "fjdksl;; 7"])
+def test_unknown_words_are_for_no_agent(
+    embedder: LocalEmbedder, stage: SemanticStage, text: str
+) -> None:
+    triage = Agent("triage", description="Greets people and finds out what they need.")
+    described = SemanticStage([triage, Agent("coding", description="Fixes code.")], embedder)
+    for result in (stage.decide(text), described.decide(text)):
+        assert (result.agent, result.reason) == (None, "no word of the request is known")
+
+
+def test_an_unknown_word_that_an_agent_uses_is_for_that_agent(embedder: LocalEmbedder) -> None:
+    agents = [
+        Agent("clusters", description="Runs kubectl and helm."),
+        Agent("docs", description="Writes documentation."),
+    ]
+    assert SemanticStage(agents, embedder).decide("kubectl").agent == "clusters"
+    assert SemanticStage(agents[1:], embedder).decide("kubectl").agent is None
 
 
 def test_results_do_not_depend_on_chance(stage: SemanticStage, embedder: LocalEmbedder) -> None:
@@ -295,5 +310,6 @@ def test_a_team_of_descriptions_takes_plain_requests_and_refuses_others(
         "红烧肉怎么做才好吃": "cooking",
         "Who won the football match last night?": None,
         "昨晚的足球比赛谁赢了": None,
+        "write a poem about autumn": None,
     }
     assert {text: stage.decide(text).agent for text in asked} == asked

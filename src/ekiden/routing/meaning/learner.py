@@ -143,11 +143,15 @@ class Learner:
     def scores(self, texts: Views) -> Matrix:
         """A row for every text: how much speaks for each agent, 1 at most or a little more."""
         seen = self._seen(texts)
-        shared = (seen.letters @ self._landmarks.letters.T).max(axis=1, keepdims=True)
-        foreign = 1 - np.clip(shared / SHARED, 0, 1)
+        foreign = 1 - np.clip(self.shared_letters(texts) / SHARED, 0, 1)
         likeness = self._likeness(seen) * (1 + LETTERS * foreign)
         result: Matrix = likeness @ self._weights
         return result
+
+    def shared_letters(self, texts: Views) -> Matrix:
+        """A row for every text: its largest likeness by letters to a text that was learnt."""
+        shared: Matrix = (texts.letters @ self._landmarks.letters.T).max(axis=1, keepdims=True)
+        return shared
 
     def _seen(self, texts: Views) -> Views:
         second = None

@@ -20,6 +20,7 @@ from ekiden.embeddings.one_thread import one_thread
 from ekiden.routing.decision import Score, StageResult, plain_line
 from ekiden.routing.meaning.index import read_index, write_index
 from ekiden.routing.meaning.learner import (
+    SHARED,
     Calibration,
     DescribedCalibration,
     Indices,
@@ -241,7 +242,7 @@ class SemanticStage:
         left = [number for number, name in enumerate(self._names) if name not in excluded]
         judged = self._judged(text, left)
         if judged is None:
-            return _result((), "there is nothing to compare", began=began)
+            return _result((), "no word of the request is known", began=began)
         probable = judged.probable
         order = np.argsort(-probable, kind="stable")[:MAX_CANDIDATES]
         candidates = tuple(_score(self._names[left[at]], float(probable[at])) for at in order)
@@ -288,9 +289,21 @@ class SemanticStage:
         judge = self._alone
         if self._together is not None and views.second is not None and views.second.any():
             judge = self._together
+        elif not self._understands(text, views):
+            return None
         with one_thread():
             scores = judge.learner.scores(views)[0]
         return (scores[: len(self._names)], scores[len(self._names) :]), judge
+
+    def _understands(self, text: str, views: Views) -> bool:
+        """Whether the encoder knows a word of the text, or an agent's text has such words.
+
+        The vector of unknown words is near that of some agent by chance.
+        """
+        if not isinstance(self._meaning, KnowingEmbedder) or self._meaning.knows([text])[0]:
+            return True
+        learner = None if self._alone is None else self._alone.learner
+        return learner is not None and float(learner.shared_letters(views)[0, 0]) >= SHARED
 
     def _views(self, texts: Sequence[str]) -> Views:
         return Views(
