@@ -164,7 +164,6 @@ from ekiden.core.integrations.foreign_agents import TurnToolCall as TurnToolCall
 from ekiden.core.integrations.foreign_agents import TurnToolResult as TurnToolResult
 from ekiden.core.integrations.foreign_agents import TurnUsage as TurnUsage
 from ekiden.core.integrations.foreign_agents import current_turn as current_turn
-from ekiden.core.memory import MemoryRecord as MemoryRecord
 from ekiden.core.plan import AgentResult as AgentResult
 from ekiden.core.plan import AgentTask as AgentTask
 from ekiden.core.plan import Aggregator as Aggregator
@@ -189,6 +188,7 @@ from ekiden.core.roles import AgentRunner as AgentRunner
 from ekiden.core.roles import Approval as Approval
 from ekiden.core.roles import Approver as Approver
 from ekiden.core.roles import ConfirmationRequest as ConfirmationRequest
+from ekiden.core.roles import MemoryRecord as MemoryRecord
 from ekiden.core.roles import RemoteTask as RemoteTask
 from ekiden.core.runs import Done as Done
 from ekiden.core.runs import Failed as Failed

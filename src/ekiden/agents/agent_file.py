@@ -14,7 +14,7 @@ from unicodedata import normalize
 from ekiden.agents.checks import ProblemReport
 from ekiden.agents.definition import AgentDefinition, AgentFileProblem, Origin
 from ekiden.agents.keys.foreign import is_key, is_safety_key, read_foreign
-from ekiden.agents.keys.own import read_own
+from ekiden.agents.keys.table import read_own
 from ekiden.agents.yaml.literal import parse_front_matter
 from ekiden.agents.yaml.nodes import Mapping, Scalar
 from ekiden.core.profile import Scope

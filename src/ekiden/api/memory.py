@@ -14,7 +14,7 @@ from ekiden.api.methods.called import AsyncStream, Called, calls, lists, streams
 from ekiden.api.methods.endpoint import Told, endpoint
 from ekiden.api.methods.values import MEMORY_KEY, PLAIN, Pages
 from ekiden.core.documents import Value
-from ekiden.core.memory import FoundBy
+from ekiden.core.roles import FoundBy
 from ekiden.memory.entries import MAX_CONTENT, MAX_KEY, MAX_TOP_K
 
 OfUser: TypeAlias = Annotated[

@@ -11,7 +11,7 @@ from ekiden.api.methods.endpoint import Told, endpoint
 from ekiden.api.methods.values import ONE_LINE, PLAIN, Pages
 from ekiden.core.documents import Value, left_out
 from ekiden.core.values import Priority
-from ekiden.storage.messages import MessageState
+from ekiden.storage.records import MessageState
 
 MessageId: TypeAlias = Annotated[
     str, Told("The message's id.", min_length=1, max_length=400, pattern=ONE_LINE)

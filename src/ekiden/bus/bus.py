@@ -28,7 +28,7 @@ from ekiden.core.questions import InboxAnswer, InboxItem, Option
 from ekiden.core.roles import Escalator
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
-from ekiden.storage.messages import MessageState, Settled
+from ekiden.storage.records import MessageState, Settled
 
 _DEFAULTS = BusSettings()
 

@@ -11,7 +11,7 @@ from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S, AgentMessage, M
 from ekiden.core.errors import UserError
 from ekiden.core.questions import Ask, InboxAnswer, InboxItem, Option
 from ekiden.core.values import Priority, priority_number
-from ekiden.storage.messages import Settled
+from ekiden.storage.records import Settled
 
 
 class BusClient:

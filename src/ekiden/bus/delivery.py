@@ -14,8 +14,7 @@ from ekiden.bus.serving.service import BusService
 from ekiden.core.conversation.messages import AgentMessage, GroupMode, agent_queue
 from ekiden.core.errors import QueueFull, StoreUnavailable
 from ekiden.core.errors.messages import MailboxFull
-from ekiden.storage.messages import PutReceipt, QueuePut
-from ekiden.storage.records import OwnJson
+from ekiden.storage.records import OwnJson, PutReceipt, QueuePut
 
 
 class Sending:

@@ -24,7 +24,7 @@ from ekiden.core.questions import InboxAnswer, InboxItem, Option, option_texts
 from ekiden.core.roles import Escalator
 from ekiden.core.values import check_id, new_id
 from ekiden.storage.base import Store
-from ekiden.storage.messages import MessageFilter, MessageSettle, Settled
+from ekiden.storage.records import MessageFilter, MessageSettle, Settled
 
 _CLOSED = "the bus was closed while the answer was waited for"
 

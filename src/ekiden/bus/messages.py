@@ -20,7 +20,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import MessageNotFound, SenderForged
 from ekiden.core.values import NOT_IN_NAMES, check_line, loads
 from ekiden.storage.base import Store
-from ekiden.storage.messages import MessageFilter, MessageState, StoredMessage
+from ekiden.storage.records import MessageFilter, MessageState, StoredMessage
 from ekiden.storage.values import check_limit, json_text
 
 LEAVES = frozenset({str, int, float, bool, type(None)})

@@ -19,8 +19,7 @@ from ekiden.core.events import Event
 from ekiden.core.questions import DEFAULT_ROLE
 from ekiden.storage.base import QueueStarts, Store
 from ekiden.storage.memory import MemoryStore
-from ekiden.storage.messages import MessageSettle, PutReceipt, QueuePut, Settled
-from ekiden.storage.records import Batch
+from ekiden.storage.records import Batch, MessageSettle, PutReceipt, QueuePut, Settled
 
 T = TypeVar("T")
 WhenFull: TypeAlias = Literal["wait", "refuse"]

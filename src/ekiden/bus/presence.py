@@ -21,8 +21,13 @@ from typing import Any, Final
 from ekiden.core.conversation.messages import agent_queue
 from ekiden.core.errors import StaleDocument
 from ekiden.storage.base import Document, Store
-from ekiden.storage.messages import MessageFilter, MessageState, QueueMessage, StoredMessage
-from ekiden.storage.records import DocumentWrite
+from ekiden.storage.records import (
+    DocumentWrite,
+    MessageFilter,
+    MessageState,
+    QueueMessage,
+    StoredMessage,
+)
 
 PRESENCE = "bus.presence"
 """The collection; keys are ``<agent>/<owner>``."""

@@ -26,7 +26,7 @@ from ekiden.core.conversation.messages import (
 from ekiden.core.errors import QueueFull, StoreError, UserError
 from ekiden.core.errors.messages import AgentUnavailableError, BusError, QueryFailed
 from ekiden.core.values import new_id
-from ekiden.storage.messages import (
+from ekiden.storage.records import (
     MessageFilter,
     MessageSettle,
     MessageState,

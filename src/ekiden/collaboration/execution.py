@@ -25,7 +25,7 @@ from ekiden.core.errors.collaboration import CollaborationNotFound
 from ekiden.core.handoffs.request import HandoffResult
 from ekiden.core.privacy.masking import cover
 from ekiden.storage.base import Document, DocumentWrite
-from ekiden.storage.messages import EXECUTIONS
+from ekiden.storage.records import EXECUTIONS
 from ekiden.tools.under_way import is_being_cancelled
 
 _PAGE = 100

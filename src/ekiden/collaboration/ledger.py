@@ -26,7 +26,7 @@ from ekiden.core.errors.messages import MailboxFull
 from ekiden.core.events import Event
 from ekiden.core.values import new_id
 from ekiden.storage.base import Batch, DocumentWrite, QueuePut, Store
-from ekiden.storage.messages import EXECUTIONS
+from ekiden.storage.records import EXECUTIONS
 from ekiden.storage.timers import Timer, timer_removal, timer_write
 
 

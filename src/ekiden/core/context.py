@@ -11,9 +11,9 @@ from ekiden.core.errors import UserError
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from ekiden.core.memory import LongTermMemory
     from ekiden.core.profile import Budget
     from ekiden.core.questions import Ask, AskScope, InboxAnswer, Option
+    from ekiden.core.roles import LongTermMemory
     from ekiden.core.values import Priority
 
     # The default lets type checkers read `Agent("desk")` as `Agent[Any]`.

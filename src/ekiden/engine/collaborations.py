@@ -13,7 +13,7 @@ from ekiden.core.conversation.messages import agent_queue
 from ekiden.core.errors import EkidenError, SessionError
 from ekiden.runtime import RunConfig
 from ekiden.storage.base import MessageFilter, Store
-from ekiden.storage.messages import EXECUTIONS, MESSAGES
+from ekiden.storage.records import EXECUTIONS, MESSAGES
 
 if TYPE_CHECKING:
     from ekiden.bus import Bus

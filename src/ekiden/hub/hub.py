@@ -1,13 +1,24 @@
-"""The hub of a process: one reader of the store's events, any number of subscribers."""
+"""The hub of a process: one reader of the store's events, and any number of subscribers."""
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from typing import Self
 from weakref import WeakSet
 
 from ekiden.core.errors import UserError
-from ekiden.hub.reader import EVERYTHING, EventFeed, LiveReader, OnOutage, StoreRetry, Subscription
-from ekiden.hub.stream import EventStream
+from ekiden.hub.reader import (
+    EVERYTHING,
+    EventFeed,
+    HubEvent,
+    LiveReader,
+    OnOutage,
+    StoreRetry,
+    Subscription,
+    events_of,
+    read_page,
+)
 
 _LONGEST_ID = 200
 
@@ -71,3 +82,170 @@ class EventHub:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
+
+
+class EventStream:
+    """The events of a subscription, in one order for all subscribers.
+
+    An async iterator for one task at a time. If you cancel `anext`, no event is lost: the next call
+    continues. `async with` starts the stream at once, and closes it::
+
+        async with hub.subscribe() as stream:
+            async for found in stream:
+                print(found.id, found.event.type)
+    """
+
+    def __init__(
+        self,
+        store: EventFeed,
+        reader: LiveReader,
+        patience: StoreRetry,
+        *,
+        after: str | None,
+        where: Subscription,
+        follow: bool,
+    ) -> None:
+        self._store = store
+        self._reader = reader
+        self._patience = patience
+        self._after = after
+        self._where = where
+        self._follow = follow
+        self._place: str | None = None
+        """Behind the last event that was looked at; `None` before the stream has begun."""
+        self._end: str | None = None
+        """Where a stream that does not follow stops."""
+        self._page: deque[HubEvent] = deque()
+        """What was read from the store for this stream alone."""
+        self._pending: asyncio.Future[None] | None = None
+        """What the stream waits for now; `close` ends the wait."""
+        self._taken = False
+        self._closed = False
+
+    @property
+    def position(self) -> str | None:
+        """The id of the last event that was returned or skipped. Pass it as `after` to continue.
+
+        It is `None` until the stream knows its start.
+        """
+        return self._after if self._place is None else self._place
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> HubEvent:
+        """The next event; waits for it. `UserError` for an id that is none."""
+        if self._taken:
+            raise UserError(
+                "only one task at a time can read a stream of events: subscribe once for each task"
+            )
+        self._taken = True
+        try:
+            return await self._next()
+        finally:
+            self._taken = False
+
+    async def __aenter__(self) -> Self:
+        """Find out where "now" is, or whether `after` is an id."""
+        await self._begin()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.close()
+
+    async def aclose(self) -> None:
+        """The same as `close`."""
+        self.close()
+
+    def close(self) -> None:
+        """End the stream, even for a task that waits for its next event."""
+        self._closed = True
+        if self._pending is not None and not self._pending.done():
+            self._pending.set_result(None)
+
+    async def _next(self) -> HubEvent:
+        if self._place is None:
+            await self._begin()
+        while not (self._closed or self._is_over()):
+            found = self._take()
+            if found is None:
+                await self._fetch()
+            else:
+                self._place = found.id
+                if self._where.matches(found.event):
+                    return found
+        raise StopAsyncIteration
+
+    def _take(self) -> HubEvent | None:
+        """The next event of those at hand, whether it is asked for or not."""
+        if self._page:
+            return self._page.popleft()
+        window, place = self._reader.window, self._known_place()
+        return window.after(place) if self._follow and place in window else None
+
+    async def _fetch(self) -> None:
+        """See to it that there is something at hand, or that the stream is closed."""
+        generation, place = self._reader.generation, self._known_place()
+        if self._follow and place in self._reader.window:
+            await self._wait(place, generation)
+        elif not await self._read(place):
+            if self._follow:
+                await self._wait(place, generation)
+            else:
+                self.close()
+
+    def _is_over(self) -> bool:
+        return not self._follow and self._place == self._end
+
+    async def _begin(self) -> None:
+        if self._place is not None:
+            return
+        if self._after is None or not self._follow:
+            self._end = await self._patience.insist(self._store.feed_end, self._pause)
+        place = self._end if self._after is None else self._after
+        if place is None:  # Closed while the store could not be reached.
+            return
+        if self._after and place not in self._reader.window:
+            await self._check(place)
+        self._place = place
+
+    async def _check(self, place: str) -> None:
+        try:
+            await self._read(place)
+        except UserError as exc:
+            raise UserError(
+                f"{place[:40]!r} is not the id of an event of this store: give the `id` of one "
+                "that you got, or an empty one to begin with the first event"
+            ) from exc
+
+    async def _read(self, place: str) -> bool:
+        """Read a page from the store; whether there was anything."""
+        page = await self._patience.insist(lambda: read_page(self._store, place), self._pause)
+        if page is not None:
+            self._page.extend(events_of(page))
+            await asyncio.sleep(0)  # A store in memory does not let others run.
+        return bool(self._page)
+
+    async def _wait(self, place: str, generation: int) -> None:
+        if self._closed:
+            return
+        self._pending = future = self._reader.wait(place, generation)
+        try:
+            await future
+        finally:
+            self._pending = None
+            self._reader.forget(future)
+
+    async def _pause(self, seconds: float) -> bool:
+        """Wait, but not longer than until the stream is closed; whether to go on."""
+        if not self._closed:
+            self._pending = asyncio.get_running_loop().create_future()
+            try:
+                await asyncio.wait((self._pending,), timeout=seconds)
+            finally:
+                self._pending = None
+        return not self._closed
+
+    def _known_place(self) -> str:
+        assert self._place is not None
+        return self._place

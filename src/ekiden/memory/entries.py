@@ -9,8 +9,8 @@ from unicodedata import category
 
 from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import MemoryInvalid, MemoryTooLarge, NoMemory
-from ekiden.core.memory import FoundBy, MemoryRecord
 from ekiden.core.profile import MemoryScope
+from ekiden.core.roles import FoundBy, MemoryRecord
 from ekiden.core.values import dumps, loads
 from ekiden.storage.base import SearchEntry
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.errors.memory import BackendUnavailable
-from ekiden.core.memory import MemoryRecord, Recall
 from ekiden.core.profile import MemorySettings
+from ekiden.core.roles import MemoryRecord, Recall
 from ekiden.embeddings.base import Embedder
 from ekiden.memory.base import backend, remote_backend
 from ekiden.memory.entries import (

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, cast
 from weakref import WeakKeyDictionary, finalize
 
 from ekiden.core.errors.memory import NoEmbedder
-from ekiden.core.memory import FoundBy, MemoryRecord
+from ekiden.core.roles import FoundBy, MemoryRecord
 from ekiden.embeddings.base import Embedder
 from ekiden.memory.entries import memory_record
 from ekiden.storage.base import SearchEntry, SearchHit, SearchStore

@@ -28,18 +28,8 @@ from typing import Any, Protocol, Self
 
 from ekiden.core.events import Event
 from ekiden.storage.chain import EventDigest
-from ekiden.storage.messages import (
-    MESSAGES,
-    MessageFilter,
-    MessageSettle,
-    MessageState,
-    PutReceipt,
-    QueueMessage,
-    QueuePut,
-    Settled,
-    StoredMessage,
-)
 from ekiden.storage.records import (
+    MESSAGES,
     Batch,
     Claim,
     Commit,
@@ -48,8 +38,14 @@ from ekiden.storage.records import (
     EventFilter,
     EventPage,
     Loaded,
+    MessageFilter,
+    MessageSettle,
+    MessageState,
     NewSession,
     OwnJson,
+    PutReceipt,
+    QueueMessage,
+    QueuePut,
     SearchEntry,
     SearchHit,
     SessionFilter,
@@ -58,6 +54,8 @@ from ekiden.storage.records import (
     SessionPatch,
     SessionRow,
     SessionStatus,
+    Settled,
+    StoredMessage,
     Written,
 )
 

@@ -14,8 +14,7 @@ from ekiden.core.errors import StepConflict, StoreUnavailable, UserError
 from ekiden.core.events import Event
 from ekiden.core.text.patterns import lazy_pattern
 from ekiden.core.values import dumps, loads
-from ekiden.storage.messages import MessageSettle
-from ekiden.storage.records import EventPage
+from ekiden.storage.records import EventPage, MessageSettle
 
 EXACT_COUNT: Final = 10_000
 """So many rows of a table are counted for `Store.info`; of more, their number is estimated."""

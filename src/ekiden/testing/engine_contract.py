@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from ekiden.testing.engine_contracts.answers import (
     AnswerContract,
+    AskingContract,
     ConcurrencyContract,
     PeopleContract,
+    RelayContract,
 )
 from ekiden.testing.engine_contracts.base import CONFIG, EngineUnderTest
-from ekiden.testing.engine_contracts.relays import AskingContract, RelayContract
 from ekiden.testing.engine_contracts.shutdown import LineContract, StoppingContract
 
 __all__ = ["CONFIG", "EngineContract", "EngineUnderTest", "QueueEngineContract"]

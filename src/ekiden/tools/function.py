@@ -1,4 +1,4 @@
-"""`function_tool`: a Python function as a tool."""
+"""`function_tool`: a Python function as a tool, and its arguments if all of them are plain."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import asyncio
 import inspect
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import cache
+from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
+    Final,
     Protocol,
     TypeAlias,
     TypedDict,
     TypeVar,
+    Union,
     Unpack,
+    get_args,
+    get_origin,
     overload,
 )
 
@@ -29,12 +35,13 @@ from ekiden.core.tools.tool import (
     FunctionTool,
     ToolErrorFunction,
     check_tool_name,
+    ensure_strict_json_schema,
 )
-from ekiden.tools.plain_schema import arguments_of
 from ekiden.tools.signature import (
     DocstringStyle,
     Documentation,
     Parameters,
+    ParameterSchema,
     read_docstring,
     read_parameters,
     without_partial,
@@ -43,6 +50,7 @@ from ekiden.tools.under_way import in_thread, is_being_cancelled
 
 if TYPE_CHECKING:
     from ekiden.core.tools.guardrails import ToolInputGuardrail, ToolOutputGuardrail
+
 
 _log = logging.getLogger("ekiden.tools")
 
@@ -280,3 +288,67 @@ def checked_name(name: str, func: Any) -> str:
     except UserError as exc:
         raise UserError(f"{exc}: give name_override for {func!r}") from None
     return name
+
+
+# Most tools take texts and numbers, or null in place of one. Their JSON Schema is written here, as
+# pydantic would write it, so that pydantic is loaded only when the first call is read. All other
+# functions go through `tools.schema`.
+_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def arguments_of(
+    params: Sequence[inspect.Parameter],
+    *,
+    tool: str,
+    descriptions: Mapping[str, str],
+    strict: bool,
+) -> ParameterSchema:
+    """The arguments that `params` ask for; `UserError` where a type has no JSON Schema."""
+
+    @cache
+    def read() -> ParameterSchema:
+        from ekiden.tools.schema import read_arguments
+
+        return read_arguments(params, tool=tool, descriptions=descriptions, strict=strict)
+
+    if not params or not all(map(_is_plain, params)):
+        return read()
+    properties = {param.name: _property(param, descriptions.get(param.name)) for param in params}
+    schema: dict[str, Any] = {"properties": properties}
+    if required := [param.name for param in params if param.default is param.empty]:
+        schema["required"] = required
+    schema |= {"title": f"{tool}_args", "type": "object"}
+    if strict:
+        schema = ensure_strict_json_schema(schema)
+    return ParameterSchema(json_schema=schema, parse=lambda text: read().parse(text))
+
+
+def _is_plain(param: inspect.Parameter) -> bool:
+    default = param.default
+    return (
+        _shape(param.annotation) is not None
+        and param.kind in (param.POSITIONAL_OR_KEYWORD, param.KEYWORD_ONLY)
+        and (default is None or default is param.empty or type(default) in _TYPES)
+        and (not isinstance(default, str) or default.isprintable())
+    )
+
+
+def _shape(annotation: Any) -> dict[str, Any] | None:
+    """The schema of a plain type, or of one that may also be null; `None` for all others."""
+    if get_origin(annotation) in (Union, UnionType):
+        first, *others = get_args(annotation)
+        shape = _shape(first) if others == [NoneType] else None
+        return None if shape is None else {"anyOf": [shape, {"type": "null"}]}
+    found = [name for kind, name in _TYPES.items() if annotation is kind]
+    return {"type": found[0]} if found else None
+
+
+def _property(param: inspect.Parameter, description: str | None) -> dict[str, Any]:
+    told = _shape(param.annotation) or {}
+    told["title"] = param.name.title().replace("_", " ").strip()
+    if description:
+        told["description"] = description
+    told = dict(sorted(told.items()))
+    if param.default is not param.empty:
+        told["default"] = param.default
+    return told

@@ -14,7 +14,7 @@ from ekiden.core.conversation.messages import Letter, agent_queue
 from ekiden.core.errors.collaboration import CollaborationError, MessageReplayed
 from ekiden.project import open_store
 from ekiden.storage.base import MessageFilter, Store
-from ekiden.storage.messages import EXECUTIONS
+from ekiden.storage.records import EXECUTIONS
 from ekiden.storage.timers import TIMERS
 
 

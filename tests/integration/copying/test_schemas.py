@@ -15,7 +15,7 @@ from ekiden.sessions.replica import progress as replica_progress
 from ekiden.storage.copying import FOLLOWERS, MARK, TABLES
 from ekiden.storage.postgres import copy_rows as postgres
 from ekiden.storage.sqlite.copying import rows as sqlite
-from ekiden.tracing.otel import position as otel_position
+from ekiden.tracing.otel import follower as otel_follower
 from tests.support.sqlite import execute
 
 Place = Callable[[str], str]
@@ -83,7 +83,7 @@ def test_everybody_who_stores_a_place_in_the_feed_is_known() -> None:
         "sessions/replica/feed.py",
         "tracing/otel/follower.py",
     }
-    assert set(FOLLOWERS) == {search._COLLECTION, replica_progress.MIRRORS, otel_position.PLACES}
+    assert set(FOLLOWERS) == {search._COLLECTION, replica_progress.MIRRORS, otel_follower.PLACES}
 
 
 def test_the_mark_has_a_place_that_copies_leave_out() -> None:

@@ -12,8 +12,7 @@ from ekiden import Agent, Runner, Session, handoff
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import ReplicaRefused, ReplicaUnavailable
 from ekiden.integrations.vertex import replica as module
-from ekiden.integrations.vertex.replica import VertexReplica
-from ekiden.integrations.vertex.wire import wire_events
+from ekiden.integrations.vertex.replica import VertexReplica, wire_events
 from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
 from ekiden.sessions.replica.feed import replicate_sessions
 from ekiden.storage.memory import MemoryStore

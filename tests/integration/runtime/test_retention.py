@@ -15,7 +15,7 @@ from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.engine import Worker
-from ekiden.engine.housekeeping import Housekeeping
+from ekiden.engine.worker import Housekeeping
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Runner
 from ekiden.runtime.history.retention import Pruned, prune_sessions

@@ -15,7 +15,7 @@ from ekiden.cli.exits import Exit
 from ekiden.cli.run.follow import RunFollower, WaitPolicy
 from ekiden.cli.run.local import LocalRun
 from ekiden.cli.run.observer import RunView
-from ekiden.cli.views.questions import tell_questions
+from ekiden.cli.views.inbox import tell_questions
 from ekiden.core.errors import StoreUnavailable, UnknownAgent
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox

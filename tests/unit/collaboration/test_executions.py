@@ -14,7 +14,7 @@ from ekiden.core.errors.collaboration import ProtocolError
 from ekiden.core.handoffs.request import HandoffFailure, HandoffResult
 from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.storage.base import DocumentWrite
-from ekiden.storage.messages import EXECUTIONS
+from ekiden.storage.records import EXECUTIONS
 from tests.unit.collaboration.offices import SETTINGS, Office, Recorder, path
 
 

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ekiden.collaboration import Collaboration, CollaborationSettings
 from ekiden.collaboration.protocol.record import SYSTEM
 from ekiden.core.errors.collaboration import CollaborationError, MessageExpired, MessageReplayed
-from ekiden.storage.messages import EXECUTIONS
+from ekiden.storage.records import EXECUTIONS
 from tests.support.examples import examples
 from tests.unit.collaboration.offices import Office, Recorder, path
 

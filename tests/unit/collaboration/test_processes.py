@@ -16,7 +16,7 @@ from ekiden.bus import Bus
 from ekiden.collaboration import Collaborations
 from ekiden.core.conversation.messages import agent_queue
 from ekiden.storage.base import MessageFilter
-from ekiden.storage.messages import EXECUTIONS
+from ekiden.storage.records import EXECUTIONS
 from ekiden.storage.sqlite import SqliteStore
 from tests.support.forked import ForkedPopen
 from tests.unit.collaboration.child import SETTINGS, Counting

@@ -10,7 +10,7 @@ from ekiden.collaboration.protocol.stored import COLLABORATIONS, read_record
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.errors.collaboration import CollaborationBusy, CollaborationUnreadable
 from ekiden.storage.base import Batch, Document, DocumentWrite, Written
-from ekiden.storage.messages import EXECUTIONS
+from ekiden.storage.records import EXECUTIONS
 from ekiden.storage.timers import Timer, timer_write
 from tests.support.cases import each_case
 from tests.unit.collaboration.offices import Office, Recorder

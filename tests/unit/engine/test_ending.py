@@ -12,13 +12,13 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
 from ekiden.engine import Worker, submit
 from ekiden.engine.collaborations import Agreeing
-from ekiden.engine.housekeeping import Housekeeping, Timekeeping
+from ekiden.engine.worker import Housekeeping, Timekeeping
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.sessions import Session
 from ekiden.sessions.retention import Retention
 from ekiden.storage.base import DocumentWrite
 from ekiden.storage.memory import MemoryStore
-from ekiden.storage.messages import EXECUTIONS
+from ekiden.storage.records import EXECUTIONS
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.storage.timers import TIMERS, Timer, timer_write
 from tests.unit.bus.asked import ask, open_waits
@@ -41,8 +41,8 @@ async def test_it_does_not_end_while_a_session_pauses_before_it_tries_again() ->
 async def test_a_timer_is_seen_to_though_it_was_set_before_the_first_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ekiden.engine.housekeeping.TIMERS_S", 0.02)
-    monkeypatch.setattr("ekiden.engine.housekeeping._LONGEST_S", 3600.0)
+    monkeypatch.setattr("ekiden.engine.worker.TIMERS_S", 0.02)
+    monkeypatch.setattr("ekiden.engine.worker._LONGEST_S", 3600.0)
     store = MemoryStore()
     keeping = asyncio.create_task(Timekeeping(store).run())
     await asyncio.sleep(0)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.api.local import session_handoffs as records
-from ekiden.api.local.session_handoffs import MOST_WITH_VIEWS, session_handoffs
+from ekiden.api.local import handoffs as records
+from ekiden.api.local.handoffs import MOST_WITH_VIEWS, session_handoffs
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event
 from ekiden.handoff import handoff, keep_last

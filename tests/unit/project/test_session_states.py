@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ekiden.api import session_states
+from ekiden.api import sessions as session_states
 from ekiden.api.local.sessions import summary_of
-from ekiden.api.session_states import find_sessions, state_of, waiting_for
+from ekiden.api.sessions import find_sessions, state_of, waiting_for
 from ekiden.core.agent import Agent, Team
 from ekiden.core.questions import Ask
 from ekiden.runtime import CodeContext, Runner

@@ -15,7 +15,7 @@ from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.runtime.history.fork import fork_session, rewind_session
-from ekiden.runtime.history.point_in_time import past_of
+from ekiden.runtime.history.replay import past_of
 from ekiden.runtime.history.session_export import export_session
 from ekiden.runtime.history.session_import import import_session
 from ekiden.runtime.history.session_state import update_shared_state

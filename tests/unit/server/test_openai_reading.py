@@ -12,8 +12,12 @@ from ekiden.core.questions import InboxItem
 from ekiden.integrations.openai_api.bodies import CHAT_REFUSED, ChatRequest, refuse, shows
 from ekiden.integrations.openai_api.errors import BadRequest
 from ekiden.integrations.openai_api.messages import read_chat, read_command, waiting_notice
-from ekiden.integrations.openai_api.response_items import ResponseId, read_response_input
-from ekiden.integrations.openai_api.response_output import ResponseOutput, approval_request
+from ekiden.integrations.openai_api.response_items import (
+    ResponseId,
+    ResponseOutput,
+    approval_request,
+    read_response_input,
+)
 
 
 def item(**more: Any) -> InboxItem:

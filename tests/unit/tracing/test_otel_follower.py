@@ -32,8 +32,13 @@ from ekiden.testing import ScriptedModel, call
 from ekiden.tracing.lookup import read_trace
 from ekiden.tracing.otel.export import OtlpSender
 from ekiden.tracing.otel.exporter import OtelSpans
-from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower, SessionsEnding
-from ekiden.tracing.otel.position import PLACES, FeedPosition
+from ekiden.tracing.otel.follower import (
+    PLACES,
+    FeedPosition,
+    FollowPolicy,
+    OtelFollower,
+    SessionsEnding,
+)
 from tests.support.otlp import OtlpServer
 from tests.unit.tracing.otel_team import a_span, clean_environment, conversation
 

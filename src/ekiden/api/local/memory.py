@@ -13,8 +13,8 @@ from ekiden.api.methods.called import AsyncStream
 from ekiden.api.methods.values import Page, Pages
 from ekiden.core.errors.memory import MemoryFailed, MemoryNotFound
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.memory import MemoryRecord
 from ekiden.core.profile import MemoryKind, MemorySettings
+from ekiden.core.roles import MemoryRecord
 from ekiden.memory import DeliveryReport, Memory, used_backends
 from ekiden.memory.outbox import queue_of
 from ekiden.project.run_options import embedder_of

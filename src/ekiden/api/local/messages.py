@@ -26,7 +26,7 @@ from ekiden.core.values import PRIORITIES, Priority
 from ekiden.project.runs.stored_runs import until_free
 from ekiden.runtime.questions.sessions import ANSWERS, bus_session_id, session_for
 from ekiden.storage.base import Batch, MessageFilter, QueuePut, Store, StoredMessage
-from ekiden.storage.messages import MessageState
+from ekiden.storage.records import MessageState
 
 OUTSIDER: Final = "caller:"
 """The prefix of senders that are not agents."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ekiden.api import plans as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.methods.values import Moment, Page, Pages
-from ekiden.api.session_states import state_of
+from ekiden.api.sessions import state_of
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import NotServed, RequestInvalid
 from ekiden.core.events import Event

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ekiden.api import sessions as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.methods.values import Moment, Page, Pages
-from ekiden.api.session_states import SessionState, find_sessions, state_of, waiting_for
+from ekiden.api.sessions import SessionState, find_sessions, state_of, waiting_for
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event, EventType
 from ekiden.core.runs import run_id_of

@@ -22,8 +22,14 @@ from ekiden.core.conversation.messages import (
 )
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.events import Event
-from ekiden.storage.messages import MessageSettle, MessageState, QueueMessage, Settled
-from ekiden.storage.records import Batch, OwnJson
+from ekiden.storage.records import (
+    Batch,
+    MessageSettle,
+    MessageState,
+    OwnJson,
+    QueueMessage,
+    Settled,
+)
 
 Stage: TypeAlias = Literal["line", "running", "ending", "later", "gone"]
 """`line`: not begun; `running`: with the handler; `ending`: its end is being stored; `later`: to

@@ -18,7 +18,7 @@ from ekiden.bus.serving.service import BusService
 from ekiden.bus.waits.waiters import SETTLED
 from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S
 from ekiden.core.errors import EkidenError
-from ekiden.storage.messages import MessageFilter, MessageSettle
+from ekiden.storage.records import MessageFilter, MessageSettle
 
 _log = logging.getLogger("ekiden.bus")
 

@@ -15,7 +15,7 @@ from ekiden.bus.serving.delivery import CURRENT, Delivery, DeliveryQueue, Ending
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue, wait_node
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import EkidenError, StoreError, StoreUnavailable
-from ekiden.storage.messages import MessageFilter, QueueMessage, StoredMessage
+from ekiden.storage.records import MessageFilter, QueueMessage, StoredMessage
 
 _log = logging.getLogger("ekiden.bus")
 

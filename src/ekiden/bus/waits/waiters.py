@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors.messages import BusError
-from ekiden.storage.messages import MessageState, StoredMessage
+from ekiden.storage.records import MessageState, StoredMessage
 
 Ending: TypeAlias = tuple[MessageState | None, Any]
 """How a wait ended: the state of the stored message and its answer, or `None` and the error that

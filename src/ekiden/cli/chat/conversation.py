@@ -168,7 +168,7 @@ class Chat:
         return code
 
     async def _waiting(self) -> CommandReply:
-        from ekiden.cli.chat.suspended import waiting_reply
+        from ekiden.cli.chat.turns import waiting_reply
 
         questions, reason = await self.questions(), await self.waits_for()
         return waiting_reply(self.session.session_id, questions, reason)

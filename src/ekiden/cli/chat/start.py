@@ -295,8 +295,7 @@ def _chat(
 
 def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Reader:
     if manner == "drawn":
-        from ekiden.cli.chat.typed.history import FILE_NAME, PrivateHistory
-        from ekiden.cli.chat.typed.prompt import TerminalReader
+        from ekiden.cli.chat.typed.prompt import FILE_NAME, PrivateHistory, TerminalReader
 
         history = PrivateHistory(Path.home() / ".ekiden" / FILE_NAME)
         drawn = TerminalReader(

@@ -1,22 +1,25 @@
-"""One turn of a chat: a run shown on the screen; Ctrl-C stops it."""
+"""One turn of a chat: a run shown on the screen. Ctrl-C stops it; questions to people end it."""
 
 from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TypeAlias
 
-from ekiden.cli.chat.screens.screen import Screen
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Quoted, Screen, Shape
 from ekiden.cli.chat.typed.reader import Interrupts
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.cli.run.observer import problem_of
+from ekiden.cli.views.inbox import answer_words, question_line, question_record
 from ekiden.core.errors import EkidenError, SessionBusy
 from ekiden.core.events import Event
+from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Failed, OutOfBudget, Waiting
 from ekiden.runtime import RunConfig, RunResultStreaming
+from ekiden.tools.output import spelled_out
 
 Start: TypeAlias = Callable[[RunConfig], RunResultStreaming]
 """Returns the run, which executes while it is read."""
@@ -104,3 +107,22 @@ class Turn:
     def _failed(self, code: str, message: str) -> None:
         self._screen.break_off()
         self._screen.error(code, message)
+
+
+def waiting_reply(session_id: str, questions: Sequence[InboxItem], reason: str) -> CommandReply:
+    """Tells that the turn waits, what for, and how to answer."""
+    shapes: list[Shape] = []
+    for item in questions:
+        shapes.append(Lines(text=question_line(item)))
+        if item.body:
+            shapes.append(Quoted(text=spelled_out(item.body)))
+        shapes.append(Lines(text=f"/inbox answer {item.id} {answer_words(item, in_chat=True)}"))
+    text = f"waiting for {reason}; an answer, from here or another terminal, continues it"
+    shapes.append(Lines(text=text))
+    record = {
+        "session_id": session_id,
+        "reason": reason,
+        "waiting_for": [question_record(item) for item in questions],
+        "text": text,
+    }
+    return CommandReply(type="waiting", record=record, shapes=shapes, is_remark=True)

@@ -11,7 +11,7 @@ from ekiden.cli.ids import message_id, session_id
 from ekiden.cli.options import LISTING, STATUS, JsonOption, Listing, MoreWords
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 from ekiden.cli.terminal.output import show
-from ekiden.storage.messages import MessageState
+from ekiden.storage.records import MessageState
 
 
 async def message_list(

@@ -291,7 +291,7 @@ async def cost(
     list of the extra `prices`, in US dollars. The command downloads nothing.
     """
     from ekiden.cli.options import moment
-    from ekiden.cli.views.costs import print_costs
+    from ekiden.cli.views.traces import print_costs
 
     start = moment(since, option="--since")
     if len(set(by)) < len(by):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from ekiden.cli.errors import UsageError
 from ekiden.cli.run.observer import Reported, RunView
 from ekiden.cli.terminal.output import note
-from ekiden.cli.views.questions import question_record, tell_questions
+from ekiden.cli.views.inbox import question_record, tell_questions
 from ekiden.core.errors import SessionBusy
 from ekiden.core.runs import Waiting
 from ekiden.core.values import dumps

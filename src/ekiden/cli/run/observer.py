@@ -14,7 +14,7 @@ from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import Exit, exit_for_outcome
 from ekiden.cli.terminal.output import complain, emit, note, safe, say
 from ekiden.cli.terminal.transcript import is_news, route_line, task_line, transcript
-from ekiden.cli.views.questions import question_record, tell_questions
+from ekiden.cli.views.inbox import question_record, tell_questions
 from ekiden.core.conversation.model import ModelDelta, text_of
 from ekiden.core.errors import NoRoute, OutOfBudgetError
 from ekiden.core.events import Event

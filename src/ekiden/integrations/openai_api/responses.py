@@ -36,11 +36,11 @@ from ekiden.integrations.openai_api.response_items import (
     RequestEcho,
     ResponseId,
     ResponseInput,
+    ResponseOutput,
     read_response_input,
     response_object,
     response_status,
 )
-from ekiden.integrations.openai_api.response_output import ResponseOutput
 from ekiden.integrations.openai_api.turns import TEAM, addressee_of, events_of_run, last_run
 from ekiden.project.runs.runs import RunOrder
 from ekiden.project.runs.stored_runs import questions_to_people

@@ -2,8 +2,7 @@
 
 from ekiden.integrations.temporal import sdk as sdk
 from ekiden.integrations.temporal.connection import TemporalAddress, TemporalTls, WorkerVersion
-from ekiden.integrations.temporal.store_worker import TemporalSettings
-from ekiden.integrations.temporal.worker import TemporalFleet, TemporalWorker
+from ekiden.integrations.temporal.worker import TemporalFleet, TemporalSettings, TemporalWorker
 
 __all__ = [
     "TemporalAddress",

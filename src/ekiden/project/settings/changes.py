@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,8 +31,14 @@ from ekiden.project.settings.files import (
     settings_files,
     sync_folder,
 )
-from ekiden.project.settings.json_edit import KeyPath, with_value, without
-from ekiden.project.settings.jsonc import JsoncError
+from ekiden.project.settings.jsonc import (
+    JsoncDocument,
+    JsoncError,
+    JsoncMember,
+    JsoncNode,
+    ObjectNode,
+    parse,
+)
 from ekiden.project.settings.keys import Setting
 from ekiden.project.settings.model import Settings
 from ekiden.project.settings.places import Group, ServerEntry, key_path, place_of
@@ -216,3 +224,240 @@ def _edited(path: Path, text: str, edit: Callable[[str], str], *, must_be_valid:
     if problems:
         raise SettingsInvalid(problems)
     return fresh
+
+
+KeyPath: TypeAlias = Sequence[tuple[str, ...]]
+Edit: TypeAlias = tuple[int, int, str]
+"""From, to, and what stands there instead."""
+
+# Pure functions from text to text. A path is a list of keys from the root; each key is given in all
+# the spellings that may stand in the file, the one to write being the first.
+_EOL = re.compile(r"\r\n|\r|\n")
+_MAX_LIST_LINE = 80
+
+
+def with_value(text: str, path: KeyPath, value: Any) -> str:
+    """`text` with `value` at `path`; objects on the way that are missing are added.
+
+    What is added stands at the end of its object, in the file's own indentation, line ends and
+    habit about a last comma. Raises `JsoncError` for text that is not JSON, or that has something
+    else where an object is needed.
+    """
+    document = parse(text)
+    layout = _Layout.of(document)
+    if document.root is None:
+        return _begun(text, path, value, layout)
+    node = _object(document.root)
+    for depth, spellings in enumerate(path):
+        member = _member(node, spellings)
+        rest = path[depth + 1 :]
+        if member is None:
+            edits = _insertion(document, node, spellings[0], _nested(rest, value), layout)
+            return _applied(text, edits)
+        if rest:
+            node = _object(member.node)
+            continue
+        if _same(member.node.value, value):
+            return text
+        one_line = not layout.is_multi_line
+        rendered = _rendered(value, layout, _indent_at(text, member.start), one_line=one_line)
+        return _applied(text, [(member.node.start, member.node.end, rendered)])
+    raise AssertionError("a path has at least one key")
+
+
+def without(text: str, path: KeyPath) -> str:
+    """`text` without what is at `path`; the same text if nothing is there.
+
+    Comments stay, and so do the objects that the value was in. Raises `JsoncError` for text that
+    is not JSON.
+    """
+    while True:
+        found = _found(parse(text), path)
+        if found is None:
+            return text
+        text = _applied(text, _removal(text, *found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """How a file is laid out."""
+
+    eol: str
+    unit: str
+    """One step of indentation."""
+    is_multi_line: bool
+
+    @classmethod
+    def of(cls, document: JsoncDocument) -> _Layout:
+        text, root = document.text, document.root
+        eol = _EOL.search(text)
+        unit = None
+        is_multi_line = True
+        if isinstance(root, ObjectNode):
+            unit = next((_own_indent(text, member) for member in root.members), None)
+            is_multi_line = not root.members or bool(_EOL.search(text, root.start, root.end))
+        return cls(eol=eol.group() if eol else "\n", unit=unit or "  ", is_multi_line=is_multi_line)
+
+
+def _object(node: JsoncNode) -> ObjectNode:
+    if not isinstance(node, ObjectNode):
+        raise JsoncError("an object is needed here", node.start)
+    return node
+
+
+def _member(node: ObjectNode, spellings: tuple[str, ...]) -> JsoncMember | None:
+    """The one that counts: the last, should there be several."""
+    return next((each for each in reversed(node.members) if each.key in spellings), None)
+
+
+def _found(document: JsoncDocument, path: KeyPath) -> tuple[ObjectNode, JsoncMember] | None:
+    node = document.root
+    for depth, spellings in enumerate(path):
+        if not isinstance(node, ObjectNode):
+            return None
+        member = _member(node, spellings)
+        if member is None:
+            return None
+        if depth == len(path) - 1:
+            return node, member
+        node = member.node
+    return None
+
+
+def _begun(text: str, path: KeyPath, value: Any, layout: _Layout) -> str:
+    gap = layout.eol if text.strip("\ufeff \t") and not text.endswith(("\n", "\r")) else ""
+    return f"{text}{gap}{_rendered(_nested(path, value), layout, '', one_line=False)}{layout.eol}"
+
+
+def _nested(path: KeyPath, value: Any) -> Any:
+    for spellings in reversed(path):
+        value = {spellings[0]: value}
+    return value
+
+
+def _insertion(
+    document: JsoncDocument, node: ObjectNode, key: str, value: Any, layout: _Layout
+) -> list[Edit]:
+    text = document.text
+    close = node.end - 1
+    last = node.members[-1] if node.members else None
+    has_last_comma = last is not None and last.comma is not None
+    edits: list[Edit] = []
+    if last is not None and not has_last_comma:
+        edits.append((last.end, last.end, ","))
+    one_line = not _EOL.search(text, node.start, node.end) and (
+        last is not None or not layout.is_multi_line
+    )
+    indent = _indent_of_members(text, node, layout)
+    shown = f"{_quoted(key)}: {_rendered(value, layout, indent, one_line=one_line)}"
+    shown += "," if has_last_comma else ""
+    if one_line:
+        is_first = node.inside_end == node.start + 1
+        edits.append((node.inside_end, node.inside_end, shown if is_first else f" {shown}"))
+        return edits
+    shown = f"{layout.eol}{indent}{shown}"
+    if _EOL.search(text, node.inside_end, close):
+        edits.append((node.inside_end, node.inside_end, shown))
+    else:
+        closing = f"{layout.eol}{_indent_at(text, node.start)}"
+        edits.append((node.inside_end, close, f"{shown}{closing}"))
+    return edits
+
+
+def _removal(text: str, node: ObjectNode, member: JsoncMember) -> list[Edit]:
+    start, end = member.start, member.end
+    edits: list[Edit] = []
+    index = node.members.index(member)
+    before = node.members[index - 1].comma if index else None
+    if member.comma is not None and not text[end : member.comma].strip():
+        end = member.comma + 1
+    elif member.comma is not None:
+        edits.append((member.comma, member.comma + 1, ""))
+    elif before is not None and not text[before + 1 : start].strip(" \t"):
+        start = before
+    elif before is not None:
+        edits.append((before, before + 1, ""))
+    inside = text[node.start + 1 : start] + text[end : node.end - 1]
+    if len(node.members) == 1 and not inside.strip():
+        return [(node.start + 1, node.end - 1, "")]
+    return sorted([*edits, (*_with_space(text, start, end), "")])
+
+
+def _with_space(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span with its whole lines, if it is alone on them, or with the spaces behind it."""
+    line_start = _line_start(text, start)
+    line_end = _EOL.search(text, end)
+    is_first = not text[line_start:start].strip()
+    if is_first and line_end and not text[end : line_end.start()].strip():
+        return line_start, line_end.end()
+    if text[start : start + 1] != ",":
+        while text[end : end + 1] in (" ", "\t"):
+            end += 1
+    return start, end
+
+
+def _applied(text: str, edits: Sequence[Edit]) -> str:
+    """Edits in the order of their places."""
+    pieces = []
+    at = 0
+    for start, end, instead in edits:
+        pieces += [text[at:start], instead]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+def _same(found: object, wanted: object) -> bool:
+    """Whether a value need not be written again; 1, 1.0 and true are not the same."""
+    return json.dumps(found) == json.dumps(wanted)
+
+
+def _indent_of_members(text: str, node: ObjectNode, layout: _Layout) -> str:
+    for member in reversed(node.members):
+        own = _own_indent(text, member)
+        if own is not None:
+            return own
+    return _indent_at(text, node.start) + layout.unit
+
+
+def _own_indent(text: str, member: JsoncMember) -> str | None:
+    """The spaces before a member, if it begins its line."""
+    before = text[_line_start(text, member.start) : member.start]
+    return None if before.strip() or not _begins_line(text, member.start) else before
+
+
+def _begins_line(text: str, offset: int) -> bool:
+    return _line_start(text, offset) > 0
+
+
+def _indent_at(text: str, offset: int) -> str:
+    """The spaces with which the line of an offset begins."""
+    line = text[_line_start(text, offset) : offset]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _line_start(text: str, offset: int) -> int:
+    return max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _rendered(value: Any, layout: _Layout, indent: str, *, one_line: bool) -> str:
+    """A value as text; objects take lines of their own, and so do long lists."""
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    is_short = isinstance(value, list) and len(line) <= _MAX_LIST_LINE
+    if one_line or not value or not isinstance(value, dict | list) or is_short:
+        return line
+    inner = indent + layout.unit
+    if isinstance(value, dict):
+        rows = [
+            f"{_quoted(key)}: {_rendered(each, layout, inner, one_line=False)}"
+            for key, each in value.items()
+        ]
+        marks = "{}"
+    else:
+        rows = [_rendered(each, layout, inner, one_line=False) for each in value]
+        marks = "[]"
+    body = f",{layout.eol}".join(f"{inner}{row}" for row in rows)
+    return f"{marks[0]}{layout.eol}{body}{layout.eol}{indent}{marks[1]}"

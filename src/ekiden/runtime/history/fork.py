@@ -12,8 +12,7 @@ from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.core.events import Event
 from ekiden.core.values import owner_name
 from ekiden.runtime.history.deletion import withdraw_item
-from ekiden.runtime.history.point_in_time import Past, past_of
-from ekiden.runtime.history.replay import beginning, runs_begun
+from ekiden.runtime.history.replay import Past, beginning, past_of, runs_begun
 from ekiden.runtime.questions.cancel_question import abandon, timer_end
 from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.state.budget import shared_budget_removals

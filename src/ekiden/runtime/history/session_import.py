@@ -13,13 +13,13 @@ from ekiden.core.events import Event
 from ekiden.core.values import MAX_DEPTH, check_id, check_line, is_too_deep, loads
 from ekiden.runtime.history.fork import NOT_OF_A_BRANCH, confirmations, moved, store_anew
 from ekiden.runtime.history.import_parts import (
+    Header,
     check_items,
     check_snapshot,
     read_cursor,
     read_events,
     read_steps,
 )
-from ekiden.runtime.history.import_shapes import Header
 from ekiden.runtime.history.session_export import EXPORT_FORMAT, EXPORT_VERSION
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.sessions import Session

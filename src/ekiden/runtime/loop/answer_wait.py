@@ -10,25 +10,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from ekiden.core.conversation.messages import wait_node
+from ekiden.core.conversation.messages import Letter, wait_node
 from ekiden.core.errors import SessionBusy, SessionError, StoreError, StoreUnavailable, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
-from ekiden.core.runs import Waiting
+from ekiden.core.runs import OutOfBudget, Waiting
+from ekiden.core.values import owner_name
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.loop.claim import claimed, resumed_run
-from ekiden.runtime.loop.helper_budgets import check_helpers, revive_helpers
-from ekiden.runtime.outcome import finish, store_end
+from ekiden.runtime.outcome import finish, outcome_told, store_end
+from ekiden.runtime.questions.answers import count_used
 from ekiden.runtime.questions.cancel_question import is_left
 from ekiden.runtime.questions.due import run_timers, seconds_to_timer
 from ekiden.runtime.questions.inboxes import read_item
-from ekiden.runtime.state.budget import keep_limit
-from ekiden.runtime.state.cursor import OpenQuestion, open_questions
+from ekiden.runtime.questions.questions import QUERY_TIMER
+from ekiden.runtime.questions.sessions import OWN_LIMITS
+from ekiden.runtime.state.budget import Spent, keep_limit, left_of
+from ekiden.runtime.state.cursor import Cursor, OpenQuestion, RunBudget, open_questions
 from ekiden.runtime.state.state import RunState
-from ekiden.storage.base import Claim, MessageFilter, SessionRow, Store
+from ekiden.runtime.turn.turn import over_limit
+from ekiden.storage.base import Claim, Commit, MessageFilter, SessionPatch, SessionRow, Store
+from ekiden.storage.timers import Timer, timer_write
 
 _log = logging.getLogger("ekiden.runtime")
 
@@ -362,3 +368,105 @@ async def taken_if_free(
 def _is_over(row: SessionRow) -> bool:
     """Whether its run reached an outcome that waits for nothing."""
     return row.status == "idle" and not is_left(row)
+
+
+# An asked agent spends what the asker has left. If that is used up, it has not failed: it stops
+# where it is and gives no answer. The asker is out of budget as well, as soon as no other agent
+# works for it. Its questions stay open. When it is resumed with a higher limit, the asked agents
+# resume with what there is now.
+_LEASE_S = 10.0
+
+
+def is_at_limit(row: SessionRow) -> bool:
+    """Whether the session stopped in the middle of a run, at a limit."""
+    return row.status == "idle" and row.outcome == "out_of_budget"
+
+
+async def check_helpers(run: RunState) -> None:
+    """`Spent` if all who are to answer stopped at a limit of the run; what they used is stored."""
+    queries = _helper_questions(run)
+    if not queries or len(queries) < len(run.cursor.questions.open):
+        return
+    rows = [row for each in queries if (row := await _row(run.store, each.session)) is not None]
+    if not all(map(is_at_limit, rows)) or len(rows) < len(queries):
+        return
+    for question, row in zip(queries, rows, strict=True):
+        count_helper(run, question, RunBudget.from_json(row.cursor))
+    await run.commit()
+    raise Spent(over_limit(run) or await _told(run, rows[0]))
+
+
+def count_helper(run: RunState, question: OpenQuestion, now: RunBudget) -> None:
+    """Count in what the session that is asked used and was not counted yet."""
+    count_used(run, question, now.usage, now.spent_s)
+    question.counted = now.usage.to_json()
+
+
+async def revive_helpers(run: RunState) -> None:
+    """The run is resumed: those who were asked go on, with what it has left; `Spent` if that is
+    nothing."""
+    stopped = [each for each in _helper_questions(run) if not each.due_us]
+    if not stopped:
+        return
+    over = over_limit(run)
+    if over is not None:
+        raise Spent(over)
+    found = await run.store.find_messages(
+        MessageFilter(keys=[each.id for each in stopped]), limit=len(stopped)
+    )
+    timeouts = {
+        each.key: Letter.from_json(each.body).message.timeout_seconds
+        for each in found
+        if each.state == "open"
+    }
+    now_us = await run.store.now_us()
+    for question in stopped:
+        await _revive(run, question)
+        due_us = now_us + int(timeouts.get(question.id, 0.0) * 1e6)
+        question.due_us = due_us
+        run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=question.id)))
+    await run.commit(status="ready", outcome="")
+
+
+async def _revive(run: RunState, question: OpenQuestion) -> None:
+    """Make the session ready again; one that a process has continues anyway."""
+    assert question.session is not None
+    with suppress(SessionError):
+        try:
+            claim, row = await run.store.claim(
+                question.session, owner=owner_name(), lease_s=_LEASE_S
+            )
+        except SessionBusy:
+            return
+        cursor = Cursor.from_json(row.cursor)
+        if cursor.progress.phase == "end" or row.outcome in ("done", "failed", "refused"):
+            await run.store.release(claim)
+            return
+        cursor.budget.narrowed = _budget(run, row, cursor)
+        status: Literal["waiting", "ready"] = "waiting" if row.status == "waiting" else "ready"
+        patch = SessionPatch(
+            cursor=cursor.to_json(),
+            status=status,
+            outcome=None if status == "waiting" else "",
+        )
+        await run.store.commit(claim, Commit(patch=patch, events=(), steps={}, release=True))
+
+
+def _budget(run: RunState, row: SessionRow, cursor: Cursor) -> dict[str, float]:
+    """What the session may use now, counted from its beginning."""
+    used, own = cursor.used(), row.meta.get(OWN_LIMITS, {})
+    budget = {name: round(used[name] + left, 6) for name, left in left_of(run).items()}
+    for name, limit in own.items():
+        budget[name] = min(limit, budget.get(name, limit))
+    return budget
+
+
+def _helper_questions(run: RunState) -> list[OpenQuestion]:
+    return [each for each in run.cursor.questions.open.values() if each.session is not None]
+
+
+async def _told(run: RunState, row: SessionRow) -> OutOfBudget:
+    """What the session itself said: a limit of each session, such as that of turns."""
+    last = await run.store.events(row.id, after=row.seq - 1)
+    told = outcome_told(last[-1]) if last else None
+    return told if isinstance(told, OutOfBudget) else OutOfBudget("turns", 0, 0)

@@ -10,7 +10,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Item, ModelDelta, call_ids
 from ekiden.core.events import OBSERVERS, Event
-from ekiden.core.memory import LongTermMemory
+from ekiden.core.roles import LongTermMemory
 from ekiden.core.runs import Outcome
 from ekiden.runtime.config import RunOptions, memory_for
 from ekiden.runtime.state.commit import Committing

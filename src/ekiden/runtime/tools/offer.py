@@ -10,7 +10,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.handoffs.handoff import Handoff
-from ekiden.core.memory import MemoryRecord, Recall
+from ekiden.core.roles import MemoryRecord, Recall
 from ekiden.core.tools.tool import FunctionTool, ToolErrorFunction
 from ekiden.core.values import dumps, loads
 from ekiden.handoff.offers import (

@@ -85,7 +85,7 @@ def test_what_takes_long_to_load_is_not_loaded_before_the_prompt_is_there() -> N
     script = (
         "import sys\n"
         "import ekiden.cli.chat.start\n"
-        "import ekiden.cli.chat.typed.prompt, ekiden.cli.chat.typed.history\n"
+        "import ekiden.cli.chat.typed.prompt\n"
         "heavy = ('pydantic', 'rich', 'apsw', 'numpy', 'mcp', 'ekiden.runtime', 'ekiden.agents',"
         " 'ekiden.project.project', 'ekiden.storage')\n"
         "print([name for name in heavy if name in sys.modules])\n"

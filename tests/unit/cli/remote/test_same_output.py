@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.api import session_states
+from ekiden.api import sessions as session_states
 from ekiden.cli.main import main
 from tests.support.relay_team import relay_team
 from tests.support.server_thread import server_in_thread

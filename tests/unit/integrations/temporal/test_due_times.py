@@ -12,11 +12,10 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from ekiden.integrations.temporal import leader_lease
+from ekiden.integrations.temporal import relay as leader_lease
 from ekiden.integrations.temporal import relay as relaying
-from ekiden.integrations.temporal.leader_lease import TERM_S, LeaderLease
 from ekiden.integrations.temporal.names import SessionJob, workflow_id
-from ekiden.integrations.temporal.relay import WorkflowSignaller
+from ekiden.integrations.temporal.relay import TERM_S, LeaderLease, WorkflowSignaller
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.timers import Timer, timer_removal, timer_write

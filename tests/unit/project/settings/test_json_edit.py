@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.project.settings.json_edit import KeyPath, with_value, without
+from ekiden.project.settings.changes import KeyPath, with_value, without
 from ekiden.project.settings.jsonc import JsoncError, JsoncMember, JsoncNode, ObjectNode, parse
 from tests.support.cases import each_case
 

@@ -25,8 +25,8 @@ from ekiden.storage.base import Batch, Claim, Commit, QueueMessage, Written
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer
 from ekiden.testing.simulation import Outside, Scene, Talk, simulate
-from ekiden.testing.simulation.final_checks import is_over
 from ekiden.testing.simulation.loop import SimulatedLoop
+from ekiden.testing.simulation.world import is_over
 from ekiden.testing.steps import StepLike
 from ekiden.tools import function_tool
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Quoted, Shape, Table, told
 from ekiden.cli.errors import UsageError
-from ekiden.cli.views.questions import answer_words, question_line, question_record
+from ekiden.cli.views.inbox import answer_words, question_line, question_record
 from ekiden.tools.output import spelled_out
 
 if TYPE_CHECKING:

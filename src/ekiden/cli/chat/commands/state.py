@@ -43,7 +43,7 @@ async def state(chat: Chat, argument: str) -> CommandReply:
 async def cost(chat: Chat, argument: str) -> CommandReply:
     """`/cost`."""
     from ekiden.api.local.traces import summary_of
-    from ekiden.cli.views.costs import cost_headers, cost_rows, unpriced_note
+    from ekiden.cli.views.traces import cost_headers, cost_rows, unpriced_note
     from ekiden.core.documents import to_json
     from ekiden.models.prices import has_price_list
     from ekiden.sessions.costs import cost_report, events_with_asked

@@ -67,7 +67,7 @@ class ChatSources:
 
     async def items(self) -> Sequence[tuple[str, str]]:
         """Read at most every few seconds, like sessions."""
-        from ekiden.cli.views.questions import question_line
+        from ekiden.cli.views.inbox import question_line
 
         return [(item.id, question_line(item)) for item in await self._open_items()]
 

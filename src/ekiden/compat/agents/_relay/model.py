@@ -38,7 +38,7 @@ from ekiden.compat.agents.run_config import CallModelData, ModelInputData
 from ekiden.compat.agents.stream_events import RawResponsesStreamEvent
 from ekiden.compat.agents.tool import FunctionTool, FunctionToolResult
 from ekiden.compat.agents.tracing.create import generation_span
-from ekiden.compat.agents.usage import from_native, model_usage_to_span_usage, to_native
+from ekiden.compat.agents.usage import Usage, from_native, model_usage_to_span_usage, to_native
 from ekiden.core.conversation.model import (
     Item,
     Model,
@@ -304,8 +304,6 @@ class RelayModel:
                 await asyncio.sleep(0)
         if end is None:
             raise ModelBehaviorError("Model did not produce a final response!")
-        from ekiden.compat.agents._relay.usage import usage_of
-
         return ModelResponse(
             output=list(end.output) or done,
             usage=usage_of(end.usage),
@@ -575,3 +573,17 @@ def _closing_events(response: ModelResponse, model: str, number: int) -> list[An
         )
     )
     return events
+
+
+def usage_of(reported: Any) -> Usage:
+    """The counts of one response; a response without any is one request."""
+    if reported is None:
+        return Usage(requests=1)
+    return Usage(
+        requests=1,
+        input_tokens=reported.input_tokens or 0,
+        output_tokens=reported.output_tokens or 0,
+        total_tokens=reported.total_tokens or 0,
+        input_tokens_details=reported.input_tokens_details,
+        output_tokens_details=reported.output_tokens_details,
+    )
