@@ -100,9 +100,9 @@ IN_RUNTIME = (
         name="rollback-reuses-the-turn",
         area="rollback",
         file="runtime/state/cursor/cursor.py",
-        text="        self.progress.hand_on(started=True)\n",
+        text="        self.progress.next_agent(started=True)\n",
         replacement=(
-            "        self.progress.hand_on(started=True)\n        self.progress.turn -= 1\n"
+            "        self.progress.next_agent(started=True)\n        self.progress.turn -= 1\n"
         ),
         why="what the target did under its keys passes for the source's own",
         tests=(_HANDOFF_KILLS, "-k", "sqlite-immediate-handoff"),

@@ -35,10 +35,12 @@ class SessionQueue:
     """The sessions of one store that stand in line for the worker's places."""
 
     def __init__(
-        self, station: StoreWorker, beside: Sequence[Callable[[], Coroutine[Any, Any, None]]]
+        self,
+        store_worker: StoreWorker,
+        background: Sequence[Callable[[], Coroutine[Any, Any, None]]],
     ) -> None:
-        self.station = station
-        self.beside = beside
+        self.store_worker = store_worker
+        self.background = background
         self.may_have = True
         """Whether there may be unclaimed work."""
         self.hints = 0
@@ -134,8 +136,8 @@ class ServedStores(Protocol):
     def finished(self) -> int: ...
     @property
     def is_stopping(self) -> bool: ...
-    def add(self, station: StoreWorker, *beside: BackgroundWork) -> None: ...
-    async def remove(self, station: StoreWorker) -> None: ...
+    def add(self, store_worker: StoreWorker, *background: BackgroundWork) -> None: ...
+    async def remove(self, store_worker: StoreWorker) -> None: ...
     def stop(self) -> None: ...
     async def run(
         self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
@@ -174,40 +176,40 @@ class Fleet:
     @property
     def running(self) -> int:
         """How many sessions are run now."""
-        return sum(len(station.under_way) for station in self._lines)
+        return sum(len(store_worker.under_way) for store_worker in self._lines)
 
     @property
     def finished(self) -> int:
         """How many sessions were advanced to an outcome."""
-        return self._finished_before + sum(station.finished for station in self._lines)
+        return self._finished_before + sum(store_worker.finished for store_worker in self._lines)
 
     @property
     def is_stopping(self) -> bool:
         """Whether no further session is taken."""
         return self.stopping.is_set()
 
-    def add(self, station: StoreWorker, *beside: BackgroundWork) -> None:
-        """Serve the station; what is to go on `beside` its sessions must not fail."""
-        station.stopping = self.stopping
-        line = self._lines[station] = SessionQueue(station, beside)
+    def add(self, store_worker: StoreWorker, *background: BackgroundWork) -> None:
+        """Serve a store. `background` runs in parallel to its sessions, and must not fail."""
+        store_worker.stopping = self.stopping
+        line = self._lines[store_worker] = SessionQueue(store_worker, background)
         if self._is_running:
             self._begin(line)
             self._news.set()
 
-    async def remove(self, station: StoreWorker) -> None:
-        """Serve the station no longer; its sessions under way are left for others."""
-        line = self._lines.pop(station, None)
+    async def remove(self, store_worker: StoreWorker) -> None:
+        """Stop serving a store; its sessions under way are left for others."""
+        line = self._lines.pop(store_worker, None)
         if line is None:
             return
         line.is_gone = True
         await asyncio.gather(
             *(
-                station.stop_session(each, status_on_cancel="ready")
-                for each in list(station.under_way)
+                store_worker.stop_session(each, status_on_cancel="ready")
+                for each in list(store_worker.under_way)
             )
         )
         await line.end_background()
-        self._finished_before += station.finished
+        self._finished_before += store_worker.finished
 
     def stop(self) -> None:
         """Take no further session and end when those under way are done."""
@@ -267,7 +269,7 @@ class Fleet:
             claimed = await self._claim(line)
             if claimed is not None:
                 try:
-                    await line.station.advance(*claimed)
+                    await line.store_worker.advance(*claimed)
                 finally:
                     line.hurry()
         finally:
@@ -279,12 +281,12 @@ class Fleet:
         hints = line.hints
         claimed = None
         try:
-            claimed = await line.station.claim()
+            claimed = await line.store_worker.claim()
             if claimed is None:
                 self._rest(line, line.missed(hints))
             elif self.stopping.is_set() or line.is_gone:
                 taken, claimed = claimed, None
-                await line.station.store.release(taken[0])
+                await line.store_worker.store.release(taken[0])
             else:
                 self._claims += 1
                 line.found()
@@ -320,11 +322,11 @@ class Fleet:
 
     async def _pauses(self) -> bool:
         """Whether a session will go on by itself before long."""
-        for station in self.store_workers:
+        for store_worker in self.store_workers:
             try:
-                if await pauses(station.store):
+                if await pauses(store_worker.store):
                     return True
-                if station.has_more is not None and await station.has_more():
+                if store_worker.has_more is not None and await store_worker.has_more():
                     self._rest_a_little()
                     return True
             except StoreError as exc:
@@ -334,14 +336,14 @@ class Fleet:
 
     def _begin(self, line: SessionQueue) -> None:
         line.hinted()
-        line.start(self._watch(line), *(each() for each in line.beside))
+        line.start(self._watch(line), *(each() for each in line.background))
 
     async def _watch(self, line: SessionQueue) -> None:
         """Hear of changes in a store, for ever, and look now and then without a hint."""
         while True:
             slower = max(1.0, len(self._lines) / _FEW)
             try:
-                await line.station.ready(slower=slower, has_room=self._has_room)
+                await line.store_worker.ready(slower=slower, has_room=self._has_room)
             except StoreError:
                 await asyncio.sleep(REST_S)
             except Exception:

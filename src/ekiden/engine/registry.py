@@ -239,11 +239,11 @@ def _record(known: Document, beat: Document | None, now_us: int) -> WorkerRecord
 
 
 class Enlisting:
-    """Keeps a worker's entry in the store of a station: one small write every few seconds."""
+    """Keeps a worker's entry in its store: one small write every few seconds."""
 
     def __init__(
         self,
-        station: StoreWorker,
+        store_worker: StoreWorker,
         *,
         concurrency: int,
         labels: Collection[str] = (),
@@ -251,7 +251,7 @@ class Enlisting:
         is_draining: Callable[[], bool] = lambda: False,
     ) -> None:
         self.id = new_id("wkr")
-        self._station = station
+        self._store_worker = store_worker
         self._concurrency = concurrency
         self._labels = sorted(labels)
         self._engine = engine
@@ -262,7 +262,7 @@ class Enlisting:
         """Beats until the entry is written."""
         self._started_us: int | None = None
         self._told: set[str] = set()
-        self._needs = needs_of(station.team, station.serves)
+        self._needs = needs_of(store_worker.team, store_worker.serves)
 
     async def run(self) -> None:
         """Be on the list until cancelled; whatever is wrong with the list stops no worker."""
@@ -284,13 +284,13 @@ class Enlisting:
 
     async def beat(self) -> None:
         """Say that the worker is there."""
-        store = self._station.store
+        store = self._store_worker.store
         if self._started_us is None:
             self._started_us = await store.now_us()
         writes = [] if self._until_entry else [self._entry(self._started_us)]
         beat = {
-            "running": len(self._station.under_way),
-            "finished": self._station.finished,
+            "running": len(self._store_worker.under_way),
+            "finished": self._store_worker.finished,
             "state": "draining" if self._is_draining() else "working",
         }
         self._has_written = True
@@ -305,18 +305,18 @@ class Enlisting:
         if self._has_written:
             self._has_written, self._until_entry = False, 0
             with suppress(EkidenError):
-                await self._station.store.write_documents(removals(self.id))
+                await self._store_worker.store.write_documents(removals(self.id))
 
     def _entry(self, started_us: int) -> DocumentWrite:
-        station = self._station
+        store_worker = self._store_worker
         body = {
             "owner": owner_name(),
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "version": _version(),
             "engine": self._engine,
-            "tenant": station.name,
-            "agents": sorted(station.serves),
+            "tenant": store_worker.name,
+            "agents": sorted(store_worker.serves),
             "needs": self._needs,
             "labels": self._labels,
             "concurrency": self._concurrency,
@@ -325,7 +325,7 @@ class Enlisting:
         return DocumentWrite(collection=WORKERS, key=self.id, body=body)
 
     async def _tidy(self) -> None:
-        store = self._station.store
+        store = self._store_worker.store
         await prune_workers(store)
         if not self._needs:
             return

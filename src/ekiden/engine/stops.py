@@ -48,9 +48,9 @@ StopHere = Callable[[str], Awaitable[bool]]
 class Stops:
     """Serves requests to stop; any number of processes may, and each request is seen to once."""
 
-    def __init__(self, station: StoreWorker, *, also: StopHere | None = None) -> None:
+    def __init__(self, store_worker: StoreWorker, *, also: StopHere | None = None) -> None:
         """`also`: who else in this process works on sessions of the store."""
-        self._station = station
+        self._store_worker = store_worker
         self._also = also
 
     async def run(self) -> None:
@@ -58,7 +58,7 @@ class Stops:
         longest_s = _LONGEST_S
         while True:
             try:
-                await self._station.hint(longest_s, about={STOPS})
+                await self._store_worker.hint(longest_s, about={STOPS})
                 longest_s = _AGAIN_S if await self.once() else _LONGEST_S
             except StoreError as exc:
                 _log.warning("requests to stop could not be looked at, trying again: %s", exc)
@@ -71,7 +71,7 @@ class Stops:
     async def once(self) -> bool:
         """See to all requests that there are; whether there were any."""
         after = ""
-        while requests := await stop_requests(self._station.store, after=after):
+        while requests := await stop_requests(self._store_worker.store, after=after):
             served = await asyncio.gather(*map(self._serve, requests), return_exceptions=True)
             for each in served:
                 if isinstance(each, BaseException):
@@ -80,10 +80,10 @@ class Stops:
         return after != ""
 
     async def _serve(self, request: StopRequest) -> None:
-        store, session_id = self._station.store, request.session_id
+        store, session_id = self._store_worker.store, request.session_id
         try:
             row = await store.get(session_id)
-            if row.agent not in self._station.team:
+            if row.agent not in self._store_worker.team:
                 return  # Others know what it is.
             if request.is_about(row) and not await self._stop(request):
                 return
@@ -96,16 +96,18 @@ class Stops:
 
     async def _stop(self, request: StopRequest) -> bool:
         """Stop the run; `False` if it is not known to be stopped."""
-        session_id, station = request.session_id, self._station
-        was_here = await station.stop_session(session_id, patience_s=_PATIENCE_S)
+        session_id, store_worker = request.session_id, self._store_worker
+        was_here = await store_worker.stop_session(session_id, patience_s=_PATIENCE_S)
         if not was_here and self._also is not None:
             await self._also(session_id)
         if request.answers is not None:
-            await abandon(station.store, session_id, request.answers, only_ready=True)
-        elif request.is_about(await station.store.get(session_id)):
+            await abandon(store_worker.store, session_id, request.answers, only_ready=True)
+        elif request.is_about(await store_worker.store.get(session_id)):
             # Nobody worked on it, or whoever did had not begun yet and only let go of it.
-            await stop_suspended(station.store, station.team, station.config, session_id)
-        return not request.is_about(await station.store.get(session_id))
+            await stop_suspended(
+                store_worker.store, store_worker.team, store_worker.config, session_id
+            )
+        return not request.is_about(await store_worker.store.get(session_id))
 
 
 async def stop_suspended(store: Store, team: Team, config: RunConfig, session_id: str) -> None:

@@ -101,7 +101,7 @@ class Crew(Protocol):
 
 
 def background_work(
-    station: StoreWorker,
+    store_worker: StoreWorker,
     fleet: Crew,
     *,
     retention: Retention,
@@ -117,18 +117,18 @@ def background_work(
     processes handle timers.
     """
     enlisting = Enlisting(
-        station,
+        store_worker,
         concurrency=fleet.concurrency,
         labels=labels,
         engine=engine,
         is_draining=lambda: fleet.is_stopping,
     )
-    timing = [Timekeeping(station.store, rarely=rarely).run] if keeps_time else []
+    timing = [Timekeeping(store_worker.store, rarely=rarely).run] if keeps_time else []
     return [
         *timing,
-        Housekeeping(station.store, retention, policy=station.config.bus.victim).run,
-        Posting(station.store, station.team, station.config).run,
-        Stops(station, also=also_stops).run,
+        Housekeeping(store_worker.store, retention, policy=store_worker.config.bus.victim).run,
+        Posting(store_worker.store, store_worker.team, store_worker.config).run,
+        Stops(store_worker, also=also_stops).run,
         enlisting.run,
     ]
 
@@ -171,7 +171,7 @@ class Worker:
         members = team if isinstance(team, Team) else Team(team)
         found = check_labels(labels, "the labels of a worker")
         self._store = store
-        self._station = StoreWorker(
+        self._store_worker = StoreWorker(
             store,
             members,
             serves=served_agents(members, agents=agents, labels=found),
@@ -182,9 +182,9 @@ class Worker:
         )
         self._fleet = Fleet(concurrency=concurrency)
         self._fleet.add(
-            self._station,
+            self._store_worker,
             *background_work(
-                self._station,
+                self._store_worker,
                 self._fleet,
                 retention=retention or Retention(),
                 labels=found,
@@ -196,7 +196,7 @@ class Worker:
     @property
     def finished(self) -> int:
         """The number of sessions that this worker has run to an outcome."""
-        return self._station.finished
+        return self._store_worker.finished
 
     def stop(self) -> None:
         """Take no further session, and end when the current ones are done."""
@@ -205,7 +205,7 @@ class Worker:
     async def cancel(self, session_id: str) -> bool:
         """Stop working on the session. It is not changed and can be resumed. Returns whether this
         worker was running it."""
-        return await self._station.stop_session(session_id)
+        return await self._store_worker.stop_session(session_id)
 
     async def run(self, *, until_idle: bool = False) -> None:
         """Work until `stop` is called. With `until_idle` also end when no session is ready, running

@@ -197,7 +197,7 @@ async def suspend(run: RunState, status: SessionStatus) -> None:
     await run.commit(status=status, outcome="", release=True)
 
 
-async def hand_on(run: RunState) -> None:
+async def leave_to_worker(run: RunState) -> None:
     """Leave the session to a process that runs its active agent."""
     await run.commit(status="ready", outcome="", release=True)
 
@@ -360,11 +360,11 @@ class RunSnapshot:
 @contextmanager
 def as_before_if_stale(run: RunState) -> Iterator[None]:
     """Restore the state of the run if the request changed while the body served it."""
-    standing = RunSnapshot.of(run)
+    before = RunSnapshot.of(run)
     try:
         yield
     except StaleDocument:
-        standing.restore(run)
+        before.restore(run)
         raise
 
 

@@ -67,7 +67,7 @@ class RunProgress:
         """That of the run that follows and begins with event `first`."""
         return RunProgress(run=self.run + 1, phase="think", first=first)
 
-    def hand_on(self, *, started: bool) -> None:
+    def next_agent(self, *, started: bool) -> None:
         """Another agent has the run from the next turn on."""
         self.turn += 1
         self.phase = "think"

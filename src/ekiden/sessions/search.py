@@ -265,7 +265,7 @@ _UNFIT = (UserError, TypeError, ValueError, AttributeError, KeyError)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
     row: SessionRow
-    standing: frozenset[int]
+    visible: frozenset[int]
 
 
 async def _told(
@@ -275,12 +275,12 @@ async def _told(
     body: Mapping[str, Any] = hit.entry.body
     session_id, seq = body["session"], body["seq"]
     if session_id not in known:
-        known[session_id] = await _standing(store, session_id)
+        known[session_id] = await _known(store, session_id)
     session = known[session_id]
     if session is None or session.row.created_at_us != body["created"]:
         await store.delete_entries(hit.entry.space, keys=[hit.entry.key])
         return None
-    if seq and seq not in session.standing:
+    if seq and seq not in session.visible:
         return None
     title = session.row.meta.get("title")
     return SessionHit(
@@ -295,12 +295,12 @@ async def _told(
     )
 
 
-async def _standing(store: Store, session_id: str) -> _Known | None:
+async def _known(store: Store, session_id: str) -> _Known | None:
     row = await _row(store, session_id)
     if row is None:
         return None
     events = await store.events(session_id, with_items=True)
-    return _Known(row=row, standing=frozenset(event.seq for event in said(events)))
+    return _Known(row=row, visible=frozenset(event.seq for event in said(events)))
 
 
 async def _row(store: Store, session_id: str) -> SessionRow | None:

@@ -46,8 +46,8 @@ async def take_last_item(store: Store, draft: NewSession) -> Item | None:
 
 
 def _last(events: Sequence[Event]) -> Event | None:
-    standing = list(said(events))
-    return standing[-1] if standing else None
+    visible = list(said(events))
+    return visible[-1] if visible else None
 
 
 async def _write(store: Store, draft: NewSession, event_of: Callable[[SessionRow], Any]) -> None:

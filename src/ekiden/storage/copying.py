@@ -106,8 +106,8 @@ class TargetState:
     holds: str = ""
     """What it has already; empty if nothing."""
     mark: Mapping[str, Any] | None = None
-    beside: Sequence[str] = ()
-    """As `StoreSnapshot.beside` returns."""
+    neighbours: Sequence[str] = ()
+    """As `StoreSnapshot.neighbours` returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ class StoreSnapshot(Protocol):
         counts that are estimates; without `exact`, counts of large tables may be."""
         ...
 
-    async def beside(self, joint: str) -> Sequence[str]:
+    async def neighbours(self, joint: str) -> Sequence[str]:
         """What the names of stores beside this one have after its own; `joint` stands between in
         names of schemas."""
         ...

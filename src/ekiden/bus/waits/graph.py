@@ -141,21 +141,21 @@ class WaitGraph:
         """As `find_cycle`, with what could be given up."""
         if node not in self._needs:
             return None
-        standing = BlockedNodes(self._needs, [node])
-        return standing.cycle_through(node) or standing.any_cycle()
+        blocked = BlockedNodes(self._needs, [node])
+        return blocked.cycle_through(node) or blocked.any_cycle()
 
     def stuck(self, start: Iterable[str] | None = None) -> set[str]:
         """Who cannot go on: of those that `start` waits for, themselves included, or of all."""
-        return self._standing(start).stuck
+        return self._blocked(start).stuck
 
     def deadlocks(self, policy: VictimPolicy) -> Iterator[Cycle]:
         """A cycle, then one that is left when its victim has given up, and so on until none is."""
-        standing = self._standing(None)
-        while (cycle := standing.any_cycle()) is not None:
+        blocked = self._blocked(None)
+        while (cycle := blocked.any_cycle()) is not None:
             yield cycle
-            standing.give_up(victim_of(cycle, policy))
+            blocked.give_up(victim_of(cycle, policy))
 
-    def _standing(self, start: Iterable[str] | None) -> BlockedNodes:
+    def _blocked(self, start: Iterable[str] | None) -> BlockedNodes:
         return BlockedNodes(self._needs, list(self._needs if start is None else start))
 
 

@@ -39,8 +39,8 @@ class HeldScreen:
     def show(self, shown: Event | ModelDelta) -> None:
         self._do(partial(self._screen.show, shown))
 
-    def beside(self, event: Event) -> None:
-        self._do(lambda: self._screen.beside(event))
+    def show_child(self, event: Event) -> None:
+        self._do(lambda: self._screen.show_child(event))
 
     def end(self, result: Reported) -> None:
         self._do(partial(self._screen.end, result))

@@ -87,7 +87,7 @@ class Turn:
                 async for shown in stream:
                     self._seen = True
                     if isinstance(shown, Event) and shown.session_id != run.session_id:
-                        self._screen.beside(shown)
+                        self._screen.show_child(shown)
                     else:
                         self._screen.show(shown)
         except Exception:

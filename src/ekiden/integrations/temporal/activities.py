@@ -49,10 +49,10 @@ class Activities:
     """
 
     def __init__(
-        self, station: StoreWorker, labels: Mapping[str, list[str]], *, queue: str
+        self, store_worker: StoreWorker, labels: Mapping[str, list[str]], *, queue: str
     ) -> None:
         """`labels`: where each agent of the team runs."""
-        self._station = station
+        self._store_worker = store_worker
         self._labels = labels
         self._queue = queue
         self._is_leaving = False
@@ -61,7 +61,7 @@ class Activities:
     @activity.defn(name=ADVANCE)
     async def advance(self, errand: Errand) -> AdvanceResult:
         """Run the session to an outcome, if it has work and no other owner."""
-        store = self._station.store
+        store = self._store_worker.store
         self._calls += 1
         try:
             async with _heartbeats():
@@ -82,12 +82,12 @@ class Activities:
     @activity.defn(name=LEAVE)
     async def leave(self, errand: Errand) -> None:
         """Leave the session `idle` if its run has not begun, so that it can be resumed."""
-        store = self._station.store
+        store = self._store_worker.store
         try:
             row = await store.get(errand.session)
             if not _is_untouched(row, errand.mark):
                 return
-            claim, row = await _claimed(store, row.id, self._station.config.lease_s)
+            claim, row = await _claimed(store, row.id, self._store_worker.config.lease_s)
             if row.status == "ready":
                 patch = SessionPatch(status="idle")
                 await store.commit(claim, Commit(patch=patch, release=True))
@@ -106,8 +106,8 @@ class Activities:
         """Leave the sessions under way to others, and take no further one."""
         self._is_leaving = True
         while self._calls:
-            for session_id in list(self._station.under_way):
-                await self._station.stop_session(session_id, status_on_cancel="ready")
+            for session_id in list(self._store_worker.under_way):
+                await self._store_worker.stop_session(session_id, status_on_cancel="ready")
             await asyncio.sleep(_LEAVE_EVERY_S)
 
     async def _advance(self, store: Store, session_id: str) -> AdvanceResult:
@@ -115,24 +115,24 @@ class Activities:
             raise _stopped()
         before = await self._found(store, session_id)
         if before.status != "ready":
-            return self._standing(before)
+            return self._result(before)
         try:
-            claim, row = await _claimed(store, session_id, self._station.config.lease_s)
+            claim, row = await _claimed(store, session_id, self._store_worker.config.lease_s)
         except SessionBusy as busy:
             busy_s = max(busy.free_in_s, 0.0)
             if activity.info().attempt > 1:
                 raise _not_yet(busy_s) from None
-            return self._standing(await store.get(session_id), busy_s=busy_s)
-        if row.status != "ready" or row.agent not in self._station.serves:
+            return self._result(await store.get(session_id), busy_s=busy_s)
+        if row.status != "ready" or row.agent not in self._store_worker.serves:
             await store.release(claim)
             if row.status == "ready":
                 self._check_place(row)
-            return self._standing(await store.get(session_id))
+            return self._result(await store.get(session_id))
         await self._work(claim, row)
         after = await store.get(session_id)
         if _is_stuck(row, after):
             raise ApplicationError("the session cannot be advanced now", type="session.stuck")
-        return self._standing(after)
+        return self._result(after)
 
     async def _found(self, store: Store, session_id: str) -> SessionRow:
         """The session, as soon as the database can be reached.
@@ -146,10 +146,10 @@ class Activities:
             try:
                 return await store.get(session_id)
             except StoreUnavailable as exc:
-                is_over = self._is_leaving or self._station.stopping.is_set()
+                is_over = self._is_leaving or self._store_worker.stopping.is_set()
                 if is_over or not exc.is_disconnected or loop.time() > give_up_at:
                     raise
-                await self._station.rest()
+                await self._store_worker.rest()
 
     async def _work(self, claim: Claim, row: SessionRow) -> None:
         """Advance the session, also when the activity is cancelled.
@@ -157,14 +157,14 @@ class Activities:
         Cancelling the workflow stops the session: it is left `idle` and can be resumed. In all
         other cases another worker resumes it.
         """
-        working = asyncio.create_task(self._station.advance(claim, row))
+        working = asyncio.create_task(self._store_worker.advance(claim, row))
         try:
             await asyncio.wait({working})
         except asyncio.CancelledError:
             details = activity.cancellation_details()
             is_wanted = details is None or not details.cancel_requested
             status_on_cancel: SessionStatus = "ready" if is_wanted else "idle"
-            if not await self._station.stop_session(row.id, status_on_cancel=status_on_cancel):
+            if not await self._store_worker.stop_session(row.id, status_on_cancel=status_on_cancel):
                 working.cancel()
             await asyncio.wait({working})
             if is_wanted:
@@ -184,7 +184,7 @@ class Activities:
                 category=ApplicationErrorCategory.BENIGN,
             )
 
-    def _standing(self, row: SessionRow, *, busy_s: float | None = None) -> AdvanceResult:
+    def _result(self, row: SessionRow, *, busy_s: float | None = None) -> AdvanceResult:
         return AdvanceResult(
             status=row.status,
             agent=row.agent,
@@ -198,7 +198,7 @@ class Activities:
     @activity.defn(name=RUN_TIMERS)
     async def run_timers(self) -> Due:
         """See to what is due."""
-        store = self._station.store
+        store = self._store_worker.store
         try:
             async with _heartbeats():
                 await run_timers(store)

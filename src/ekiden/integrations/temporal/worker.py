@@ -88,30 +88,32 @@ class TemporalFleet:
     @property
     def running(self) -> int:
         """The number of sessions that are running now."""
-        return sum(len(station.under_way) for station in self._branches)
+        return sum(len(store_worker.under_way) for store_worker in self._branches)
 
     @property
     def finished(self) -> int:
         """The number of sessions that were run to an outcome."""
-        return sum(station.finished for station in self._branches)
+        return sum(store_worker.finished for store_worker in self._branches)
 
     @property
     def is_stopping(self) -> bool:
         """Whether `stop` was called."""
         return self.stopping.is_set()
 
-    def add(self, station: StoreWorker, *beside: BackgroundWork) -> None:
-        """Serve the store of `station`. The background work in `beside` runs in parallel, and must
+    def add(self, store_worker: StoreWorker, *background: BackgroundWork) -> None:
+        """Serve the store of `store_worker`. `background` runs in parallel, and must
         not raise exceptions."""
-        station.stopping = self.stopping
-        branch = self._branches[station] = TemporalStoreWorker(station, beside, self._terms)
+        store_worker.stopping = self.stopping
+        branch = self._branches[store_worker] = TemporalStoreWorker(
+            store_worker, background, self._terms
+        )
         if self._client is not None:
             self._begin(branch, self._client)
 
-    async def remove(self, station: StoreWorker) -> None:
-        """Stop serving the store of `station`. Other workers continue its running sessions."""
-        self._branches.pop(station, None)
-        task = self._tasks.pop(station, None)
+    async def remove(self, store_worker: StoreWorker) -> None:
+        """Stop serving the store of `store_worker`. Other workers continue its running sessions."""
+        self._branches.pop(store_worker, None)
+        task = self._tasks.pop(store_worker, None)
         self._news.set()
         if task is not None:
             task.cancel()
@@ -161,14 +163,14 @@ class TemporalFleet:
             finally:
                 news.cancel()
             self._news.clear()
-            for station, task in list(self._tasks.items()):
+            for store_worker, task in list(self._tasks.items()):
                 if task.done():
-                    del self._tasks[station]
+                    del self._tasks[store_worker]
                     task.result()
 
     def _begin(self, branch: TemporalStoreWorker, client: Client) -> None:
         running = branch.run(client, self.stopping, indexed=self._is_indexed)
-        self._tasks[branch.station] = asyncio.create_task(running)
+        self._tasks[branch.store_worker] = asyncio.create_task(running)
         self._news.set()
 
     async def _idle(self) -> None:
@@ -236,7 +238,7 @@ class TemporalWorker:
             version=version,
         )
         self._store = store
-        self._station = StoreWorker(
+        self._store_worker = StoreWorker(
             store,
             members,
             serves=served_agents(members, labels=found),
@@ -247,9 +249,9 @@ class TemporalWorker:
         )
         self._fleet = TemporalFleet(address=where, terms=terms, client=client)
         self._fleet.add(
-            self._station,
+            self._store_worker,
             *background_work(
-                self._station,
+                self._store_worker,
                 self._fleet,
                 retention=retention or Retention(),
                 labels=found,
@@ -261,7 +263,7 @@ class TemporalWorker:
     @property
     def finished(self) -> int:
         """The number of sessions that this worker has run to an outcome."""
-        return self._station.finished
+        return self._store_worker.finished
 
     def stop(self) -> None:
         """Take no further session and end when those under way are done."""
@@ -270,7 +272,7 @@ class TemporalWorker:
     async def cancel(self, session_id: str) -> bool:
         """Stop working on the session. It is not changed and can be resumed. Returns whether this
         worker was running it."""
-        return await self._station.stop_session(session_id)
+        return await self._store_worker.stop_session(session_id)
 
     async def run(self, *, until_idle: bool = False) -> None:
         """Work until `stop` is called. With `until_idle` also end when no session is ready, running
@@ -316,15 +318,18 @@ class TemporalSettings:
 
 
 class TemporalStoreWorker:
-    """Serves the sessions of a station, whose agents are those it `serves`."""
+    """Serves the sessions of one store, those of the agents that `store_worker` serves."""
 
     def __init__(
-        self, station: StoreWorker, beside: Sequence[BackgroundWork], terms: TemporalSettings
+        self,
+        store_worker: StoreWorker,
+        background: Sequence[BackgroundWork],
+        terms: TemporalSettings,
     ) -> None:
-        self.station = station
-        self._beside = beside
+        self.store_worker = store_worker
+        self._background = background
         self._terms = terms
-        self._labels = {agent.name: labels_of(agent) for agent in station.team}
+        self._labels = {agent.name: labels_of(agent) for agent in store_worker.team}
 
     async def run(self, client: Client, ending: asyncio.Event, *, indexed: bool) -> None:
         """Work until `ending` is set, and then to the end of what is under way.
@@ -334,17 +339,17 @@ class TemporalStoreWorker:
         job = await self._first_job(ending, indexed=indexed)
         if job is None:
             return
-        activities = Activities(self.station, self._labels, queue=job.queue)
+        activities = Activities(self.store_worker, self._labels, queue=job.queue)
         workers = self._workers(client, job.queue, activities)
         working = [asyncio.create_task(worker.run()) for worker in workers]
-        beside = self._begin_beside(client, job)
+        background = self._start_background(client, job)
         steering = asyncio.create_task(self._steer(client, job.queue))
         is_cancelled = True
         try:
             await _first(asyncio.create_task(ending.wait()), [*working, steering])
             is_cancelled = False
         finally:
-            await to_the_end(_end_all([*beside, steering]))
+            await to_the_end(_end_all([*background, steering]))
             # Nothing new is taken before what is under way is left: otherwise it would come back.
             shutting = asyncio.create_task(_shut_down(workers, working))
             if is_cancelled:
@@ -360,16 +365,18 @@ class TemporalStoreWorker:
         tries something again."""
         # One that begins to pause, or goes on, between two looks is found by the next.
         return (
-            await self._has_ready() or await pauses(self.station.store) or await self._has_ready()
+            await self._has_ready()
+            or await pauses(self.store_worker.store)
+            or await self._has_ready()
         )
 
     async def _has_ready(self) -> bool:
-        if self.station.under_way:
+        if self.store_worker.under_way:
             return True
         cursor = None
         while True:
-            page = await self.station.store.list(SessionFilter(status="ready"), cursor=cursor)
-            if any(row.agent in self.station.serves for row in page.sessions):
+            page = await self.store_worker.store.list(SessionFilter(status="ready"), cursor=cursor)
+            if any(row.agent in self.store_worker.serves for row in page.sessions):
                 return True
             cursor = page.next_cursor
             if cursor is None:
@@ -381,30 +388,30 @@ class TemporalStoreWorker:
             try:
                 return await self._job(indexed)
             except StoreError as exc:
-                name = self.station.name or self.station.store.url
+                name = self.store_worker.name or self.store_worker.store.url
                 _log.warning("the store of %s cannot be used, trying again: %s", name, exc)
-                await self.station.rest()
+                await self.store_worker.rest()
         return None
 
     async def _job(self, indexed: bool) -> SessionJob:
         """What workflows are started with, but for the session and its agent."""
-        name = await store_name(self.station.store)
+        name = await store_name(self.store_worker.store)
         terms = self._terms
         return SessionJob(
             session="",
             agent="",
             queue=f"{terms.queue}-{name}",
             store=name,
-            heartbeat_s=_heartbeat_s(self.station.config.lease_s),
+            heartbeat_s=_heartbeat_s(self.store_worker.config.lease_s),
             linger_s=terms.linger_s,
             rounds=terms.rounds,
             look_s=terms.look_s,
             indexed=indexed,
         )
 
-    def _begin_beside(self, client: Client, job: SessionJob) -> list[asyncio.Task[None]]:
-        relay = WorkflowSignaller(self.station.store, client, job=job, labels=self._labels)
-        return [asyncio.create_task(begin()) for begin in (relay.run, *self._beside)]
+    def _start_background(self, client: Client, job: SessionJob) -> list[asyncio.Task[None]]:
+        relay = WorkflowSignaller(self.store_worker.store, client, job=job, labels=self._labels)
+        return [asyncio.create_task(begin()) for begin in (relay.run, *self._background)]
 
     async def _steer(self, client: Client, queue: str) -> None:
         """See to it that tasks come; ends only if that cannot be."""
@@ -416,12 +423,12 @@ class TemporalStoreWorker:
         """One for each task queue: that of the store, those of labels, and that of timers."""
         # The SDK would hold heartbeats back until little of the time is left, and whoever is late
         # then because the machine is busy is taken for dead.
-        beat = timedelta(seconds=_heartbeat_s(self.station.config.lease_s) / BEATS)
+        beat = timedelta(seconds=_heartbeat_s(self.store_worker.config.lease_s) / BEATS)
         version = deployment(queue, self._terms.version)
         # Without a build id the SDK hashes the code of all modules, which holds up the event loop
         # for seconds at each start. Workflows are code of Ekiden alone.
         build_id = WorkerVersion().build_id if version is None else None
-        needed = {name: self._labels[name] for name in self.station.serves}
+        needed = {name: self._labels[name] for name in self.store_worker.serves}
         workers = [
             SdkWorker(
                 client,

@@ -93,18 +93,18 @@ class SessionWorkflow:
         """Ends with the session's status, when it had nothing to do for a while."""
         for _ in range(job.rounds):
             try:
-                standing = await self._advance()
+                result = await self._advance()
             except (Exception, asyncio.CancelledError) as exc:
                 if is_cancelled_exception(exc):
                     await self._leave()
                 raise
-            self._keep(standing)
-            if standing.status == "gone":
-                return standing.status
-            self._show(standing.status, standing.outcome)
-            match await self._news(standing):
+            self._keep(result)
+            if result.status == "gone":
+                return result.status
+            self._show(result.status, result.outcome)
+            match await self._news(result):
                 case "none":
-                    return standing.status
+                    return result.status
                 case "wanted":
                     self._show("ready", "")
             if workflow.info().is_continue_as_new_suggested():
@@ -114,7 +114,7 @@ class SessionWorkflow:
     async def _advance(self) -> AdvanceResult:
         """A look at the session now covers all earlier signals."""
         self._signalled, self._is_asked = [], False
-        standing: AdvanceResult = await workflow.execute_activity(
+        result: AdvanceResult = await workflow.execute_activity(
             ADVANCE,
             Errand(session=self._job.session),
             task_queue=labelled_queue(self._job.queue, self._job.labels),
@@ -126,7 +126,7 @@ class SessionWorkflow:
             summary=keyword(self._job.agent),
             priority=priority_of(self._job),
         )
-        return standing
+        return result
 
     async def _leave(self) -> None:
         """Have the session left that was to be advanced when somebody cancelled this: it may still
@@ -139,31 +139,31 @@ class SessionWorkflow:
             retry_policy=_RETRY,
         )
 
-    def _keep(self, standing: AdvanceResult) -> None:
+    def _keep(self, result: AdvanceResult) -> None:
         """What an activity read last is truer than a signal that was sent before."""
-        if standing.mark >= self._seen and standing.agent:
-            self._seen = standing.mark
+        if result.mark >= self._seen and result.agent:
+            self._seen = result.mark
             self._job = replace(
                 self._job,
-                agent=standing.agent,
-                labels=standing.labels,
-                priority=standing.priority,
+                agent=result.agent,
+                labels=result.labels,
+                priority=result.priority,
             )
 
-    async def _news(self, standing: AdvanceResult) -> _News:
+    async def _news(self, result: AdvanceResult) -> _News:
         """Returns when there is more to do, or when there was nothing for long."""
-        if standing.status == "ready" and standing.busy_s is None:
+        if result.status == "ready" and result.busy_s is None:
             return "wanted"
         after_wait: _News = "to look at"
-        if standing.busy_s is not None:
-            longest_s = standing.busy_s + AFTER_LEASE_S
-        elif standing.status == "idle":
+        if result.busy_s is not None:
+            longest_s = result.busy_s + AFTER_LEASE_S
+        elif result.status == "idle":
             longest_s, after_wait = self._job.linger_s, "none"
         else:
             longest_s = self._job.look_s
         try:
             await workflow.wait_condition(
-                lambda: self._is_asked or self._signalled >= standing.mark, timeout=longest_s
+                lambda: self._is_asked or self._signalled >= result.mark, timeout=longest_s
             )
         except TimeoutError:
             return after_wait

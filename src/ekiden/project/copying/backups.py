@@ -145,4 +145,4 @@ async def _check_places(source: str, target: str, names: Sequence[str]) -> None:
         if state.holds:
             raise StoreNotEmpty(str(tenant_file(target, name)), state.holds)
         if name == DEFAULT_TENANT:
-            await refuse_strangers(target, state.beside, await tenants_at(source, None))
+            await refuse_strangers(target, state.neighbours, await tenants_at(source, None))

@@ -162,7 +162,7 @@ async def _check_places(
         elif state.holds:
             raise StoreNotEmpty(part.target.url, state.holds)
         if part.name == DEFAULT_TENANT:
-            await refuse_strangers(target, state.beside, await tenants_at(source, None))
+            await refuse_strangers(target, state.neighbours, await tenants_at(source, None))
 
 
 async def _fill(part: _Part, *, final: bool) -> tuple[CopiedTenant, Mapping[str, str]]:

@@ -102,7 +102,7 @@ async def _check_target(address: PostgresAddress) -> int:
         facts, state = await target.facts(), await target.state(JOINT)
     if state.mark is not None:
         raise StoreUnfinished(address.shown, source=str(state.mark["source"]))
-    schemas = [f"{address.schema}{JOINT}{name}" for name in state.beside]
+    schemas = [f"{address.schema}{JOINT}{name}" for name in state.neighbours]
     if facts["format"]:
         schemas.insert(0, address.schema)
     if schemas:

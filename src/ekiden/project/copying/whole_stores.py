@@ -73,11 +73,11 @@ async def target_state(url: str, tenant: str = DEFAULT_TENANT) -> TargetState:
         async with PostgresSnapshot(address, may_be_absent=True) as schema:
             return await schema.state(JOINT)
     file = sqlite_snapshot(url, tenant)
-    beside = await file.beside(JOINT)
+    neighbours = await file.neighbours(JOINT)
     if not tenant_file(url, tenant).exists():
-        return TargetState(beside=beside)
+        return TargetState(neighbours=neighbours)
     async with file:
-        return TargetState(holds=holding(await file.facts(), file.missing), beside=beside)
+        return TargetState(holds=holding(await file.facts(), file.missing), neighbours=neighbours)
 
 
 async def check_source(source: StoreSnapshot, *, final: bool) -> Mapping[str, Any]:
@@ -98,10 +98,10 @@ async def check_source(source: StoreSnapshot, *, final: bool) -> Mapping[str, An
     return facts
 
 
-async def refuse_strangers(url: str, beside: Collection[str], known: Collection[str]) -> None:
+async def refuse_strangers(url: str, neighbours: Collection[str], known: Collection[str]) -> None:
     """`StoreNotEmpty` for a tenant's store that only the target at `url` has: keys that are copied
     would open it."""
-    for name in beside:
+    for name in neighbours:
         if is_tenant(name) and name not in known:
             state = await target_state(url, name)
             if state.holds or state.mark is not None:
@@ -117,8 +117,8 @@ async def tenants_at(url: str, wanted: Collection[str] | None) -> Sequence[str]:
     `UserError` for one that has none.
     """
     async with snapshot_at(url) as main:
-        beside = [name for name in await main.beside(JOINT) if is_tenant(name)]
-    found = [DEFAULT_TENANT, *sorted({*beside} - {DEFAULT_TENANT})]
+        neighbours = [name for name in await main.neighbours(JOINT) if is_tenant(name)]
+    found = [DEFAULT_TENANT, *sorted({*neighbours} - {DEFAULT_TENANT})]
     if wanted is None:
         return found
     for name in wanted:

@@ -390,7 +390,7 @@ def _hand_on(run: RunState, terms: HandoffTerms, agreed: _Agreed, now_s: float) 
     passed = None
     if target.name in run.cursor.handoffs.chain:
         passed = passed_digest(source, target.name, agreed.words)
-    run.cursor.hand_on(
+    run.cursor.transfer(
         source,
         target.name,
         received=agreed.words,

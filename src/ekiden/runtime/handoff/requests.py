@@ -112,7 +112,7 @@ async def make(
     The document of the request is removed in either case: `taken` is part of the transaction. An
     error in user code is also a refusal, because the request would be retried for ever.
     """
-    standing = RunSnapshot.of(run)
+    before = RunSnapshot.of(run)
     problem: Exception | None = None
     begun = asked.own_id
     try:
@@ -135,7 +135,7 @@ async def make(
             begun = attempt.id
             problem = HandoffRefused("NOT_APPROVED", _NOBODY_TO_ASK)
     if problem is not None:
-        standing.restore(run)
+        before.restore(run)
         attempt = replace(unconnected(asked), id=begun, writes=taken)
         attempt.begin(run)
         attempt.validate()

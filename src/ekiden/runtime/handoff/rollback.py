@@ -192,7 +192,7 @@ async def _restore(run: RunState, pending: PendingHandoff) -> None:
     kept = await run.store.steps(run.session_id, prefix=KEPT)
     for key, value in kept_again(kept, pending.seq, at_seq=run.next_seq).items():
         run.remember(key, value)
-    run.cursor.step_back(pending)
+    run.cursor.roll_back(pending)
     run.offer.prompt_block = None
     run.memo = {}
     await _restore_view(run, pending)

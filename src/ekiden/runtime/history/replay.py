@@ -187,7 +187,7 @@ class Fold:
         if "filter" in details:
             cursor.view.base, cursor.view.after = details["filter"], event.seq
         is_return = target in cursor.handoffs.chain
-        cursor.hand_on(
+        cursor.transfer(
             source,
             target,
             received=words,
@@ -204,7 +204,7 @@ class Fold:
         while cursor.handoffs.open[-1].id != details["id"]:  # IndexError: it was opened by nobody.
             cursor.handoffs.open.pop()
         pending = cursor.handoffs.open[-1]
-        cursor.step_back(pending)
+        cursor.roll_back(pending)
         self._hand_to(pending.source, started=True)
         if pending.begins_run:
             cursor.progress.phase = "end"

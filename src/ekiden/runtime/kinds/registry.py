@@ -153,7 +153,7 @@ async def assign(run: RunState) -> None:
 def _move(run: RunState, target: Agent[Any]) -> None:
     run.cursor.handoffs.chain[-1] = target.name
     run.cursor.progress.started = False
-    run.cursor.guardrails.hand_on()
+    run.cursor.guardrails.reset()
     run.offer.prompt_block = None
     run.know(target)
     run.agent = target

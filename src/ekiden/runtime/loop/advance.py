@@ -21,7 +21,7 @@ from ekiden.core.guardrails import GuardrailError
 from ekiden.core.runs import OutOfBudget
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back
 from ekiden.runtime.kinds.registry import kind_of
-from ekiden.runtime.outcome import fail, finish, hand_on, is_bug, log_error
+from ekiden.runtime.outcome import fail, finish, is_bug, leave_to_worker, log_error
 from ekiden.runtime.questions.cancel_question import WITHDRAWN, is_withdrawn
 from ekiden.runtime.questions.questions import is_suspended
 from ekiden.runtime.state.budget import Spent, allowed, as_set, own_left
@@ -72,7 +72,7 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
                 for shown in _news(run):
                     yield shown
         if run.outcome is None:
-            await hand_on(run)
+            await leave_to_worker(run)
     finally:
         run.deadline.close()
         if run.children.tasks:

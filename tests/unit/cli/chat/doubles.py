@@ -83,7 +83,7 @@ class KeptScreen:
     def show(self, shown: Event | ModelDelta) -> None:
         self.shown.append(shown)
 
-    def beside(self, event: Event) -> None:
+    def show_child(self, event: Event) -> None:
         self.notes.append(f"{event.agent}: {event.type}")
 
     def end(self, result: Reported) -> None:

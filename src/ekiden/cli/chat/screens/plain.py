@@ -162,7 +162,7 @@ class PlainScreen:
         if line is not None:
             note(line)
 
-    def beside(self, event: Event) -> None:
+    def show_child(self, event: Event) -> None:
         line = beside_line(event)
         if line is not None:
             note(line)
@@ -215,7 +215,7 @@ class JsonScreen:
         elif (record := event_record(shown)) is not None:
             emit(record)
 
-    def beside(self, event: Event) -> None:
+    def show_child(self, event: Event) -> None:
         record = event_record(event)
         if record is not None:
             emit({**record, "beside": True})

@@ -171,7 +171,7 @@ class RichScreen:
         elif shown.kind == "text" and shown.text:
             self._piece(shown)
 
-    def beside(self, event: Event) -> None:
+    def show_child(self, event: Event) -> None:
         line = beside_line(event)
         if line is not None:
             self.note(line)

@@ -72,7 +72,7 @@ class Screen(Protocol):
         """An event of the current run; deltas come before the event that completes them."""
         ...
 
-    def beside(self, event: Event) -> None:
+    def show_child(self, event: Event) -> None:
         """An event in a session that answers the current one."""
         ...
 

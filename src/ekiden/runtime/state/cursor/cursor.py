@@ -90,7 +90,7 @@ class RunBudget:
         if self.narrowed:
             saved["budget"] = self.narrowed
 
-    def step_back(self, saved: Mapping[str, Any]) -> None:
+    def roll_back(self, saved: Mapping[str, Any]) -> None:
         """Restore the values that were `saved` before the handoff."""
         self.narrowed = dict(saved.get("budget", {}))
 
@@ -240,7 +240,7 @@ class ConversationView:
         """A copy for the next run."""
         return ConversationView(self.base, self.after)
 
-    def step_back(self, base: str | None, after: int) -> None:
+    def roll_back(self, base: str | None, after: int) -> None:
         """Restore the view, because the handoff is rolled back."""
         self.base, self.after = base, after
 
@@ -299,12 +299,12 @@ class GuardrailChecks:
         if self.repairs:
             saved["repairs"] = dict(self.repairs)
 
-    def step_back(self, saved: Mapping[str, Any]) -> None:
+    def roll_back(self, saved: Mapping[str, Any]) -> None:
         """Restore the values that were `saved` before the handoff."""
         self.checks, self.found = saved.get("checks", 0), ()
         self.repairs = saved.get("repairs", _NO_REPAIRS)
 
-    def hand_on(self) -> None:
+    def reset(self) -> None:
         """Another agent gets the conversation: nothing was checked for it."""
         self.checks, self.found, self.repairs = 0, (), _NO_REPAIRS
 
@@ -351,13 +351,13 @@ class TriggerSigns:
         if self.tool_errors:
             saved["slips"] = list(self.tool_errors)
 
-    def step_back(self, saved: Mapping[str, Any]) -> None:
+    def roll_back(self, saved: Mapping[str, Any]) -> None:
         """Restore the values that were `saved` before the handoff."""
         self.fired = list(saved.get("fired", ()))
         self.published = list(saved.get("published", ()))
         self.tool_errors = list(saved.get("slips", ()))
 
-    def hand_on(self) -> None:
+    def reset(self) -> None:
         """Another agent has the run: what triggers of the one before looked at is nothing to it."""
         self.fired = self.published = self.tool_errors = ()
 
@@ -480,11 +480,11 @@ class Cursor:
 
     def before_run(self, stored: Mapping[str, Any]) -> Cursor:
         """The stored cursor with the current counters, for a run that has not started yet."""
-        standing = Cursor.from_json(stored)
-        standing.handoffs.keep_counts(self.handoffs)
-        standing.questions.keep_counts(self.questions)
-        standing.audit = self.audit
-        return standing
+        cursor = Cursor.from_json(stored)
+        cursor.handoffs.keep_counts(self.handoffs)
+        cursor.questions.keep_counts(self.questions)
+        cursor.audit = self.audit
+        return cursor
 
     def discard(self, stored: Mapping[str, Any]) -> None:
         """Restore the values of a stored cursor. The usage and the compensations since then are
@@ -515,7 +515,7 @@ class Cursor:
             depth=len(handoffs.chain), since_s=handoffs.since_s, saved=saved,
         )  # fmt: skip
 
-    def hand_on(
+    def transfer(
         self,
         source: str,
         target: str,
@@ -533,23 +533,23 @@ class Cursor:
         the data for an agent that had the task before. `since_s` is the present time, in seconds of
         work on the run.
         """
-        self.handoffs.hand_on(source, target, received, tools, passed, since_s)
-        self.guardrails.hand_on()
-        self.triggers.hand_on()
+        self.handoffs.transfer(source, target, received, tools, passed, since_s)
+        self.guardrails.reset()
+        self.triggers.reset()
         if budget is not None:
             self.budget.narrowed = budget
-        self.progress.hand_on(started=False)
+        self.progress.next_agent(started=False)
 
-    def step_back(self, pending: PendingHandoff) -> None:
+    def roll_back(self, pending: PendingHandoff) -> None:
         """Roll back the last open handoff: the source gets the run back."""
-        self.view.step_back(pending.base, pending.after)
-        self.handoffs.step_back(pending)
-        self.guardrails.step_back(pending.saved)
-        self.triggers.step_back(pending.saved)
-        self.budget.step_back(pending.saved)
+        self.view.roll_back(pending.base, pending.after)
+        self.handoffs.roll_back(pending)
+        self.guardrails.roll_back(pending.saved)
+        self.triggers.roll_back(pending.saved)
+        self.budget.roll_back(pending.saved)
         # The failed attempt was a turn: what the target did under its keys must not pass for the
         # source's own.
-        self.progress.hand_on(started=True)
+        self.progress.next_agent(started=True)
 
     def settle(self) -> list[PendingHandoff]:
         """Close open questions, handoffs and shared budgets; returns the handoffs that were

@@ -288,7 +288,7 @@ class HandoffState:
         if self.passed:
             saved["passed"] = list(self.passed)
 
-    def hand_on(
+    def transfer(
         self,
         source: str,
         target: str,
@@ -297,7 +297,7 @@ class HandoffState:
         passed: str | None,
         since_s: float,
     ) -> None:
-        """The source hands the task to the target; see `Cursor.hand_on`."""
+        """The source hands the task to the target; see `Cursor.transfer`."""
         if self.work:
             self.left = {**self.left, source: self.work}
         if passed is not None:
@@ -308,7 +308,7 @@ class HandoffState:
         if tools is not None:
             self.tools = tools
 
-    def step_back(self, pending: PendingHandoff) -> None:
+    def roll_back(self, pending: PendingHandoff) -> None:
         """The last open handoff is rolled back: the source has the task again."""
         saved = pending.saved
         self.received = pending.received

@@ -166,7 +166,7 @@ class PostgresSnapshot:
             "unfinished": None if mark is None else str(mark["source"]),
         }
 
-    async def beside(self, joint: str) -> Sequence[str]:
+    async def neighbours(self, joint: str) -> Sequence[str]:
         return [row["name"] for row in await self.fetch(BESIDE, f"{self._address.schema}{joint}")]
 
     async def state(self, joint: str) -> TargetState:
@@ -174,7 +174,7 @@ class PostgresSnapshot:
         return TargetState(
             holds=holding(await self.facts(), self.missing),
             mark=await self._mark(),
-            beside=await self.beside(joint),
+            neighbours=await self.neighbours(joint),
         )
 
     async def _mark(self) -> dict[str, Any] | None:

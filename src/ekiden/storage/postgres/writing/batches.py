@@ -124,7 +124,7 @@ async def store_openings(connection: Any, openings: Sequence[PostgresNewSession]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class SideWrites:
     """Documents, messages, their ends, new sessions and those to wake, all JSON as text."""
 
     documents: Sequence[PostgresDocumentWrite]
@@ -134,7 +134,7 @@ class Beside:
     wakes: Sequence[str]
 
     @classmethod
-    def prepare(cls, write: Commit | Batch) -> Beside:
+    def prepare(cls, write: Commit | Batch) -> SideWrites:
         """`UserError`, `StepConflict`."""
         return cls(
             documents=prepare_documents(write.documents),
@@ -185,7 +185,7 @@ class Batches(Role):
     async def write(self, batch: Batch) -> Written:
         for event in batch.events:
             check_free_event(event)
-        beside = Beside.prepare(batch)
+        side_writes = SideWrites.prepare(batch)
         said = _said(batch.events) if batch.events else None
         begin = _BEGIN_QUIETLY if said is None else _BEGIN_TO_SAY
         token = secrets.randbits(63)
@@ -193,8 +193,8 @@ class Batches(Role):
         async def work(connection: Any) -> Written:
             if await connection.fetchval(begin, token) is None:
                 return _written(await connection.fetchval(_RESULT, token))
-            await beside.lock(connection)
-            written = await beside.store(connection, token=token)
+            await side_writes.lock(connection)
+            written = await side_writes.store(connection, token=token)
             if said is not None:
                 await connection.execute(_SAY, *said)
             if batch.messages or batch.settles:
@@ -205,7 +205,7 @@ class Batches(Role):
             return await self._database.transact(work)
 
         written = await answered(self._database, send, _unknown)
-        self._changes.changed(beside.topics)
+        self._changes.changed(side_writes.topics)
         return written
 
     async def now_us(self) -> int:

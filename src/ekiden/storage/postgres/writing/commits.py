@@ -25,7 +25,7 @@ from ekiden.storage.postgres.rows import (
     to_column,
     to_column_or_null,
 )
-from ekiden.storage.postgres.writing.batches import Beside
+from ekiden.storage.postgres.writing.batches import SideWrites
 from ekiden.storage.postgres.writing.statements import (
     COMMIT,
     COMMIT_IF_FREE,
@@ -50,7 +50,7 @@ class _Attempt:
     variables: str | None
     columns: list[list[Any]]
     """The events and steps, encoded."""
-    beside: Beside
+    side_writes: SideWrites
     token: int
     doubtful: bool = False
     """Whether a copy with an unknown outcome was sent."""
@@ -75,7 +75,7 @@ async def store_commit(
 
     await answered(database, send, lambda why: _unknown(why, claim))
     handle.token = attempt.token
-    return attempt.beside.topics if attempt.beside else ()
+    return attempt.side_writes.topics if attempt.side_writes else ()
 
 
 def _prepared(handle: ClaimHandle, claim: Claim, commit: Commit) -> _Attempt:
@@ -95,19 +95,19 @@ def _prepared(handle: ClaimHandle, claim: Claim, commit: Commit) -> _Attempt:
             *event_columns(session_id, commit.events),
             *step_columns(session_id, commit.steps),
         ],
-        beside=Beside.prepare(commit),
+        side_writes=SideWrites.prepare(commit),
         token=secrets.randbits(63),
     )
 
 
 async def _store(database: Database, gathering: Gathering | None, attempt: _Attempt) -> None:
-    beside = attempt.beside
+    side_writes = attempt.side_writes
 
     async def alone(waits: bool) -> bool:
         async def work(connection: Any) -> bool:
             # All rows are locked in one order before the first write. Two commits that wake each
             # other's sessions would otherwise wait for each other.
-            await beside.lock(connection, num=attempt.handle.num)
+            await side_writes.lock(connection, num=attempt.handle.num)
             sql, timeout = (COMMIT, COMMAND_S) if waits else (COMMIT_IF_FREE, ANSWER_S)
             try:
                 stored = await connection.fetchval(sql, *one(_parcel(attempt)), timeout=timeout)
@@ -115,12 +115,12 @@ async def _store(database: Database, gathering: Gathering | None, attempt: _Atte
                 raise _step_conflict(attempt) from exc
             if stored is None:
                 return False
-            await beside.store(connection, token=attempt.token)
+            await side_writes.store(connection, token=attempt.token)
             return True
 
-        return await (database.transact(work) if beside else database.run(work))
+        return await (database.transact(work) if side_writes else database.run(work))
 
-    if beside or gathering is None:
+    if side_writes or gathering is None:
         stored = await alone(True)
     else:
         stored = await gathering.store(_parcel(attempt), alone)

@@ -134,7 +134,7 @@ class SqliteSnapshot:
         """The last numbers that were given."""
         return await self.read(self._numbers)
 
-    async def beside(self, joint: str) -> Sequence[str]:
+    async def neighbours(self, joint: str) -> Sequence[str]:
         folder = self._path.with_name(f"{self._path.stem}.tenants")
         return [each.stem for each in folder.glob("*.db")]
 
