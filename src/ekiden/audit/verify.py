@@ -91,6 +91,8 @@ class Coverage:
         size = len(self._open)
         first = self._open[0].seq
         content = content_of(event.own for event in self._open)
+        # Events of a session are protected by the chain of its audited events; those of no session
+        # have no row that could hold a head, so their digests are linked to each other.
         expected = content if self._session_id else linked(self._head, content)
         if (number, digest) != (str(size), expected):
             which = "it is" if size == 1 else f"the events {first} to {each.seq} are"
@@ -119,6 +121,8 @@ class Coverage:
             body = "" if found is None else head_text(str(found.body))
             if body == self._head:
                 return None
+            # The head differs from what was read: either events came meanwhile, or it is wrong.
+            # Only if nothing new is found it is wrong.
             before = self._seq
             await self._read_on()
             if self.broken is not None:
@@ -201,6 +205,8 @@ class _Endings:
 
     async def of(self, item_id: str, *, must_be: bool) -> Event | None:
         """The event that closed the item; if there `must_be` one, also if it came meanwhile."""
+        # An item may be closed while the audit is verified; its event is then behind those read so
+        # far.
         if self._last is None or (must_be and item_id not in self._events):
             await self._read_on()
         return self._events.get(item_id)

@@ -64,6 +64,8 @@ class Walk:
             try:
                 page = await self._store.events(self._row.id, after=self._seq, limit=size)
             except UNREADABLE as exc:
+                # One damaged event spoils its whole page: read singly, to name it and check all
+                # before it.
                 if size > 1:
                     size = 1
                     continue
@@ -120,6 +122,7 @@ class Walk:
         if self.count:
             self._break("no_hash", event.seq, "its hash is missing, and those before it have one")
             return
+        # Events of versions without hashes may come first, never in between.
         self._first_unhashed = self._first_unhashed or event.seq
         self.unhashed += 1
 
@@ -155,6 +158,7 @@ class Walk:
 
     async def _beyond(self, event: Event) -> None:
         """An event above the row's last number: written since the row was read, or smuggled in."""
+        # The row was read when the walk began, so the session may have grown since.
         row = await self._fresh()
         if row is not None and event.seq > row.seq:
             self._at_us = event.at_us

@@ -127,10 +127,12 @@ class BusCore:
                 "another bus on the same store"
             )
         service = BusService(self._parts, agent, handler, concurrency, self._leave)
+        # The name is taken before the first await, so that two calls cannot both serve the agent.
         self._named[agent] = service
         try:
             await self._parts.presence.enter(agent, concurrency)
             others, _ = await self._parts.presence.bury(agent, thoroughly=True)
+            # While no other process serves the agent, messages sent here are taken for it at once.
             service.alone = not others
         except BaseException:
             await service.close()
@@ -219,6 +221,8 @@ class BusCore:
 
     async def requeue(self, keys: Sequence[str]) -> int:
         """Send messages again that were given up."""
+        # Before the write: what is kept only because it ended must not be dropped when it is open
+        # again.
         self._parts.postings.reopened(keys)
         return await requeue(self._parts.store, keys)
 
@@ -228,6 +232,7 @@ class BusCore:
 
     async def close(self) -> None:
         """Stop all services and waits."""
+        # First, because a service that is closing may wait for a person.
         for question in self._questions:
             question.cancel()
         for service in list(self._named.values()):
@@ -235,6 +240,7 @@ class BusCore:
         await self._parts.waits.end_all(_CLOSED)
         if self._questions:
             await asyncio.wait(self._questions)
+        # Last, because services and waits that are ending still need what it reads.
         await self._rounds.stop()
         await self._parts.finish()
 
@@ -247,6 +253,7 @@ class BusCore:
             return await question
         except asyncio.CancelledError:
             task = asyncio.current_task()
+            # The caller was cancelled; otherwise it was `close` that cancelled the question.
             if task is not None and task.cancelling():
                 raise
             raise BusError(_CLOSED) from None

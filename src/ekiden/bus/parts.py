@@ -229,7 +229,11 @@ class GroupPostings:
             while self._waiting:
                 group, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
                 group = [
-                    each for each in group if each.settle is not None or not each.future.done()
+                    # A cancelled caller does not want its message sent. An end of a message is
+                    # written in any case: it describes something that has happened.
+                    each
+                    for each in group
+                    if each.settle is not None or not each.future.done()
                 ]
                 self._is_crowded = len(group) > 1
                 if group:
@@ -248,6 +252,7 @@ class GroupPostings:
             else:
                 await self._write_apart(group)
         except BaseException as exc:
+            # Callers must not wait for ever for a writer that was cancelled.
             _refuse(group, StoreUnavailable(f"the bus was stopped while it wrote: {exc!r}"))
             raise
 
@@ -278,6 +283,7 @@ class GroupPostings:
             try:
                 await self._write_together([each])
             except EkidenError as exc:
+                # With several puts it is not known which mailbox was full.
                 if isinstance(exc, QueueFull) and len(each.puts) == 1:
                     full.add((each.puts[0].queue, each.puts[0].bound))
                 _refuse([each], exc)
@@ -310,6 +316,7 @@ class MailboxRoom:
         there was none, is next."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line = self._waiting.setdefault(agent, deque())
+        # It was woken because there was room, and somebody else took it: it keeps its turn.
         if again:
             line.appendleft(future)
         else:
@@ -319,6 +326,7 @@ class MailboxRoom:
         finally:
             if not future.done():
                 line.remove(future)
+                # `made` may have removed this line, and a new one may have its place.
                 if not line and self._waiting.get(agent) is line:
                     del self._waiting[agent]
 
@@ -392,6 +400,7 @@ class BusParts:
 
     async def finish(self) -> None:
         """Return when everything that was begun beside is done."""
+        # A task that ends may begin another one.
         while self._tasks:
             await asyncio.wait(self._tasks)
         await self.postings.close()

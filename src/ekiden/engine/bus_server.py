@@ -211,6 +211,8 @@ class BusServer:
         }
         if message.type == "query":
             meta[ANSWERS] = message.id
+        # The id is made of the message's, so that a message that is delivered twice finds the first
+        # session.
         session_id = bus_session_id(agent_queue(message.to_agent or ""), message.id)
         opening = session_for(message, session_id=session_id, meta=meta)
         with suppress(SessionExists):  # It may have been delivered before.

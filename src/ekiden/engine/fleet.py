@@ -145,12 +145,12 @@ class ServedStores(Protocol):
 
 
 class Fleet:
-    """Advances ready sessions of all its stations, `concurrency` of them at a time.
+    """Advances ready sessions of all its stores, `concurrency` of them at a time.
 
-    Stations may come and go while it runs::
+    Stores may come and go while it runs::
 
         fleet = Fleet(concurrency=16)
-        fleet.add(Station(store, team, serves=["triage"], config=RunConfig()))
+        fleet.add(StoreWorker(store, team, serves=["triage"], config=RunConfig()))
         await fleet.run()
     """
 
@@ -166,7 +166,7 @@ class Fleet:
         """Set when no further session is to be taken."""
         self._is_running = False
         self._finished_before = 0
-        """By stations that are gone."""
+        """In stores that were removed."""
 
     @property
     def store_workers(self) -> Sequence[StoreWorker]:
@@ -209,6 +209,7 @@ class Fleet:
             )
         )
         await line.end_background()
+        # Counted last, because sessions may still end while they are stopped.
         self._finished_before += store_worker.finished
 
     def stop(self) -> None:
@@ -244,6 +245,7 @@ class Fleet:
                 group.create_task(self._serve(line))
                 continue
             if until_idle and self._is_idle():
+                # Idle twice with no claim in between: nothing became ready meanwhile.
                 if looked == self._claims:
                     return
                 if not await self._pauses():
@@ -278,12 +280,16 @@ class Fleet:
             self._news.set()
 
     async def _claim(self, line: SessionQueue) -> tuple[Claim, SessionRow] | None:
+        # Read before the claim: a hint that comes while it is under way may be about a session that
+        # it did not see.
         hints = line.hints
         claimed = None
         try:
             claimed = await line.store_worker.claim()
             if claimed is None:
                 self._rest(line, line.missed(hints))
+            # The claim was under way when the worker was told to stop: another process gets the
+            # session.
             elif self.stopping.is_set() or line.is_gone:
                 taken, claimed = claimed, None
                 await line.store_worker.store.release(taken[0])
@@ -307,6 +313,7 @@ class Fleet:
         """Look at this store again only after a while."""
         loop = asyncio.get_running_loop()
         line.rest_until = loop.time() + seconds
+        # Without this call the loop of `_work` would sleep past the end of the pause.
         loop.call_later(seconds, self._news.set)
 
     def _rest_a_little(self) -> None:
@@ -341,6 +348,8 @@ class Fleet:
     async def _watch(self, line: SessionQueue) -> None:
         """Hear of changes in a store, for ever, and look now and then without a hint."""
         while True:
+            # With many stores the looks without a hint would add up, so each store is looked at
+            # less often.
             slower = max(1.0, len(self._lines) / _FEW)
             try:
                 await line.store_worker.ready(slower=slower, has_room=self._has_room)

@@ -293,9 +293,11 @@ class Enlisting:
             "finished": self._store_worker.finished,
             "state": "draining" if self._is_draining() else "working",
         }
+        # Before the write: if its answer is lost, `leave` still has to remove the entry.
         self._has_written = True
         await store.write_documents(
             [*writes, DocumentWrite(collection=BEATS, key=self.id, body=beat)],
+            # A beat every few seconds must not wake everybody who waits for changes.
             silently=not writes,
         )
         self._until_entry = (_WRITE_EVERY if writes else self._until_entry) - 1
@@ -303,6 +305,7 @@ class Enlisting:
     async def leave(self) -> None:
         """Take the worker off the list; if that cannot be stored, it is found to be gone."""
         if self._has_written:
+            # If the worker starts again, its entry has to be written again.
             self._has_written, self._until_entry = False, 0
             with suppress(EkidenError):
                 await self._store_worker.store.write_documents(removals(self.id))

@@ -72,6 +72,8 @@ class Stops:
         """See to all requests that there are; whether there were any."""
         after = ""
         while requests := await stop_requests(self._store_worker.store, after=after):
+            # One request that fails must not cancel the others half way; the first error is raised
+            # afterwards.
             served = await asyncio.gather(*map(self._serve, requests), return_exceptions=True)
             for each in served:
                 if isinstance(each, BaseException):
@@ -91,6 +93,7 @@ class Stops:
             pass
         except (SessionBusy, UnknownAgent):
             return  # Whoever has it, or knows its agent, sees to the request.
+        # A newer request for the same session has another version, and is kept.
         with suppress(StaleDocument):
             await store.write_documents([removal(request)])
 

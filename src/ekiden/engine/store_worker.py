@@ -101,6 +101,7 @@ class StoreWorker:
         self.stopping = asyncio.Event()
         """Set when no further session is to be taken."""
         self._agents = sorted(self.serves)
+        # A worker that serves the whole team need not check after each handoff whose session it is.
         self._limit = None if len(self.serves) == len(team) else self.serves
         self._listens = listens
         self._context = context
@@ -122,6 +123,8 @@ class StoreWorker:
         claiming = self.store.claim_next(
             owner=owner_name(), lease_s=self.config.lease_s, agents=self._agents
         )
+        # The store may have claimed a session just before the cancellation arrives. So the call is
+        # awaited to its end, and a claim that nobody wants is released.
         claimed, cancelled = await to_the_end(claiming)
         if cancelled is not None:
             if claimed is not None:
@@ -136,6 +139,8 @@ class StoreWorker:
         `has_room`: whether one would be taken; else another process is told.
         """
         if self._listens:
+            # A lease that runs out sends no hint. Looking once per lease finds the sessions of dead
+            # processes.
             longest_s = min(LOOK_S, self.config.lease_s + REST_S) * slower
             await self.store.wait_for_ready(self._agents, longest_s, has_room=has_room)
         else:

@@ -216,6 +216,8 @@ class Worker:
         """
         if not await once_reachable(self._store.open, self._store.url, self._fleet.stopping):
             return
+        # Timers that ran out while no worker was there make sessions ready. With `until_idle` the
+        # worker would otherwise end before it sees them.
         await Timekeeping(self._store).once()
         await self._fleet.run(until_idle=until_idle)
 
@@ -266,6 +268,8 @@ class Timekeeping:
         await self._wait_for_change(0)  # A change before the first wait would be missed.
         while True:
             left_s = await self.once()
+            # Not woken by changes for this long, so that a busy store does not make it read all the
+            # time.
             await asyncio.sleep(min(left_s, self._shortest_s))
             if left_s > self._shortest_s:
                 await self._wait_for_change(left_s - self._shortest_s)
@@ -348,6 +352,7 @@ class Housekeeping:
             collection=_COLLECTION,
             key=work,
             body={"at_us": now_us},
+            # Of several processes that see the same version one writes, and the others are refused.
             expected_version=0 if document is None else document.version,
         )
         try:
@@ -359,8 +364,11 @@ class Housekeeping:
     async def _break_circles(self) -> None:
         """A new waiter checks for deadlocks itself, unless it dies first."""
         waiting = MessageFilter(waited_for=True, states={"open"})
+        # A read is cheaper than the write that takes the turn, and most stores have no open wait.
         if not await self._store.find_messages(waiting, limit=1):
             return
+        # A little less than the pause: with the pause itself a process could find its own last turn
+        # a moment too young, and skip every second one.
         if not await self._is_my_turn(_CIRCLES, round(_CIRCLES_S * 0.9e6)):
             return
         from ekiden.bus.waits.deadlocks import break_deadlocks

@@ -124,12 +124,16 @@ class DeliveryQueue:
         line = self._lines.setdefault(delivery.message.priority, [])
         heappush(line, (delivery.number, self._pushed, delivery))
         self._count += 1
+        # Deliveries that left the line stay in the heap until they come up. They are swept out when
+        # they are the larger part, so that the heap does not grow with a line that is cut short
+        # again and again.
         if len(line) > 2 * self._count + _FEW:
             line[:] = [entry for entry in line if entry[2].stage == "line"]
             heapify(line)
 
     def pop(self) -> Delivery | None:
         """The next one, which leaves the line."""
+        # Also counted when nothing is found; the turn of the oldest need only come now and then.
         self._taken += 1
         lines, oldest_first = self._lines, self._taken % self._oldest_every == 0
         while self._count:
@@ -194,6 +198,7 @@ class Endings:
                 return False
             answer = OwnJson(payload=own) if type(own) in LEAVES else answer_json(own)
         settle = MessageSettle(key=message.id, state="answered", answer=answer)
+        # Not settled here means that somebody else ended it first; who waits was told then.
         if direct.settle_now(settle) == "settled":
             self._parts.waits.end(message.id, "answered", answer)
             if self._parts.room:
@@ -232,6 +237,8 @@ class Endings:
         elif delivery.attempts >= settings.max_attempts:
             await self._settle(delivery, "dead", error, self._event(delivery, error, "dead"))
         else:
+            # The event first: if the process dies between the two writes, the failure is on record
+            # and the lease of the message runs out.
             event = self._event(delivery, error, "retried")
             await self._stored(message.id, lambda: self._parts.store.write(Batch(events=(event,))))
             delay_s = settings.retry_delay_s(delivery.attempts)
@@ -250,6 +257,8 @@ class Endings:
             key=key,
             state=state,
             answer=answer,
+            # An answer counts whoever gives it, even if the lease has passed to another process.
+            # Giving a message up is only for its present holder.
             by=delivery.row(self._parts.owner) if state in ("dead", "expired") else None,
         )
         if await self._post(settle, event) == "settled":
@@ -279,6 +288,7 @@ class Endings:
     async def refuse(self, row: QueueMessage, reason: str) -> None:
         """Give a message up that cannot be delivered."""
         _log.error("message %s for %s is given up: %s", row.key, self._agent, reason)
+        # Put by hand and not through a bus: nobody waits for it.
         if row.key is None:
             await self._parts.store.ack_message(row)
             return

@@ -70,6 +70,8 @@ class Rounds:
             rows = await self._parts.store.find_messages(where, limit=len(some))
             count += self._parts.waits.end_found(rows)
             for row in rows:
+                # Answered by another process, or withdrawn: a message that waits here for `respond`
+                # is over.
                 served = self._services.get(row.queue.partition(":")[2])
                 if served is not None and row.key is not None:
                     served.drop(row.key)
@@ -84,6 +86,8 @@ class Rounds:
             try:
                 found = await self._look()
                 took_s = parts.loop.time() - began
+                # Our own writes are signalled as well; a look that found nothing was probably about
+                # one of them.
                 pause_s = (
                     0.0 if found else min(max(2 * pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
                 )
@@ -106,6 +110,7 @@ class Rounds:
         now = self._parts.loop.time()
         if now >= self._parts.presence.due_at:
             await self._tend()
+        # Infinite means that nothing ran at the last look, so there may be a first limit by now.
         if now >= self._overdue_at or self._overdue_at == inf:
             self._overdue_at = min(
                 (each.stop_overdue() for each in self._services.values()), default=inf
@@ -134,6 +139,8 @@ class Rounds:
             _log.warning("%s was taken for dead: this process was stopped for too long", agent)
             service = self._services.get(agent)
             if service is not None:
+                # Others may have taken its messages; those that run are left, and the store refuses
+                # their ends if so.
                 service.return_queued()
         presence.next_look()
         for service in list(self._services.values()):
@@ -167,6 +174,8 @@ class Rounds:
                 for row in page
                 if row.key is not None
                 and row.session_id is None
+                # An asker in this process keeps its own time. For others one round of cleaning is
+                # added, so that a living asker is always first.
                 and row.key not in self._parts.waits.keys
                 and row.created_at_us + (_timeout_s(row.body) + self._clean_every_s) * 1e6 < now_us
             ]

@@ -99,6 +99,7 @@ class BusService:
             self._closing = self._endings.hurry = True
             self._on_close(self)
             self._closed = self._parts.spawn(self._close(drain_s))
+        # A caller that is cancelled must not leave the service half closed.
         await asyncio.shield(self._closed)
 
     # What the rest of the bus asks of it
@@ -135,6 +136,7 @@ class BusService:
             return
         self._deliveries[delivery.message.id] = delivery
         if self._closing:
+            # It was stored as ours just before the service began to close.
             self._parts.spawn(self._give_back([delivery]))
         elif (
             len(self._running) < self.concurrency
@@ -195,6 +197,7 @@ class BusService:
     async def fetch(self) -> int:
         """Claim messages from the mailbox, up to the free concurrency; returns their number."""
         if self._fetching:
+            # The fetch under way may have read the store before what this call is about was there.
             self._fetch_again = True
             return 0
         self._fetching = True
@@ -234,11 +237,13 @@ class BusService:
                 oldest_first=self._fetches % self._parts.settings.oldest_every == 0,
             )
         except StoreUnavailable:
+            # The store may have marked messages as ours although the answer was lost.
             self.recheck_claims()
             raise
 
     async def _find_ours(self) -> int:
         """Accept what the store has as ours and we do not know; how many messages."""
+        # Taken before the look: a claim that is still in flight may arrive during it.
         is_last = self._parts.loop.time() >= self._unsure_until
         count = after = 0
         owner = self._parts.owner
@@ -279,6 +284,7 @@ class BusService:
         """A message came from the store, where it was for so long."""
         with_us = self._deliveries.get(row.key or "")
         if with_us is not None:
+            # Taken again while it is here; the later count is the one that the store compares.
             with_us.attempts = row.attempts
             return
         try:
@@ -324,9 +330,12 @@ class BusService:
             if not delivery.overdue and _is_cancelled():
                 raise  # The service is closed and gives it back.
             failure = exc
+        # From here on the message counts as finished: closing the service waits for its end to be
+        # stored and does not give it back.
         delivery.stage = "ending"
         self._running.pop(delivery.message.id, None)
         if self._line or not self.alone:
+            # Before the end is stored, so that a slow store does not keep the place of the handler.
             self.go_on()
         if delivery.overdue and failure is not None:
             seconds = self._parts.settings.handler_timeout_s or 0.0
@@ -367,6 +376,7 @@ class BusService:
             _, stubborn = await asyncio.wait(works, timeout=_STUBBORN_S)
             for _ in stubborn:
                 _log.error("a handler of %s does not let itself be cancelled", self.agent)
+        # Their handlers are done; given back now, they would be done twice.
         ending = [each.work for each in self._deliveries.values() if each.stage == "ending"]
         await asyncio.gather(*filter(None, ending), return_exceptions=True)
         try:
@@ -379,6 +389,7 @@ class BusService:
     async def _give_back(self, deliveries: list[Delivery]) -> None:
         rows = [each.row(self._parts.owner) for each in deliveries]
         for each in deliveries:
+            # Forgotten before the release: another process may have it the moment after.
             self._forget(each)
         await asyncio.gather(*(self._parts.store.release_message(row) for row in rows))
 

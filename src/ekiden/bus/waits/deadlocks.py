@@ -172,11 +172,14 @@ async def _break(
         deadlock = _told(cycle, victim, scene, policy)
         try:
             written = await store.write(_breaking(deadlock, scene))
+        # Another process broke a deadlock meanwhile, perhaps this one: look again.
         except StaleDocument:
             continue
         told = [
             wait.id for wait, end in zip(victim, written.settled, strict=True) if end == "settled"
         ]
+        # Some of the victim's queries were answered at the last moment; the record must not call
+        # them cancelled.
         if len(told) < len(victim):
             deadlock = deadlock.with_cancelled(told)
             await store.write_documents([_record(deadlock)])
@@ -193,11 +196,15 @@ async def _look(store: Store, nodes: Collection[str] | None, now_us: int | None)
             return None
         if now_us is None:
             now_us = await store.now_us()
+        # Read between the two looks at the waits. If anybody breaks a deadlock after this, the
+        # version is outdated and our write fails.
         document = await store.get_document(*_BREAKING)
         before = {name: row for name, row in before.items() if row.waiter in stuck}
         after = await waits_of(store, stuck)
         answered = await answered_groups(store, after.values())
         ended = ended_waits(before | after, now_us=now_us, answered=answered)
+        # Waits are read one page after the other. Only those that were there before and after
+        # existed at one moment, so only a cycle among them is real.
         graph = WaitGraph(found := waits(still_there(before, after), over=ended))
         if graph.stuck():
             return _Scene(
@@ -206,6 +213,7 @@ async def _look(store: Store, nodes: Collection[str] | None, now_us: int | None)
                 now_us=now_us,
                 version=0 if document is None else document.version,
             )
+        # There may be a cycle that formed during the look: then look once more.
         if not WaitGraph(waits(after.values(), over=ended)).stuck():
             return None
 
@@ -250,6 +258,7 @@ def _told(cycle: Cycle, victim: Need, scene: _Scene, policy: VictimPolicy) -> De
     found = _deadlock(turned, scene.agents, found_at=scene.now_us / 1e6)
     return replace(
         found.with_cancelled([wait.id for wait in victim]),
+        # Counts down, so that the newest record comes first in the order of keys.
         id=f"{_LATEST_US - scene.now_us:018d}/{first.id}",
         victim=scene.agents[first.waiter],
         policy=policy,

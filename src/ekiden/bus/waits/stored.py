@@ -47,6 +47,7 @@ async def reachable_waits(store: QueueStore, nodes: Collection[str]) -> Rows:
         frontier = {awaited for row in found.values() if (awaited := awaited_node(row))} - known
         if not frontier:
             return rows
+    # A long chain would cost one read for each of its links.
     return await all_waits(store)
 
 
@@ -72,6 +73,7 @@ async def answered_groups(store: QueueStore, rows: Iterable[StoredMessage]) -> s
             first[group] = min(row.id, first.get(group, row.id))
     if not first:
         return set()
+    # Answered messages are many and open ones are few: only the neighbourhood of the group is read.
     after = max(min(first.values()) - _NEAR, 0)
     answered = await _read_of(store, {waiter for waiter, _ in first}, _ANSWERED, after=after)
     return {group for row in answered.values() if (group := any_group(row)) in first and group}

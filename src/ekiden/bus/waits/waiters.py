@@ -81,6 +81,7 @@ class Deadlines:
         self._number += 1
         heap = self._heap
         heappush(heap, (due, self._number, wait))
+        # Only a new first deadline changes when the one timer has to ring.
         if heap[0][2] is wait:
             self._set_timer()
         elif len(heap) > self._most:
@@ -102,6 +103,7 @@ class Deadlines:
     def _ring(self) -> None:
         self._timer = None
         heap, now = self._heap, self._loop.time()
+        # Waits that were answered are dropped as well, so that the timer does not ring for them.
         while heap and (heap[0][0] <= now or heap[0][2].future.done()):
             heappop(heap)[2].time_out()
         if heap:
@@ -150,6 +152,8 @@ class Waits:
         else:
             self._nodes[node] = count - 1
         last = self._by_key[key]
+        # Waits for one message form a linked list, the newest first; the removed one may be
+        # anywhere in it.
         if last is not wait:
             while last.before is not wait:
                 assert last.before is not None

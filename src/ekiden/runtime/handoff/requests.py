@@ -65,6 +65,7 @@ async def serve_requests(run: RunState) -> bool:
     before = run.agent
     await settle_rollback(run)
     while run.outcome is None:
+        # Cleared before the read: a request that comes after the read interrupts the next step.
         run.interruption.clear()
         documents = await requests_of(run.store, run.session_id)
         if not documents:
@@ -117,6 +118,7 @@ async def make(
     begun = asked.own_id
     try:
         attempt = await attempt_for(run, asked)
+    # Not the request's fault: it stays stored, and whoever runs the session next serves it.
     except (SessionError, StoreUnavailable):
         raise
     except Exception as exc:
@@ -135,6 +137,7 @@ async def make(
             begun = attempt.id
             problem = HandoffRefused("NOT_APPROVED", _NOBODY_TO_ASK)
     if problem is not None:
+        # Checks may have recorded events and changed variables before one of them refused.
         before.restore(run)
         attempt = replace(unconnected(asked), id=begun, writes=taken)
         attempt.begin(run)
@@ -239,6 +242,7 @@ def _check_quickly(run: RunState, asked: Asked) -> None:
     may_return = bool(edge.terms.allow_return) or run.config.returns == "always"
     check_cycle(target.name, chain, may_return=may_return, is_changed=True)
     check_capabilities(target, (*edge.terms.capabilities, *asked.capabilities))
+    # Variables that the request brings along may make the condition true.
     if asked.condition and not asked.variables:
         check_condition(run, asked.condition)
 

@@ -195,6 +195,7 @@ async def _dropped(
     if put.key is not None:
         found = await connection.fetchrow(_WITH_KEY, to_column(put.key))
         if found is not None:
+            # Our own token: an earlier copy of this call stored it, and its answer was lost.
             return PutReceipt(id=found["id"], is_new=found["token"] == token)
     if put.dedup_key is not None:
         place = (to_column(put.queue), to_column(put.dedup_key))
@@ -202,6 +203,7 @@ async def _dropped(
             return PutReceipt(id=0, is_new=False)
     if is_full:
         raise QueueFull(put.queue, put.bound or 0)
+    # The message that was in the way was settled or removed since the insert.
     (receipt,) = await _insert(connection, [message], token)
     return receipt
 
@@ -212,6 +214,7 @@ def _columns(messages: Sequence[PreparedMessage]) -> list[list[Any]]:
         [to_column(put.queue) for put in puts],
         [message.body for message in messages],
         [put.priority for put in puts],
+        # A message that is stored as taken is due again when its lease ends.
         [put.delay_s if put.taken_by is None else put.lease_s for put in puts],
         [to_column_or_null(put.dedup_key) for put in puts],
         [None if put.bound is None else max(put.bound, 0) for put in puts],

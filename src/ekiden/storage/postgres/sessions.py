@@ -189,6 +189,7 @@ class PostgresSessions(Role):
                 await connection.execute(_DELETE, num)
             return num is not None
 
+        # Returns to the loop only if the session was freed between the two looks.
         while not await self._database.transact(work):
             await self._explain_not_free(session_id)
         self._changes.changed()
@@ -274,9 +275,11 @@ class Claiming:
         """
         loop = self._database.own_loop()
         if self._loop is not loop:
+            # The store is used from a new event loop; futures of the old one can never be answered.
             self._loop, self._waiting = loop, {}
         if wish not in self._waiting:
             self._waiting[wish] = []
+            # All claims that begin in this turn of the loop become one statement.
             loop.call_soon(self._send, wish)
         told: asyncio.Future[Any] = loop.create_future()
         self._waiting[wish].append(told)
@@ -284,6 +287,7 @@ class Claiming:
             return await told
         except asyncio.CancelledError:
             if told.done() and not told.cancelled() and told.exception() is None:
+                # The answer came together with the cancellation: the session would stay claimed.
                 self._begin(self._let_go(wish, [told.result()]))
             raise
 
@@ -293,6 +297,7 @@ class Claiming:
             self._begin(self._take(wish, waiting))
 
     async def _take(self, wish: ClaimWish, waiting: Sequence[asyncio.Future[Any]]) -> None:
+        # Stands if this task is cancelled, so that no caller waits for ever.
         failure: EkidenError | None = ConnectionLost("the claim was broken off")
         found: list[Any] = []
         try:
@@ -353,6 +358,8 @@ class Leases(Role):
                 found = await self._database.query(_TAKE_OR_CREATE, *args)
             if found:
                 return claim_of(found[0], owner=owner, lease_s=lease_s), claimed_row(found[0])
+            # Raises if another process has the session; returns if it was freed meanwhile: then try
+            # again.
             await self._explain_not_free(session_id, may_be_missing=create is not None)
 
     async def claim_next(
@@ -364,6 +371,7 @@ class Leases(Role):
             agents=None if agents is None else tuple(map(to_column, agents)),
         )
         found = await self._claiming.next(wish)
+        # Only a worker without work looks for dead owners: it costs a query.
         if found is None and await self._claiming.free_of_dead():
             found = await self._claiming.next(wish)
         if found is None:

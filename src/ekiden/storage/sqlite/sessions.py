@@ -138,6 +138,7 @@ def free_ready_of_dead(db: apsw.Connection) -> bool:
         f" WHERE status = 'ready' ORDER BY place_us LIMIT {MOST_CHECKED})"
         " WHERE owner IS NOT NULL",
     )
+    # A process of another machine is never known to be dead; its lease has to run out.
     dead = [owner for (owner,) in owners if is_dead(owner)]
     if dead:
         db.execute(
@@ -154,6 +155,8 @@ def renew_claims(db: apsw.Connection, claims: Sequence[Claim], now_ms: int) -> l
     for claim in claims:
         db.execute(
             "UPDATE sessions SET lease_until = ?"
+            # The fence: a claim that was taken over has an older epoch, and one that ran out is not
+            # revived.
             " WHERE num = ? AND epoch = ? AND owner = ? AND lease_until > ?",
             (now_ms + int(claim.lease_s * 1000), claim.key, claim.epoch, claim.owner, now_ms),
         )
@@ -311,6 +314,8 @@ def _row(values: tuple[Any, ...], now_ms: int) -> SessionRow:
 def _free_of_dead(db: apsw.Connection, session_id: str, now_ms: int) -> None:
     """Free a row whose owner is known to be dead; `SessionNotFound`, or `SessionBusy` if it may
     be alive."""
+    # Only asked when the row is not free: asking the operating system about a process costs more
+    # than the update.
     found = query(db, "SELECT owner, lease_until FROM sessions WHERE id = ?", (session_id,))
     if not found:
         raise SessionNotFound(session_id)

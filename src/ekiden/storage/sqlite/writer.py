@@ -158,6 +158,8 @@ class Writer:
                 job = self._jobs.get_nowait()
             except Empty:
                 break
+            # The end came while the group was collected: put it back, so that it is found after
+            # this group.
             if job is None:
                 self._jobs.put(None)
                 break
@@ -269,6 +271,7 @@ def _run(db: apsw.Connection, group: Sequence[_Job], now: TransactionTime) -> No
     """
     by_kind: dict[_Kind, list[_Job]] = {"commit": [], "put": [], "settle": [], "work": []}
     for job in group:
+        # A job may run a second time, alone, after its group failed.
         job.error = None
         by_kind[job.kind].append(job)
     if by_kind["commit"]:
@@ -293,6 +296,7 @@ def _run(db: apsw.Connection, group: Sequence[_Job], now: TransactionTime) -> No
 
 def _resolve(group: list[_Job], on_change: Callable[[], None] | None) -> None:
     for job in group:
+        # Its caller was cancelled; the write is stored all the same.
         if job.future.done():
             continue
         if job.error is not None:
