@@ -15,7 +15,7 @@ from ekiden.audit.walk import UNREADABLE, Walk, why_unreadable
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.values import dumps, loads
-from ekiden.storage.base import Document, SessionRow, Store
+from ekiden.storage.base import SessionRow, Store, each_document
 from ekiden.storage.chain import (
     HEAD,
     ITEM_DIGEST,
@@ -174,7 +174,7 @@ async def check_decisions(store: Store, found: Verification) -> None:
 async def _check(store: Store, found: Verification) -> None:
     endings = _Endings(store)
     for collection in (_CLOSED, _ORDER, _OPEN):
-        async for document in _documents(store, collection):
+        async for document in each_document(store, collection):
             item_id = document.key.rpartition("/")[2]
             is_closed = collection == _CLOSED or document.key.startswith(_CLOSED_ORDER)
             ending = await endings.of(item_id, must_be=is_closed)
@@ -228,14 +228,6 @@ class _Endings:
         elif change == "posted":
             # The id of an item that was deleted may be used again.
             self._events.pop(str(details.get("item")), None)
-
-
-async def _documents(store: Store, collection: str) -> AsyncIterator[Document]:
-    after = ""
-    while page := await store.list_documents(collection, after=after, limit=_ITEMS_PAGE):
-        for document in page:
-            yield document
-        after = page[-1].key
 
 
 def _broken(event: Event | None, fault: Fault, message: str) -> BrokenLink:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from ekiden.core.conversation.messages import agent_queue
 from ekiden.core.errors import StaleDocument
-from ekiden.storage.base import Document, Store
+from ekiden.storage.base import Document, Store, each_document
 from ekiden.storage.records import (
     DocumentWrite,
     MessageFilter,
@@ -193,16 +193,8 @@ class Presence:
         return bool(alive), released
 
     async def _listed(self, prefix: str) -> AsyncIterator[AgentServer]:
-        after = ""
-        while True:
-            page = await self._store.list_documents(
-                PRESENCE, prefix=prefix, after=after, limit=_PAGE
-            )
-            for document in page:
-                yield _server(document)
-            if len(page) < _PAGE:
-                return
-            after = page[-1].key
+        async for document in each_document(self._store, PRESENCE, prefix=prefix, page=_PAGE):
+            yield _server(document)
 
     async def _held(self, agent: str) -> list[QueueMessage]:
         """The agent's messages that some bus has taken."""

@@ -13,7 +13,35 @@ from ekiden.core.conversation.model import Item, ModelResponse
 from ekiden.core.tools.tool import Tool
 
 
-class RunHooks(Generic[TContext]):
+class _CallHooks(Generic[TContext]):
+    """Callbacks around calls of models and tools."""
+
+    async def on_llm_start(
+        self,
+        context: RunContextWrapper[TContext],
+        agent: Any,
+        system_prompt: str | None,
+        input_items: list[Item],
+    ) -> None:
+        """Before a model call."""
+
+    async def on_llm_end(
+        self, context: RunContextWrapper[TContext], agent: Any, response: ModelResponse
+    ) -> None:
+        """After a model call."""
+
+    async def on_tool_start(
+        self, context: RunContextWrapper[TContext], agent: Any, tool: Tool
+    ) -> None:
+        """Before a tool runs; `context` is its `ToolContext`."""
+
+    async def on_tool_end(
+        self, context: RunContextWrapper[TContext], agent: Any, tool: Tool, result: Any
+    ) -> None:
+        """After a tool returned."""
+
+
+class RunHooks(_CallHooks[TContext]):
     """Callbacks for every agent of a run.
 
     For example::
@@ -33,37 +61,13 @@ class RunHooks(Generic[TContext]):
     ) -> None:
         """An agent gave the run's answer."""
 
-    async def on_llm_start(
-        self,
-        context: RunContextWrapper[TContext],
-        agent: Any,
-        system_prompt: str | None,
-        input_items: list[Item],
-    ) -> None:
-        """Before a model call."""
-
-    async def on_llm_end(
-        self, context: RunContextWrapper[TContext], agent: Any, response: ModelResponse
-    ) -> None:
-        """After a model call."""
-
-    async def on_tool_start(
-        self, context: RunContextWrapper[TContext], agent: Any, tool: Tool
-    ) -> None:
-        """Before a tool runs; `context` is its `ToolContext`."""
-
-    async def on_tool_end(
-        self, context: RunContextWrapper[TContext], agent: Any, tool: Tool, result: Any
-    ) -> None:
-        """After a tool returned."""
-
     async def on_handoff(
         self, context: RunContextWrapper[TContext], from_agent: Any, to_agent: Any
     ) -> None:
         """Control passes from one agent to another."""
 
 
-class AgentHooks(Generic[TContext]):
+class AgentHooks(_CallHooks[TContext]):
     """Callbacks for one agent: pass them as `Agent(hooks=…)`.
 
     For example::
@@ -80,30 +84,6 @@ class AgentHooks(Generic[TContext]):
 
     async def on_end(self, context: RunContextWrapper[TContext], agent: Any, output: Any) -> None:
         """This agent gave the run's answer."""
-
-    async def on_llm_start(
-        self,
-        context: RunContextWrapper[TContext],
-        agent: Any,
-        system_prompt: str | None,
-        input_items: list[Item],
-    ) -> None:
-        """Before a model call."""
-
-    async def on_llm_end(
-        self, context: RunContextWrapper[TContext], agent: Any, response: ModelResponse
-    ) -> None:
-        """After a model call."""
-
-    async def on_tool_start(
-        self, context: RunContextWrapper[TContext], agent: Any, tool: Tool
-    ) -> None:
-        """Before a tool runs; `context` is its `ToolContext`."""
-
-    async def on_tool_end(
-        self, context: RunContextWrapper[TContext], agent: Any, tool: Tool, result: Any
-    ) -> None:
-        """After a tool returned."""
 
     async def on_handoff(
         self, context: RunContextWrapper[TContext], agent: Any, source: Any

@@ -38,6 +38,7 @@ from ekiden.storage.base import (
     QueuePut,
     SearchEntry,
     Store,
+    each_document,
 )
 
 _log = logging.getLogger("ekiden.memory")
@@ -90,13 +91,8 @@ async def backends_of(store: Store, space: str) -> Sequence[str]:
 
 async def used_backends(store: Store) -> Sequence[str]:
     """The names of all back ends that hold copies of memories."""
-    names: set[str] = set()
-    after = ""
-    while page := await store.list_documents(_MIRRORS, after=after, limit=500):
-        for each in page:
-            names.update(each.body)
-        after = page[-1].key
-    return sorted(names)
+    documents = [each async for each in each_document(store, _MIRRORS)]
+    return sorted({name for each in documents for name in each.body})
 
 
 async def add_mirror(store: Store, space: str, backend: str) -> None:

@@ -14,12 +14,11 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.errors.server import KeyNotFound
 from ekiden.project.stores import DEFAULT_TENANT, check_tenant
-from ekiden.storage.base import Document, DocumentWrite, Store
+from ekiden.storage.base import Document, DocumentWrite, Store, each_document
 
 LOGINS: Final = "console_logins"
 MAX_AGE_S: Final = 30 * 24 * 3600
 _TOKEN_BYTES: Final = 32
-_PAGE: Final = 500
 KEYS: Final = "api_keys"
 USES: Final = "api_key_uses"
 """When keys were used last, apart from the keys: writing it never gets in the way of a change."""
@@ -65,12 +64,10 @@ class Logins:
 
     async def prune(self) -> None:
         """Remove those whose time is over."""
-        now_us, after = await self._store.now_us(), ""
-        while page := await self._store.list_documents(LOGINS, after=after, limit=_PAGE):
-            after = page[-1].key
-            for each in page:
-                if each.body["expires_at_us"] <= now_us:
-                    await self.end(each.key)
+        now_us = await self._store.now_us()
+        async for each in each_document(self._store, LOGINS):
+            if each.body["expires_at_us"] <= now_us:
+                await self.end(each.key)
 
 
 Scope: TypeAlias = Literal["read", "run", "answer", "history", "admin"]
@@ -184,11 +181,7 @@ class KeyStore:
 
     async def list(self, *, tenant: str | None = None) -> Sequence[StoredKey]:
         """All keys, or those of a tenant, the oldest first."""
-        found: list[StoredKey] = []
-        after = ""
-        while page := await self._store.list_documents(KEYS, after=after, limit=_PAGE):
-            found += [_key(document) for document in page]
-            after = page[-1].key
+        found = [_key(document) async for document in each_document(self._store, KEYS)]
         mine = [key for key in found if tenant is None or key.tenant == tenant]
         return sorted(mine, key=lambda key: (key.created_at_us, key.id))
 

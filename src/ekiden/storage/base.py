@@ -23,7 +23,7 @@ Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContrac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 from ekiden.core.events import Event
@@ -262,6 +262,20 @@ class DocumentStore(Protocol):
     ) -> Sequence[Document]:
         """Documents with keys above `after`, ordered by key."""
         ...
+
+
+async def each_document(
+    store: DocumentStore, collection: str, *, prefix: str = "", page: int = 500
+) -> AsyncIterator[Document]:
+    """All documents, ordered by key; read in pages, so changes meanwhile may be seen or not."""
+    after = ""
+    while True:
+        found = await store.list_documents(collection, prefix=prefix, after=after, limit=page)
+        for document in found:
+            yield document
+        if len(found) < page:
+            return
+        after = found[-1].key
 
 
 class QueueStore(Protocol):

@@ -16,6 +16,7 @@ from ekiden.storage.base import (
     QueueStore,
     Store,
     StoredMessage,
+    each_document,
 )
 
 Rows: TypeAlias = dict[str, StoredMessage]
@@ -32,7 +33,6 @@ _LEVELS = 32
 _NEAR = 10_000
 """The messages of a group are put together, so their numbers are not further apart than this."""
 _INBOX = "inbox.open"
-_DOCUMENT_PAGE = 500
 
 
 async def reachable_waits(store: QueueStore, nodes: Collection[str]) -> Rows:
@@ -227,26 +227,16 @@ async def blocked(store: Store) -> list[BlockingContext]:
 
 async def _present(store: DocumentStore, now_us: int) -> set[str]:
     """Items with a waiter in a living process."""
-    found: set[str] = set()
-    after = ""
-    while True:
-        page = await store.list_documents(WAITS, after=after, limit=_DOCUMENT_PAGE)
-        there = (each for each in page if each.body["until_us"] > now_us)
-        found.update(each.key.partition("/")[0] for each in there)
-        if len(page) < _DOCUMENT_PAGE:
-            return found
-        after = page[-1].key
+    return {
+        each.key.partition("/")[0]
+        async for each in each_document(store, WAITS)
+        if each.body["until_us"] > now_us
+    }
 
 
 async def _open_items(store: DocumentStore) -> AsyncIterator[InboxItem]:
-    after = ""
-    while True:
-        page = await store.list_documents(_INBOX, after=after, limit=_DOCUMENT_PAGE)
-        for document in page:
-            yield InboxItem.from_json(document.body, version=document.version)
-        if len(page) < _DOCUMENT_PAGE:
-            return
-        after = page[-1].key
+    async for document in each_document(store, _INBOX):
+        yield InboxItem.from_json(document.body, version=document.version)
 
 
 def _together(rows: Rows) -> Iterable[list[StoredMessage]]:

@@ -22,7 +22,7 @@ from ekiden.sessions.scopes import (
     stored_name,
 )
 from ekiden.sessions.state import changes_between
-from ekiden.storage.base import Document, DocumentWrite, Store
+from ekiden.storage.base import Document, DocumentWrite, Store, each_document
 from ekiden.storage.values import copy_json
 
 GONE = object()
@@ -103,14 +103,8 @@ def no_owner(scope: SharedScope, name: str) -> UserError:
 
 async def stored_variables(store: Store, collection: str) -> dict[str, Document]:
     """The documents of the variables that a user or an app has, by name."""
-    found: dict[str, Document] = {}
-    after = ""
-    while page := await store.list_documents(collection, after=after, limit=_PAGE):
-        found |= {each.key: each for each in page if value_of(each) is not GONE}
-        if len(page) < _PAGE:
-            break
-        after = page[-1].key
-    return found
+    documents = each_document(store, collection, page=_PAGE)
+    return {each.key: each async for each in documents if value_of(each) is not GONE}
 
 
 async def load_shared(
