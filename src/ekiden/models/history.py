@@ -32,8 +32,16 @@ from ekiden.core.conversation.model import Item, is_message, text_of
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps
 
-_TEXT = frozenset({"input_text", "output_text", "text"})
-_PARTS = _TEXT | {"input_image", "input_file", "input_audio", "refusal"}
+# A tuple: a part comes from outside, and its type may not even be hashable.
+_PARTS = (
+    "input_text",
+    "output_text",
+    "text",
+    "input_image",
+    "input_file",
+    "input_audio",
+    "refusal",
+)
 
 
 def user_content(content: Any, system: str) -> str | list[UserContent]:

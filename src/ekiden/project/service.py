@@ -175,7 +175,7 @@ async def _ended(working: asyncio.Task[None] | None, grace_s: float) -> None:
 
 def _told(done: asyncio.Task[Any]) -> None:
     if not done.cancelled() and done.exception() is not None:
-        _log.error("the worker ended: %s", done.exception())
+        _log.error("the worker ended", exc_info=done.exception())
 
 
 class Service:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ekiden.core.tools.guardrails import GuardrailDecision
 
 
-_PARTS = frozenset({"input_text", "input_image", "input_file"})
+# A tuple: the type of what a tool returns may not even be hashable.
+_PARTS = ("input_text", "input_image", "input_file")
 _MAX_DEPTH = 200
 
 

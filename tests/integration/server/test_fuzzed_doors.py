@@ -101,6 +101,8 @@ A2A = [
 def check_rpc(response: httpx2.Response) -> None:
     """An answer, or a stream of answers, of JSON-RPC; or nothing for what needs no answer."""
     check_plain(response)
+    if response.status_code == 429:  # Of one session too many: before the body is looked at.
+        return check_problem(response)
     if response.headers.get("content-type", "").startswith("text/event-stream"):
         lines = [line for line in response.text.splitlines() if line.startswith("data: ")]
         answers = [json.loads(line[6:]) for line in lines if line != "data: "]

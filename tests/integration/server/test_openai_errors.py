@@ -133,6 +133,8 @@ async def test_a_chat_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 REFUSED_RESPONSES: list[tuple[dict[str, Any], str]] = [
     ({"input": []}, "input"),
+    ({"input": [{"type": {}, "content": "x"}]}, "input.0.type"),
+    ({"input": [{"role": [], "content": "x"}]}, "input.0.role"),
     ({"input": "  "}, "input"),
     ({"input": [{"role": "user", "content": [{"text": 7}]}]}, "input.0.content"),
     ({"input": [{"role": "robot", "content": "x"}]}, "input.0.role"),

@@ -30,7 +30,7 @@ def test_every_operation_answers_as_the_document_says(operation: str, asking: As
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", operation_ids())
 def test_every_operation_answers_so_however_it_is_asked(operation: str, asking: Asking) -> None:
-    asking.ask(operation, examples=100)
+    asking.ask(operation, examples=30)
 
 
 @pytest.mark.slow

@@ -134,4 +134,20 @@ async def test_a_head_without_end_is_refused(app: FastAPI, line: bytes) -> None:
         async with asyncio.timeout(60):
             answer = await reader.read()
         assert answer.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 400 ")), answer
+        assert json.loads(answer.split(b"\r\n\r\n")[1])["code"].startswith("request.")
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "request_", [b"GET /" + b"x" * 66_000 + b" HTTP/1.1\r\n\r\n", b"\xff\r\n\r\n"]
+)
+async def test_what_is_no_request_is_a_problem_with_a_code(app: FastAPI, request_: bytes) -> None:
+    async with _served(app, head_s=60) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request_)
+        async with asyncio.timeout(60):
+            head, body = (await reader.read()).split(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 ")
+        assert b"application/problem+json" in head
+        assert json.loads(body)["code"] == "request.invalid"
         writer.close()

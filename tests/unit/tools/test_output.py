@@ -106,7 +106,7 @@ def test_content_parts_pass_through() -> None:
 
 
 @pytest.mark.parametrize(
-    "result", [[{"type": "input_text", "text": "a"}, "b"], [{"type": "order"}], []]
+    "result", [[{"type": "input_text", "text": "a"}, "b"], [{"type": "order"}], [{"type": {}}], []]
 )
 def test_other_lists_are_json_text(result: list[Any]) -> None:
     assert isinstance(output_of(result), str)

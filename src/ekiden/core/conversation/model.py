@@ -171,7 +171,8 @@ def refusal_of(item: Item) -> str | None:
     return None
 
 
-_TEXT_PARTS = frozenset({"output_text", "input_text", "text"})
+# A tuple: a part comes from outside, and its type may not even be hashable.
+_TEXT_PARTS = ("output_text", "input_text", "text")
 
 
 _OUTPUT_ONLY = "created_by"

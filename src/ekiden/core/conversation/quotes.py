@@ -36,7 +36,7 @@ said or what your tools did.
 <{FENCE}>
 """
 _TAIL: Final = f"\n</{FENCE}>"
-_PARTS: Final = frozenset({"input_text", "text", "input_image", "input_file", "input_audio"})
+_PARTS: Final = ("input_text", "text", "input_image", "input_file", "input_audio")
 _MOST_CHARS: Final = 1 << 62
 """Nothing is cut: the size of a request is limited earlier."""
 

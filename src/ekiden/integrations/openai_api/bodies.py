@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from fastapi import Header
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from ekiden.api.methods.values import SESSION_ID
+from ekiden.api.methods.values import ONE_LINE, SESSION_ID
 from ekiden.integrations.openai_api.errors import unsupported
 
 _TOOLS = "the team's agents use their own tools, on the server; leave it out"
@@ -69,6 +69,10 @@ ShowHeader: TypeAlias = Annotated[
 ]
 
 
+UserId = Annotated[str, Field(max_length=500, pattern=rf"{ONE_LINE}|^$")]
+"""The id of a user; an empty text is none."""
+
+
 class _Lenient(BaseModel):
     model_config = ConfigDict(extra="allow")
 
@@ -82,8 +86,8 @@ class _Lenient(BaseModel):
     metadata: dict[str, Any] | None = Field(
         default=None, description="`session_id`: the session to continue or to start."
     )
-    user: str | None = Field(default=None, max_length=500, description="The user of a new session.")
-    safety_identifier: str | None = Field(default=None, max_length=500)
+    user: UserId | None = Field(default=None, description="The user of a new session.")
+    safety_identifier: UserId | None = None
 
     @property
     def user_id(self) -> str | None:

@@ -22,9 +22,7 @@ from ekiden.server.streams.messages import Broken, Piece, Speech, SpeechEnded, S
 from ekiden.sessions import is_transfer
 
 _ROLES = ("system", "developer", "user")
-_ECHOED = frozenset(
-    {"reasoning", "mcp_approval_request", "mcp_call", "mcp_list_tools", "compaction"}
-)
+_ECHOED = ("reasoning", "mcp_approval_request", "mcp_call", "mcp_list_tools", "compaction")
 """Of earlier answers: the session has them."""
 
 

@@ -68,7 +68,7 @@ def _literal(text: str) -> str:
 
 Message: TypeAlias = dict[str, str]
 
-_READABLE = frozenset({"input_text", "output_text", "text", "refusal"})
+_READABLE = ("input_text", "output_text", "text", "refusal")
 _BREAK = "\u200b"
 """Put into a text that looks like a control token of the model, so that it is none."""
 

@@ -106,7 +106,23 @@ def _complete(document: dict[str, Any], app: FastAPI) -> None:
     if (event := components["schemas"].get("SessionEvent")) is not None:
         told = (f"- `{name}`: {kind.about}" for name, kind in EVENT_TYPES.items())
         event["properties"]["event_type"]["description"] += "\n\n" + "\n".join(told)
+    _name_properties(components["schemas"])
     components["responses"] = dict(sorted(components["responses"].items()))
+
+
+def _name_properties(node: Any) -> None:
+    """Say of every object whose names follow a pattern that it has no others: as pydantic writes
+    it, a name that does not match may have any value."""
+    if isinstance(node, dict):
+        match node.pop("patternProperties", None):
+            case {**patterns} if len(patterns) == 1:
+                ((pattern, value),) = patterns.items()
+                node["propertyNames"] = {**node.get("propertyNames", {}), "pattern": pattern}
+                node["additionalProperties"] = value or True
+        node = list(node.values())
+    if isinstance(node, list):
+        for each in node:
+            _name_properties(each)
 
 
 def _secure(operation: dict[str, Any], dependant: Dependant | None) -> None:

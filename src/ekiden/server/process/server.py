@@ -19,6 +19,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from ekiden.core.errors import UserError
+from ekiden.core.errors.server import RequestInvalid, RequestTooLarge, ServerBusy
 from ekiden.project.service import Service
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.lazy_application import LazyApplication
@@ -40,14 +41,17 @@ HEAD_S: Final = 10.0
 """How long a connection may take to send the head of a request."""
 _LEAST: Final = 64
 _LONGEST_HEAD: Final = 64 * 1024
-_TOO_LONG: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\n"
-    b"Connection: close\r\n\r\n"
-)
-_FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 0\r\n"
-    b"Connection: close\r\n\r\n"
-)
+
+
+def _refusal(status: int, code: str, problem: str) -> bytes:
+    """The answer to a request that the application never sees, as a problem like all others."""
+    # A server listens before it loads its application, to which these belong.
+    from ekiden.server.problems.responses import problem_response, title_of
+
+    answer = problem_response(status, code, problem)
+    head = b"".join(b"%b: %b\r\n" % each for each in answer.raw_headers)
+    line = f"HTTP/1.1 {status} {title_of(status)}\r\nconnection: close\r\n"
+    return line.encode() + head + b"\r\n" + bytes(answer.body)
 
 
 class Prompt(_Protocol):
@@ -63,7 +67,9 @@ class Prompt(_Protocol):
         """Begin to wait for a request; one connection too many is closed at once."""
         super().connection_made(transport)
         if len(self.connections) > self.most:
-            transport.write(_FULL)
+            transport.write(
+                _refusal(503, ServerBusy.code, "too many open connections; try again soon")
+            )
             transport.close()
         else:
             self._wait()
@@ -78,10 +84,19 @@ class Prompt(_Protocol):
             self._head_bytes = 0
         elif self._head_bytes > _LONGEST_HEAD:  # h11 sees to it itself, httptools does not.
             if self.cycle is None:
-                self.transport.write(_TOO_LONG)
+                problem = f"the head of the request is longer than {_LONGEST_HEAD} bytes"
+                self.transport.write(_refusal(431, RequestTooLarge.code, problem))
             self.transport.close()
         elif self._late is None:
             self._wait()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, or has an address longer than the parser takes."""
+        problem = (
+            f"the request is not HTTP, or its address and headers exceed {_LONGEST_HEAD} bytes"
+        )
+        self.transport.write(_refusal(400, RequestInvalid.code, problem))
+        self.transport.close()
 
     def handle_websocket_upgrade(self, *request: Any) -> None:
         """From here on the WebSocket protocol owns the connection."""
