@@ -4,9 +4,9 @@
 
 Each request is a new session of one agent: a model call, a tool, the answer; the model answers at
 once, and both servers store runs in a SQLite file. `--agno` names a Python with agno (see
-`peers/agno_server.py`): both servers then run at the same time, and rounds alternate. With 200
-clients agno's SQLite store fails to store runs ("database is locked"); `--agno-store none` lets it
-store nothing, while Ekiden stores every step.
+`peers/agno_server.py`): both servers then run at the same time, and rounds alternate. On a
+busy machine agno's SQLite store may fail to store runs ("database is locked"); `--agno-store none`
+lets it store nothing, while Ekiden stores every step.
 """
 
 from __future__ import annotations
