@@ -30,7 +30,13 @@ from ekiden.testing.contracts.leases import (
     ClaimNextContract,
     ReleaseContract,
 )
-from ekiden.testing.contracts.messages import ExpiryContract, FindMessageContract, KeyContract
+from ekiden.testing.contracts.messages import (
+    ExpiryContract,
+    FindMessageContract,
+    KeyContract,
+    RequeueContract,
+    SettleContract,
+)
 from ekiden.testing.contracts.queues import PutContract, TakeContract
 from ekiden.testing.contracts.search import EntryContract, WordContract
 from ekiden.testing.contracts.search_vectors import SpaceContract, VectorContract
@@ -40,7 +46,6 @@ from ekiden.testing.contracts.sessions import (
     ListContract,
     SessionContract,
 )
-from ekiden.testing.contracts.settle import RequeueContract, SettleContract
 from ekiden.testing.contracts.wake_ups import PriorityContract, WakeContract
 
 

@@ -20,7 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.integrations.mcp_server.server import Context, make_server
-from ekiden.integrations.mcp_server.tool_call import Visitor
+from ekiden.integrations.mcp_server.tools import Visitor
 from ekiden.project.service import Service
 from ekiden.server.access.access import Caller, caller_of, may_answer, service_of
 

@@ -29,7 +29,7 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.values import dumps
 from ekiden.integrations.mcp_server import tools
-from ekiden.integrations.mcp_server.tool_call import ToolCallRequest, Visitor, words_of
+from ekiden.integrations.mcp_server.tools import ToolCallRequest, Visitor, words_of
 from ekiden.project.service import Service
 from ekiden.server.access.access import Caller, Scope
 from ekiden.server.problems.responses import words_for

@@ -1,8 +1,9 @@
-"""The contract of `QueueStore` for messages with a name: settled once, found in any state."""
+"""The contract of `QueueStore` for messages with a name: found in any state, ended once."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from ekiden.storage.base import (
     Store,
     StoredMessage,
 )
-from ekiden.testing.contracts.base import LEASE_S, StoreContractBase
+from ekiden.testing.contracts.base import AWKWARD_TEXTS, LEASE_S, StoreContractBase
 from ekiden.testing.contracts.queues import message, take, take_one
 
 
@@ -285,3 +286,260 @@ class FindMessageContract(StoreContractBase):
     ) -> None:
         with pytest.raises(UserError, match="limit"):
             await store.find_messages(limit=limit)
+
+
+ENDS: tuple[MessageState, ...] = (
+    "answered",
+    "failed",
+    "timed_out",
+    "cancelled",
+    "expired",
+    "dead",
+)
+
+
+class SettleContract(StoreContractBase):
+    """Bringing messages to their end."""
+
+    async def test_a_settled_message_is_out_of_line_and_keeps_its_answer(
+        self, store: Store, other: Store
+    ) -> None:
+        before = await store.now_us()
+        await store.put_messages([message({"ask": 1}, key="k", waiter="w", priority=1)])
+        taken = await take_one(store)
+        row = await stored(other)
+        assert (row.state, row.answer, row.settled_at_us) == ("open", None, None)
+        answer = {"texts": list(AWKWARD_TEXTS), "n": [1, None, {"x": 1.5}]}
+        assert await settle(other, answer=answer, by=taken) == "settled"
+        row = await stored(store)
+        assert (row.id, row.queue, row.key, row.body) == (taken.id, "q", "k", {"ask": 1})
+        assert (row.priority, row.attempts, row.owner) == (1, 1, "t1")
+        assert (row.state, row.waiter, row.session_id) == ("answered", "w", None)
+        assert row.answer == answer
+        assert row.settled_at_us is not None
+        assert before <= row.created_at_us <= row.settled_at_us <= await other.now_us()
+        await self.expire_leases(store)
+        assert await take(store) == []
+        assert await store.queue_depth("q") == 0
+
+    @pytest.mark.parametrize("state", ENDS)
+    async def test_a_message_in_line_can_be_settled(
+        self, store: Store, state: MessageState
+    ) -> None:
+        await store.put_messages([message(1, key="k"), message(2, key="l")])
+        assert await settle(store, "k", state) == "settled"
+        assert (await stored(store)).state == state
+        assert [each.body for each in await take(store, limit=9)] == [2]
+
+    @pytest.mark.parametrize("answer", [None, 0, "", [], {}, False])
+    async def test_an_answer_may_be_any_json(self, store: Store, answer: Any) -> None:
+        await store.put_messages([message(1, key="k")])
+        await settle(store, answer=answer)
+        assert (await stored(store)).answer == answer
+
+    async def test_an_answer_that_is_not_json_settles_nothing(self, store: Store) -> None:
+        await store.put_messages([message(1, key="k"), message(2, key="l")])
+        ends = [
+            MessageSettle(key="k", state="answered", answer=1),
+            MessageSettle(key="l", state="answered", answer={"deep": [0, float("nan")]}),
+        ]
+        with pytest.raises(UserError, match="the answer to message 'l'"):
+            await store.settle_messages(ends)
+        assert await store.queue_depth("q") == 2
+
+    @pytest.mark.parametrize("state", ["open", "late", "gone"])
+    async def test_what_is_no_end_is_the_callers_error(self, store: Store, state: Any) -> None:
+        await store.put_messages([message(1, key="k")])
+        with pytest.raises(UserError, match=f"'k' cannot be settled as '{state}'"):
+            await settle(store, state=state)
+        assert (await stored(store)).state == "open"
+
+    @pytest.mark.parametrize("first", ["answered", "failed", "expired", "dead"])
+    async def test_the_first_settlement_counts(self, store: Store, first: MessageState) -> None:
+        await store.put_messages([message(1, key="k")])
+        assert await settle(store, state=first, answer="first") == "settled"
+        settled = await stored(store)
+        for second in ENDS:
+            assert await settle(store, state=second, answer="second") == "no"
+        assert await stored(store) == settled
+
+    async def test_of_many_settlements_at_once_one_counts(self, store: Store, other: Store) -> None:
+        await store.put_messages([message(1, key="k")])
+        results = await asyncio.gather(
+            *(settle((store, other)[n % 2], state="failed", answer=n) for n in range(10))
+        )
+        assert sorted(results) == ["no"] * 9 + ["settled"]
+        assert (await stored(store)).answer == results.index("settled")
+
+    async def test_of_two_settlements_in_one_call_the_first_counts(self, store: Store) -> None:
+        await store.put_messages([message(1, key="k"), message(2, key="l")])
+        ends = [
+            MessageSettle(key="k", state="timed_out"),
+            MessageSettle(key="l", state="failed", answer="first"),
+            MessageSettle(key="nobody", state="failed"),
+            MessageSettle(key="l", state="answered", answer="second"),
+            MessageSettle(key="k", state="answered", answer="late"),
+        ]
+        results = await store.settle_messages(ends)
+        assert list(results) == ["settled", "settled", "no", "no", "late"]
+        assert (await stored(store, "k")).answer == "late"
+        assert (await stored(store, "l")).answer == "first"
+        assert list(await store.settle_messages([])) == []
+
+    @pytest.mark.parametrize("given_up", ["timed_out", "cancelled"])
+    @pytest.mark.parametrize("late", ["answered", "failed"])
+    async def test_an_answer_to_a_message_that_was_given_up_is_late(
+        self, store: Store, given_up: MessageState, late: MessageState
+    ) -> None:
+        await store.put_messages([message(1, key="k")])
+        taken = await take_one(store)
+        await settle(store, state=given_up)
+        before = await stored(store)
+        assert await settle(store, state=late, answer=["too", "late"], by=taken) == "late"
+        row = await stored(store)
+        assert (row.state, row.answer) == ("late", ["too", "late"])
+        assert (row.settled_at_us or 0) >= (before.settled_at_us or 0)
+        assert await settle(store, state=late, answer="again") == "no"
+        assert await stored(store) == row
+
+    async def test_a_message_that_was_given_up_is_not_given_up_again(self, store: Store) -> None:
+        await store.put_messages([message(1, key="k")])
+        await settle(store, state="cancelled")
+        assert await settle(store, state="timed_out") == "no"
+        assert (await stored(store)).state == "cancelled"
+
+    async def test_an_older_delivery_cannot_settle(self, store: Store, other: Store) -> None:
+        await store.put_messages([message(1, key="k")])
+        first = await take_one(store)
+        await self.expire_leases(store)
+        again = await take_one(other, "t2")
+        assert await settle(store, by=first) == "no"
+        assert await settle(store, by=first, forget=True) == "no"
+        assert await settle(store, by=replace(again, id=again.id + 1)) == "no"
+        assert (await stored(store)).state == "open"
+        assert await settle(store, by=again) == "settled"
+
+    async def test_a_settlement_that_does_not_count_is_in_nobodys_way(self, store: Store) -> None:
+        await store.put_messages([message(1, key="k")])
+        first = await take_one(store)
+        await self.expire_leases(store)
+        await take_one(store)
+        ends = [
+            MessageSettle(key="k", state="answered", answer="stale", by=first),
+            MessageSettle(key="k", state="cancelled"),
+            MessageSettle(key="k", state="answered", by=first),
+            MessageSettle(key="k", state="answered", forget=True, by=first),
+            MessageSettle(key="k", state="answered", answer="late"),
+        ]
+        results = await store.settle_messages(ends)
+        assert list(results) == ["no", "settled", "no", "no", "late"]
+        assert (await stored(store)).answer == "late"
+
+    async def test_a_delivery_settles_after_its_lease_if_nobody_else_got_it(
+        self, store: Store
+    ) -> None:
+        await store.put_messages([message(1, key="k")])
+        taken = await take_one(store)
+        await self.expire_leases(store)
+        assert await settle(store, by=taken) == "settled"
+
+    async def test_a_released_delivery_cannot_settle(self, store: Store) -> None:
+        await store.put_messages([message(1, key="k")])
+        taken = await take_one(store)
+        await store.release_message(taken)
+        assert await settle(store, by=taken) == "no"
+
+    async def test_a_settled_message_can_neither_be_acknowledged_nor_released(
+        self, store: Store
+    ) -> None:
+        await store.put_messages([message(1, key="k")])
+        taken = await take_one(store)
+        await settle(store, answer="kept")
+        assert await store.ack_message(taken) is False
+        assert await store.release_message(taken) is False
+        assert (await stored(store)).answer == "kept"
+
+    @pytest.mark.parametrize("state", [None, *ENDS])
+    async def test_a_message_in_any_state_can_be_forgotten(
+        self, store: Store, state: MessageState | None
+    ) -> None:
+        await store.put_messages([message(1, key="k", waiter="w"), message(2, key="l")])
+        if state is not None:
+            await settle(store, state=state)
+        assert await settle(store, state="open", forget=True) == "settled"
+        assert await settle(store, forget=True) == "no"
+        assert await keys_of(store, MessageFilter()) == ["l"]
+        assert [each.body for each in await take(store, limit=9)] == [2]
+
+    async def test_an_acknowledged_message_is_not_found(self, store: Store) -> None:
+        await store.put_messages([message(1, key="k", waiter="w")])
+        await store.ack_message(await take_one(store))
+        assert await keys_of(store, MessageFilter()) == []
+        assert await settle(store) == "no"
+
+
+class RequeueContract(StoreContractBase):
+    """Messages that were given up, and messages that are no longer needed."""
+
+    async def test_dead_and_expired_messages_can_be_sent_again(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.put_messages([message(n, key=f"k{n}", ttl_s=60) for n in range(3)])
+        await take_one(store)
+        await settle(store, "k0", "dead", answer="why")
+        await self.advance_clock(store, 61)
+        assert await take(store) == []
+        assert await other.requeue_messages(["k0", "k2", "nobody"]) == 2
+        row = await stored(store, "k0")
+        assert (row.state, row.attempts, row.owner) == ("open", 0, None)
+        assert (row.answer, row.settled_at_us) == (None, None)
+        assert await store.queue_depth("q") == 2
+        await self.advance_clock(store, 100)
+        assert [(each.body, each.attempts) for each in await take(store, limit=9)] == [
+            (0, 1),
+            (2, 1),
+        ]
+
+    async def test_a_message_that_is_sent_again_has_its_place_by_age(self, store: Store) -> None:
+        await store.put_messages([message(n, key=f"k{n}") for n in range(3)])
+        await settle(store, "k0", "dead")
+        await store.requeue_messages(["k0"])
+        taken = await store.take_messages(
+            "q", owner="t", lease_s=LEASE_S, limit=9, oldest_first=True
+        )
+        assert [each.body for each in taken] == [0, 1, 2]
+
+    async def test_nobody_waits_for_a_message_that_is_sent_again(self, store: Store) -> None:
+        await store.put_messages([message(1, key="k", waiter="w")])
+        await settle(store, state="dead")
+        await store.requeue_messages(["k"])
+        assert await keys_of(store, MessageFilter(waiters=["w"])) == []
+        assert await settle(store) == "settled"
+
+    @pytest.mark.parametrize("state", ["answered", "failed", "timed_out", "cancelled"])
+    async def test_other_messages_are_not_sent_again(
+        self, store: Store, state: MessageState
+    ) -> None:
+        await store.put_messages([message(1, key="k"), message(2, key="open")])
+        taken = await take(store, limit=2)
+        await settle(store, state=state)
+        assert await store.requeue_messages(["k", "open"]) == 0
+        assert await store.requeue_messages([]) == 0
+        assert (await stored(store)).state == state
+        assert await store.ack_message(taken[1]) is True
+
+    async def test_messages_settled_long_ago_are_removed(self, store: Store, other: Store) -> None:
+        await store.put_messages([message(n, key=f"k{n}", dedup_key=f"{n}") for n in range(6)])
+        states: tuple[MessageState, ...] = ("answered", "dead", "timed_out")
+        for number, state in enumerate(states):
+            await settle(store, f"k{number}", state)
+        first = await stored(store, "k0")
+        assert await store.prune_messages(before_us=first.settled_at_us or 0) == 0
+        later = await store.now_us() + 1_000_000
+        assert await other.prune_messages(before_us=later, limit=0) == 0
+        assert await other.prune_messages(before_us=later, limit=2) == 2
+        assert await other.prune_messages(before_us=later) == 1
+        assert await other.prune_messages(before_us=later) == 0
+        assert await keys_of(store, MessageFilter()) == ["k3", "k4", "k5"]
+        (again,) = await store.put_messages([message(7, key="k0", dedup_key="0")])
+        assert again.is_new
