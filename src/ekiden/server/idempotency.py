@@ -101,6 +101,7 @@ class Reservation:
         now_us = await self._store.now_us()
         body = _answered(self._ticket, now_us, answer)
         if session_id is not None:
+            # The creation time tells the session from a later one of the same id.
             with suppress(SessionNotFound):
                 row = await self._store.get(session_id)
                 body["session"] = [session_id, row.created_at_us]
@@ -131,6 +132,7 @@ async def reserve(store: Store, ticket: Ticket) -> Reservation | StoredAnswer:
         if document is not None and document.body["kept_until_us"] > now_us:
             ticket.check(document.body)
             if "status" in document.body:
+                # An answer about a deleted session would tell of data that its owner had removed.
                 if await _is_left(store, document.body):
                     return _answer(document.body)
                 await _forget_answer(store, document)
@@ -177,12 +179,15 @@ async def start_once(
         return await _earlier(store, ticket, document)
     version = 0 if document is None else document.version
     is_new = order.session_id is None
+    # The document is stored in the transaction of the run's message, so the run exists if and only
+    # if the key is taken.
     session_id = order.session_id or await _new_session_id(store, ticket)
     along = _along(ticket, session_id, now_us, version)
     try:
         return await begin(replace(order, session_id=session_id, along=along))
     except (StaleDocument, SessionBusy) as exc:
         document = await store.get_document(COLLECTION, ticket.key)
+        # Another copy of this request was faster: its run is the answer.
         if document is not None and document.version > version:
             return await _earlier(store, ticket, document)
         if is_new and isinstance(exc, SessionBusy):
@@ -262,6 +267,7 @@ async def _new_session_id(store: Store, ticket: Ticket) -> str:
             row = await store.get(session_id)
         except SessionNotFound:
             return session_id
+        # A claim whose process died before the message was stored; it can be used.
         if row.seq == 0:
             return session_id
     raise IdempotencyConflict("this Idempotency-Key was used too often; use a new one")
@@ -331,6 +337,7 @@ def _under_way(free_in_s: float) -> IdempotencyConflict:
 def _digest(*parts: bytes) -> str:
     digest = hashlib.sha256()
     for part in parts:
+        # With the length first, two splits of the same bytes have different digests.
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()

@@ -204,6 +204,8 @@ class WorkflowSignaller:
         try:
             if not self._office.is_held:
                 self._takes_over = True
+                # Another relay works now. What this one knows is outdated when it gets the office
+                # again.
                 self._sent.clear()
                 self._reminder.forget()
                 await asyncio.sleep(_STANDBY_S)
@@ -229,6 +231,7 @@ class WorkflowSignaller:
     async def look(self) -> None:
         """Signal what is to be signalled now."""
         ready = await self._ready()
+        # Sessions that are no longer ready are forgotten; when one is ready again, that is news.
         self._sent = {row.id: self._sent[row.id] for row in ready if row.id in self._sent}
         await self._index_again()
         if self._takes_over and self._office.is_taken_over:
@@ -243,6 +246,8 @@ class WorkflowSignaller:
     ) -> None:
         async with asyncio.TaskGroup() as group:
             for row in rows:
+                # Taken before the task is made: thousands of waiting tasks would cost memory for
+                # nothing.
                 await self._slots.acquire()
                 group.create_task(do(row)).add_done_callback(lambda _: self._slots.release())
 
@@ -284,6 +289,7 @@ class WorkflowSignaller:
         self._no_check_before = now + _CHECK_EVERY_S
         forgotten = await self._forgotten(due)
         if forgotten:
+            # Usually none is forgotten; if one is, the cluster may have lost many.
             forgotten += await self._forgotten(sent[len(due) :])
         await self._each(lambda row: self._signal(row, is_again=True), forgotten)
 
@@ -368,6 +374,7 @@ class WorkflowSignaller:
 
     async def _wake(self, row: SessionRow) -> None:
         """Have the session advanced, which became ready or lost its owner."""
+        # Nobody can have died with a session that was never claimed.
         if row.epoch > _FIRST_EPOCH:
             with suppress(RPCError):  # Then it is signalled, which is always right.
                 found = await self._described(row)

@@ -68,6 +68,7 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
     else:
         await run.commit(status="ready", outcome="")
     fault_point("handoff.transferring.after_commit")
+    # The step is over: what a killed process stored of it must not be reused in the next one.
     run.memo = {}
     return True
 
@@ -116,6 +117,7 @@ async def transfer(run: RunState, attempt: Attempt) -> bool:
         close_calls(run, terms.open_calls)
     if run.cursor.questions.open:
         await withdraw_questions(run)
+    # A rollback removes everything from here on, also what the request brought along.
     first = run.next_seq
     if attempt.brings is not NOTHING_BROUGHT:
         record_brought(run, attempt)
@@ -160,6 +162,7 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
         if chosen is not target:
             target = chosen
             await _validate(run, attempt, target, words)
+    # The callback parsed and may have changed them.
     if attempt.arguments is not given:
         words = attempt.words(run.agent.name)
     output = None
@@ -264,6 +267,7 @@ async def _validate(
     cursor, terms = run.cursor, attempt.edge.terms
     if target.available is not True or target.max_sessions is not None:
         await check_available(run, target)
+    # A model is only offered handoffs that are switched on, so its calls need no second look.
     if attempt.call is None and attempt.edge.is_enabled is not True:
         await _check_enabled(run, attempt)
     check_depth(cursor.handoffs.depth, run.config.limits.depth)
@@ -298,6 +302,7 @@ async def _check_enabled(run: RunState, attempt: Attempt) -> None:
 def _is_changed(run: RunState, target: str, words: dict[str, Any]) -> bool:
     """Whether the target would find anything that it did not have when it let the task go."""
     cursor = run.cursor
+    # Agents did something since the target had the task; passing it back is no circle.
     if cursor.handoffs.work > cursor.handoffs.left.get(target, 0):
         return True
     passed = passed_digest(run.agent.name, target, words)
@@ -358,7 +363,7 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     # others.
     if view is None and not is_plain and has_withheld(run):
         run.replace_view(view_for_others(run))
-    _hand_on(run, terms, agreed, now_s)
+    _transfer_to_target(run, terms, agreed, now_s)
     if view is not None:
         run.remember(key, view)
         cursor.view.base, cursor.view.after = key, seq
@@ -384,7 +389,7 @@ def _for_going_back(run: RunState, attempt: Attempt, agreed: _Agreed) -> dict[st
     return told
 
 
-def _hand_on(run: RunState, terms: HandoffTerms, agreed: _Agreed, now_s: float) -> None:
+def _transfer_to_target(run: RunState, terms: HandoffTerms, agreed: _Agreed, now_s: float) -> None:
     """From here on the target has the run, with what it may do and spend."""
     source, target = run.agent.name, agreed.target
     passed = None

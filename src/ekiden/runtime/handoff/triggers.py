@@ -49,6 +49,8 @@ async def look_at_triggers(run: RunState) -> bool:
         why = _reason(run, place, trigger, published, errors)
         if why is not None:
             fired.append(_Fired(place=place, edge=edge, trigger=trigger, why=why))
+    # The signs stay until nothing was handed over: after a rollback the other triggers look at them
+    # again.
     if await _fire(run, fired):
         return True
     if published:
@@ -80,6 +82,8 @@ async def fire_for_time(run: RunState) -> bool:
     ]
     if not timed:
         return False
+    # The timer of the step may ring a little before our own clock says so; the next trigger fires
+    # all the same.
     spent = max(run.spent_s() - run.cursor.handoffs.since_s, min(seconds for *_, seconds in timed))
     fired = [
         _Fired(place=place, edge=edge, trigger=trigger, why={"seconds": round(spent, 3)})
@@ -180,5 +184,6 @@ async def _fire(run: RunState, fired: list[_Fired]) -> bool:
         _log.debug("%s: trigger %s fires", run.session_id, each.trigger)
         if await carry_out(run, attempt):
             return True
+        # Stored before the next one is tried, so that each attempt has its own record.
         await store_refusal(run)
     return False

@@ -74,6 +74,8 @@ class Repeats:
             if len(given) > 1:
                 raise RequestInvalid("Idempotency-Key was given more than once")
             ticket, store = await self._ticket(scope, headers, given[0])
+            # These routes store the key with their own effect, in one transaction; see
+            # `start_once`.
             if scope["path"] in BY_ROUTE:
                 state_of(scope)["ticket"] = ticket
                 await self._app(scope, receive, send)
@@ -116,8 +118,11 @@ class Repeats:
             with suppress(EkidenError):
                 if answer is not None:
                     await reservation.finish(answer, kept.session_id(scope["path"]))
+                # A refused request may be sent again. One that broke off after it began may have
+                # had an effect: its reservation runs out instead.
                 elif not kept.is_begun or kept.status >= 300:
                     await reservation.give_up()
+        # Only now: a client that has the answer can rely on the repeat giving the same one.
         await kept.flush()
 
 
@@ -156,6 +161,7 @@ class _Kept:
     async def _take(self, message: Message) -> None:
         piece = message.get("body", b"")
         self._size += len(piece)
+        # The pieces of a long stream need not be held, because they are not kept either.
         if self._size <= _MAX_ANSWER or not self._streams:
             self._pieces.append(piece)
         if not message.get("more_body", False):

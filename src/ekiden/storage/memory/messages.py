@@ -142,6 +142,7 @@ class MemoryQueue:
     def reopen(self, message: MemoryMessage) -> None:
         """Take up a message again that had left."""
         self.open[message.id] = message
+        # `_by_age` relies on the order of ids, and this one is older than the last.
         self.open = dict(sorted(self.open.items()))
         self._stand(message)
 
@@ -216,6 +217,7 @@ class MemoryQueue:
         while self._later and self._later[0][0] <= now:
             due, message_id = heappop(self._later)
             message = self.open.get(message_id)
+            # An entry with another time is outdated: the message was released or taken again since.
             if message is not None and message.due == due:
                 self._stand(message)
 
@@ -265,6 +267,7 @@ class MemoryMessages:
             if type(body) is not OwnJson:
                 body = checked_copy(body, "a message for queue {!r}", put.queue)
             if key is not None:
+                # Two puts of one call may have the same key, before either is stored.
                 there = self._by_key.get(key) or new_keys.get(key)
                 if there is not None:
                     staged.append((put, there, False))
@@ -346,6 +349,7 @@ class MemoryMessages:
         for message in over:
             self._queues[message.queue].remove(message)
         woken = self._ended(over, now_us)
+        # A leased message expires only when its lease is over, hence the later of both times.
         self.next_expiry = min(
             (max(each.expires or 0.0, each.due or 0.0) for each in self._expiring.values()),
             default=math.inf,
