@@ -261,7 +261,7 @@ async def test_nobody_with_the_capability_is_told_to_the_model() -> None:
     a = Agent("a", model=model, handoffs=[handoff("*", capabilities=["python"])])
     code, told = await refused(a, model)
     assert code == "CAPABILITY_MISSING"
-    assert "no other agent" in told
+    assert "no other available agent" in told
 
 
 def test_a_handoff_to_the_best_needs_capabilities() -> None:
