@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ekiden.core.agent import Agent, Team
 from ekiden.core.context import TContext, TOutput
@@ -34,9 +34,6 @@ class Runner:
         print(result.final_output, result.chain)
     """
 
-    default_config: ClassVar[RunConfig | None] = None
-    """The configuration of runs that get no `run_config`."""
-
     @classmethod
     async def run(
         cls,
@@ -61,8 +58,7 @@ class Runner:
         in the session together with the message; ``ctx.get`` returns them from the first step on.
         Raises `SessionBusy` if another run uses the session (see `RunConfig.on_busy`).
         """
-        config = run_config or cls.default_config
-        options = _options(starting_agent, session, config, max_turns, context, hooks)
+        options = _options(starting_agent, session, run_config, max_turns, context, hooks)
         options.to, options.is_watched = to, False
         options.variables = variables
         async with begun(options, input, session) as run:
@@ -118,8 +114,7 @@ class Runner:
     ) -> RunResultStreaming[TContext, TOutput]:
         """The same as `run`, with a stream of events. The run makes progress while you read the
         stream."""
-        config = run_config or cls.default_config
-        options = _options(starting_agent, session, config, max_turns, context, hooks)
+        options = _options(starting_agent, session, run_config, max_turns, context, hooks)
         options.to, options.variables = to, variables
         options.live = True
         from ekiden.runtime.stream import RunResultStreaming
@@ -142,8 +137,7 @@ class Runner:
 
         Stored steps are not repeated. Raises `UserError` if the session has no unfinished run.
         """
-        config = run_config or cls.default_config
-        options = _options(team, session, config, max_turns, context, hooks)
+        options = _options(team, session, run_config, max_turns, context, hooks)
         async with resumed(options, session) as run:
             async for _ in advance(run):
                 pass
@@ -162,8 +156,7 @@ class Runner:
     ) -> RunResultStreaming[TContext, TOutput]:
         """The same as `resume`, with a stream of events. The run makes progress while you read the
         stream."""
-        config = run_config or cls.default_config
-        options = _options(team, session, config, max_turns, context, hooks)
+        options = _options(team, session, run_config, max_turns, context, hooks)
         options.live = True
         from ekiden.runtime.stream import RunResultStreaming
 
@@ -195,8 +188,7 @@ class Runner:
         """
         from ekiden.runtime.loop.answer_wait import check_waits, taken_if_free, until_ready
 
-        config = run_config or cls.default_config
-        options = _options(team, session, config, max_turns, context, hooks)
+        options = _options(team, session, run_config, max_turns, context, hooks)
         store, session_id = session.store, session.session_id
         await store.open()
         await check_waits(store, session_id)
