@@ -125,6 +125,7 @@ class RealtimeWebSocketModel:
                 open_timeout=self._connect_timeout_s,
                 close_timeout=_CLOSE_TIMEOUT_S,
                 max_size=self._max_frame_bytes,
+                # A proxy of the environment cannot reach a server on this machine.
                 **({"proxy": None} if is_loopback(self.url) else {}),
                 **options,
             )
@@ -132,6 +133,7 @@ class RealtimeWebSocketModel:
             status = exc.response.status_code
             said = " ".join((exc.response.body or b"").decode(errors="replace").split())[:_SHOWN]
             if key:
+                # Some servers repeat the key in their refusal, and this text goes into logs.
                 said = said.replace(key, "***")
             advice = ": the key is missing, wrong or may not use this model" * (
                 status in (401, 403)
@@ -166,6 +168,7 @@ class WebSocketConnection:
         self._sending = asyncio.Lock()
 
     async def send(self, event: RealtimeModelSendEvent) -> None:
+        # One event may be several frames, which must not be mixed with those of another task.
         async with self._sending:
             for frame in frames(event):
                 await self.send_frame(frame)

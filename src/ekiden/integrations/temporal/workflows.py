@@ -81,6 +81,7 @@ class SessionWorkflow:
         if wake.mark is None:
             self._is_asked = True
             return
+        # Signals may arrive out of order; an older one must not bring back an older agent.
         self._signalled = max(self._signalled, wake.mark)
         if wake.mark >= self._seen:
             self._seen = wake.mark
@@ -113,6 +114,8 @@ class SessionWorkflow:
 
     async def _advance(self) -> AdvanceResult:
         """A look at the session now covers all earlier signals."""
+        # Before the activity starts: a signal that comes while it runs may be about something that
+        # it has read past.
         self._signalled, self._is_asked = [], False
         result: AdvanceResult = await workflow.execute_activity(
             ADVANCE,

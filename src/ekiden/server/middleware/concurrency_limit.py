@@ -50,6 +50,7 @@ class RequestRoom:
         try:
             await app(scope, receive, place)
         except OSError:
+            # Raised by `_Place` to stop the application after the refusal was sent; see below.
             if not place.is_refused:
                 raise
         finally:
@@ -73,6 +74,7 @@ class ConcurrencyLimit(RequestRoom):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve, if there is room."""
+        # A full server is busy and not dead: probes must be answered, or it would be restarted.
         if scope["type"] not in ("http", "websocket") or _is_probe(scope):
             await self._app(scope, receive, send)
         else:
@@ -99,6 +101,7 @@ class Shares:
         try:
             await room.serve(self._app, scope, receive, send)
         finally:
+            # Otherwise keys that were used once would be remembered for ever.
             if room.is_empty:
                 self._rooms.pop(caller.key_id, None)
 
@@ -151,6 +154,8 @@ class _Place:
             if not self._crowd.has_room(stream=True):
                 self.is_refused = True
                 await refuse(self._scope, self._receive, self._send, self._crowd.refusal())
+                # An application that writes to a closed connection gets an OSError as well, and
+                # cleans up.
                 raise OSError("no more streams are served")
             self._count(-1)
             self._stream = True

@@ -64,6 +64,8 @@ class FollowedRun:
             except StopAsyncIteration:
                 return
             except TimeoutError:
+                # The last event of a run may come from another process whose hint was lost, so its
+                # row is looked at now and then.
                 look_s = min(look_s * 2, _LAST_LOOK_S)
                 if await self._is_over():
                     break
@@ -75,6 +77,7 @@ class FollowedRun:
             yield shown
             if isinstance(shown, Event) and shown.type in ENDINGS and await self._is_over():
                 break
+        # The row can say that the run is over before its last events were seen here.
         async with aclosing(self._rest()) as rest:
             async for event in rest:
                 yield event

@@ -172,6 +172,7 @@ class LiveConnection:
         await stream.__aenter__()
         told = {"type": "subscribed", "subscription": wanted.id, "after": stream.position or ""}
         await self._outgoing.put(told)
+        # `subscribed` is queued before the task begins, so it comes before the first event.
         self._sent[wanted.id] = stream.position or ""
         task = asyncio.create_task(self._follow(wanted.id, stream, follow=wanted.follow))
         task.add_done_callback(self._note)
@@ -192,6 +193,8 @@ class LiveConnection:
         async for found in stream:
             message = await self._message(found)
             await self._outgoing.put({**message, "subscription": name})
+            # Only after it was queued: `unsubscribed` must not name an event that the client never
+            # gets.
             self._sent[name] = found.id
         if not follow:
             self._streams.pop(name, None)
@@ -222,6 +225,8 @@ class LiveConnection:
                 async with asyncio.timeout(_SEND_S):
                     await self._socket.send_text(dumps(message))
             except TimeoutError:
+                # The queue is bounded, so a client that does not read would hold up its
+                # subscriptions for ever.
                 raise _Over(_TOO_SLOW, "the client does not read") from None
             if message["type"] == "closing":
                 raise _Over(_RESTARTING, "the server is stopping; continue with the last id")
