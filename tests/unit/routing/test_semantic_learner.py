@@ -125,6 +125,7 @@ def test_examples_are_believed_most_and_the_best_evidence_fully() -> None:
         (1, "One. Two.", 1.0),
         (1, "One.", 0.5),
         (1, "Two.", 0.5),
+        (1, "One", 0.5),
         (1, "Two", 0.5),
         (1, "one word", 0.2),
         (2, "42", 1.0),

@@ -82,8 +82,7 @@ def _said(agent: Agent[Any]) -> Iterator[tuple[str, float]]:
 
 def _described(description: str) -> Iterator[tuple[str, float]]:
     """The whole, its sentences, and the clauses of a short one: a request is more like one of
-    them. "Books flights and hotels" is near to a request about hotels in its last word. A first
-    clause of one word is left out: "Writes" of "Writes and fixes code" is near to poems too."""
+    them. "Books flights and hotels" is near to a request about hotels in its last word."""
     yield description, _DESCRIPTION
     sentences = [each.strip() for each in _SENTENCE_END.split(description[:4_000]) if each.strip()]
     if len(sentences) > 1:
@@ -93,8 +92,7 @@ def _described(description: str) -> Iterator[tuple[str, float]]:
         clauses = [each.strip() for each in _CLAUSE_END.split(description)]
         clauses = [each for each in clauses if len(each) > 1]
         if len(clauses) > 1:
-            first_is_a_word = clauses[0].isascii() and clauses[0].isalpha()
-            for clause in clauses[first_is_a_word:_MAX_CLAUSES]:
+            for clause in clauses[:_MAX_CLAUSES]:
                 yield clause, _DESCRIPTION / 2
 
 
