@@ -216,7 +216,7 @@ async def test_values_have_one_greatest_depth_wherever_they_come_from() -> None:
     session = Session("s", store=store)
     await Runner.run(Agent("a", model=ScriptedModel(["ok"])), "hi", session=session)
     await update_state(store, "s", {"deep": nested(200)})
-    with pytest.raises(UserError, match="200 lists and objects"):
+    with pytest.raises(UserError, match="200 nested lists and objects"):
         await update_state(store, "s", {"deep": nested(201)})
     document = await export_session(store, "s")
     copied = await import_session(store, document, new_id="copy")

@@ -259,7 +259,7 @@ async def test_questions_and_answers_are_not_for_carrying_files() -> None:
     async def sales(ctx: CodeContext[Any]) -> str:
         return huge
 
-    with pytest.raises(UserError, match="a message has at most"):
+    with pytest.raises(UserError, match="and the maximum is"):
         await Runner.run(team_of(pm=asks, sales=sales), "go")
     with pytest.raises(QueryFailed, match="more than the"):
         await Runner.run(team_of(pm=small, sales=sales), "go")
