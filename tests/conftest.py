@@ -25,6 +25,14 @@ def pytest_configure(config: pytest.Config) -> None:
     choose_profile(slow_tests_too="not slow" not in str(config.getoption("markexpr")))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests have longer, also on a busy machine: a limit that ends one in the middle of the
+    product's code looks like a fault of the product."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1200))
+
+
 def pytest_collection(session: pytest.Session) -> None:
     """Nothing of what is collected is garbage; what all processes share comes up meanwhile."""
     gc.disable()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -58,7 +58,7 @@ BUSY = {
     "hidden by turns": "\u200b\u200c" * 100_000,
     "lookalikes": "a\u0430" * 100_000,
 }
-MOST_S = 4.0
+MOST_S = 8.0
 """Of a processor; what it was before is a hundred times as much, or never ends."""
 
 
@@ -107,12 +107,16 @@ def test_a_space_that_keeps_words_together_misleads_nobody(
     expect(lines.filter(has_text="Pay")).not_to_contain_text("misleading")
 
 
-def worked_s(page: Page) -> float:
-    """What the page has worked, not how long it had to wait for a processor."""
-    driver = page.context.new_cdp_session(page)
+def watch_work(page: Page) -> Callable[[], float]:
+    """Gives how many seconds the page has worked since, not how long it waited for a processor."""
+    driver = page.context.new_cdp_session(page)  # Another session would begin at zero.
     driver.send("Performance.enable", {"timeDomain": "threadTicks"})
-    metrics = driver.send("Performance.getMetrics")["metrics"]
-    return float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
+
+    def worked_s() -> float:
+        metrics = driver.send("Performance.getMetrics")["metrics"]
+        return float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
+
+    return worked_s
 
 
 @pytest.mark.parametrize(
@@ -126,12 +130,13 @@ def test_no_text_keeps_the_page_busy(open_console: OpenConsole, name: str) -> No
     console = open_console(teller(BUSY))
     console.run(f"<{name}>", "told")
     page = console.page
-    before = worked_s(page)
+    worked_s = watch_work(page)
+    before = worked_s()
     console.open("sessions/told")
     shown = page.locator(".markdown").last
-    expect(shown).not_to_be_empty()
+    expect(shown).not_to_be_empty(timeout=240_000)
     assert page.evaluate("document.querySelectorAll('.markdown *').length") < 60_000
-    assert worked_s(page) - before < MOST_S
+    assert worked_s() - before < MOST_S
     if name == "hidden":
         expect(shown.locator(".odd")).to_have_text("U+200B ×200000")
     if name == "hidden by turns":

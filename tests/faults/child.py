@@ -53,7 +53,7 @@ class Job:
     to: str = ""
     """Whom the session is to be handed to."""
     policy: PolicyName = "graceful"
-    timeout_s: float = 30.0
+    timeout_s: float = 240.0
     handoff: str = ""
     """The id of the handoff, or of the request for one, that is to be cancelled."""
     by: str = "anna"
@@ -225,6 +225,7 @@ async def _do(job: Job) -> int:
             world.ledger.note("result", value=await _TASKS[job.task](job, store, world))
     except EkidenError as exc:
         world.ledger.note("error", code=exc.code, text=str(exc))
+        print(f"{exc.code}: {exc}", file=sys.stderr)
         return REFUSED
     finally:
         if disk is not None:

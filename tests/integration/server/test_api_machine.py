@@ -292,7 +292,7 @@ class ApiMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize(
     ("examples", "steps"),
-    [(6, 15), pytest.param(100, 40, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])],
+    [(6, 15), pytest.param(100, 40, marks=pytest.mark.slow)],
     ids=["some", "many"],
 )
 def test_what_always_holds(rig: Rig, examples: int, steps: int) -> None:
