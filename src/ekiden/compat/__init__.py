@@ -1,1 +1,1 @@
-"""Other SDKs' module trees over Ekiden's own objects."""
+"""Modules with the names of other SDKs; their classes and functions are Ekiden's."""

@@ -104,8 +104,8 @@ class BusServer:
     """Serves the agents of a team on the bus of a store.
 
     A message becomes a new `ready` session of its agent: a `Worker` of the same store runs it. The
-    output of the agent becomes its answer on the bus. There is no time limit, and this process need
-    not run any more::
+    output of the agent becomes its answer on the bus. The answer has no time limit, and
+    this process may end before the answer is ready::
 
         async with Bus(store) as bus, BusServer(bus, store, team):
             await Worker(store, team).run()

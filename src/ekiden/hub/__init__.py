@@ -1,4 +1,4 @@
-"""The event hub: everybody in a process who wants to see events as they happen reads it."""
+"""The event hub: delivers new events of a store to all subscribers in a process."""
 
 from ekiden.hub.hub import EventHub, EventStream
 from ekiden.hub.reader import HubEvent, Subscription

@@ -239,10 +239,10 @@ class Router:
         )
 
     async def keep(self, text: str, *, agent: str) -> Assignment:
-        """Whether `agent` keeps its conversation for the message `text`.
+        """Whether the next message `text` of a conversation goes to the same `agent`.
 
-        The agent keeps it, unless `settings.sticky.switch` is on and the message clearly fits
-        another agent. The check uses rules and semantic similarity, never a model.
+        It does, unless `settings.sticky.switch` is on and the message clearly fits another agent.
+        The check uses rules and semantic similarity, never a model.
         """
         began = perf_counter()
         stages: list[StageResult] = []

@@ -103,7 +103,7 @@ def undone(events: Iterable[Event]) -> list[tuple[int, int]]:
 
 
 def is_rewind(event: Event) -> bool:
-    """Whether the event rewound the session to an earlier one, `details["rewound"]`."""
+    """Whether the event records a rewind; `details["rewound"]` is the last event kept."""
     return (
         event.type == "message"
         and event.step is None

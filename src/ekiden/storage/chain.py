@@ -44,7 +44,7 @@ class ChainHead:
 
 @dataclass(slots=True)
 class AuditChain:
-    """The audit chain of a session that is being written; a part of its cursor."""
+    """The audit chain of a session while its events are written; a part of the session's cursor."""
 
     head: str = GENESIS
     """The hash of the session's last audited event; deferred hashes do not count."""

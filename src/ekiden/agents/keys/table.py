@@ -386,7 +386,7 @@ AGENT = Object(
 def agent_file_schema() -> dict[str, Any]:
     """JSON Schema 2020-12 for the front matter of an agent file; a new copy each time.
 
-    It is made from the table that the reader uses. The reader also checks what a schema cannot:
+    The loader of agent files uses the same table of keys. It also checks what a schema cannot:
     whether patterns compile, and whether the agents of a team fit together.
     """
     return {

@@ -267,8 +267,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "keys revoke": "the fields of `ekiden keys create`, except key",
     "store copy": (
         "the fields source, target, rows, seconds, audit_ok and tenants (tenant, counts, digests, "
-        "audit, leases, later). The field later is the change of the source's row count during the "
-        "copy"
+        "audit, leases, and later: the change of the source's row count during the copy)"
     ),
     "store backup": (
         "the fields source, target, seconds, ok and tenants, as in `ekiden store verify`. A "

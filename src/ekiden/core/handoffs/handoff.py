@@ -276,7 +276,7 @@ class Handoff(Generic[TContext, TAgent]):
 
     @staticmethod
     def default_tool_name(agent: Any) -> str:
-        """``transfer_to_<name>`` for an agent; warns if the name loses punctuation."""
+        """``transfer_to_<name>`` for an agent; warns if the name has invalid characters."""
         tool_name = transfer_tool_name(agent.name)
         is_person = getattr(agent, "person", None) is not None
         if not is_person and _ODD_ASCII.search(agent.name):

@@ -60,7 +60,7 @@ class RemoteA2A:
         return made
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON, as it is stored with a compensation."""
+        """The remote agent as JSON. A stored compensation contains it."""
         return {
             "card": self.card,
             "token_env": self.token_env,

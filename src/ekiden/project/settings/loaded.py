@@ -254,7 +254,7 @@ SCHEMA_KEY = "$schema"
 def settings_schema() -> dict[str, Any]:
     """JSON Schema 2020-12 for a settings file; a new copy each time.
 
-    It is made from the table that the reader uses. The reader also accepts keys in camelCase; they
+    The loader of settings uses the same table of keys. It also accepts keys in camelCase; they
     are not in the schema.
     """
     found = _schema(ROOT)

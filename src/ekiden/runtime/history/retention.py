@@ -43,7 +43,7 @@ class Pruned(Value):
     dry_run: bool = False
 
     def counts(self) -> str:
-        """The counts, in words."""
+        """The counts as a text, such as ``2 sessions, 1 settled message, 0 closed questions``."""
         parts = [
             _many(self.sessions, "session"),
             _many(self.messages, "settled message"),

@@ -166,7 +166,7 @@ class RunState(Committing):
 
     @property
     def context(self) -> RunContextWrapper[Any]:
-        """What the code of agents gets; made when the first of it is called."""
+        """The context for the code of agents, created at its first use."""
         if self._context is None:
             self._context = RunContextWrapper(
                 self.options.context,

@@ -293,7 +293,7 @@ def spans_of(
     *,
     cost: CostOf | None = None,
 ) -> list[Span]:
-    """The spans of a session, each after its parent; `events` are in order.
+    """The spans of a session, each after its parent. Pass the `events` in their stored order.
 
     Without a `context`, the trace id differs from the trace id of `read_trace`, because it depends
     on the creation time of the session. The store has this time, but the events do not. For
