@@ -129,7 +129,7 @@ class HandoffDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """Another agent that a file names, and its place."""
+    """An agent that a file refers to, and the place of the reference."""
 
     name: str
     line: int = 1

@@ -1,4 +1,4 @@
-"""One interface to everything that is stored and run, locally or at a server.
+"""One interface to all resources, such as sessions and runs, of a local store or a server.
 
 A resource has values (frozen dataclasses, each field described once) and a `Protocol` whose methods
 declare their HTTP form. `api.local` implements it with a store of this process, `ekiden.client`

@@ -260,7 +260,7 @@ async def verify_audit(
     detect a deleted session, or a session whose events and hashes were all rewritten. For that,
     pass the lines of an earlier export as `against`: each of its records must still exist
     unchanged. Events without hashes, from an earlier version or from runs with ``events=False``,
-    are counted but not verified. `checked` and `not_checked` report this in words.
+    are counted but not verified. `checked` and `not_checked` describe this as text.
 
     Raises `SessionNotFound` for an unknown `session_id`. Sessions may run at the same time. For
     example::

@@ -1,1 +1,1 @@
-"""Texts as vectors: on this machine, or by a vendor."""
+"""Embeddings: texts as vectors, computed on this machine or by a vendor."""

@@ -1,4 +1,4 @@
-"""Wiring: from names, addresses and folders to stores, teams and projects."""
+"""Opens stores by address, and loads settings, teams and projects from folders."""
 
 from typing import TYPE_CHECKING
 

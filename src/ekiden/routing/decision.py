@@ -100,7 +100,7 @@ class Stage(Protocol):
     """A part of the router that chooses an agent for a text."""
 
     def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
-        """Choose among all agents except those `excluded`.
+        """Choose among all agents that are not `excluded`.
 
         May block for a few milliseconds; safe to call from several threads.
         """

@@ -290,7 +290,7 @@ class LlmStage:
     async def decide(
         self, text: str, *, excluded: Collection[str] = (), ranking: Sequence[str] = ()
     ) -> StageResult:
-        """The model's choice among all agents except those `excluded`.
+        """The model's choice among all agents that are not `excluded`.
 
         `ranking` names agents, the most likely first. If there are too many agents, only the first
         ones are offered to the model. The result is `sure`, even if the model says that no agent

@@ -176,9 +176,9 @@ class Runner:
     ) -> RunResult[TContext, TOutput]:
         """Wait until the questions of the session are answered, then run the session to an outcome.
 
-        This may take days. Only this call is in memory: after a restart, another process can call
-        it again. If another process, such as a worker, continues the session, the call waits for
-        that process and reads the result from the store. A failure is then the outcome of the
+        This may take days. The questions are in the store: after a restart, you can call this again
+        in any process. If another process, such as a worker, continues the session, the call waits
+        for that process and reads the result from the store. A failure is then the outcome of the
         result; it is not raised. Raises `TimeoutError` if there is no answer within `timeout_s`;
         the session does not change. Raises `UserError` if the session is not waiting::
 

@@ -436,8 +436,8 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
     async def close(self) -> None:
         """Flush and disconnect; a second call does nothing.
 
-        Calls that wait for a change return. Other current calls finish or raise `StoreUnavailable`.
-        Later calls raise `StoreUnavailable` until the store is opened again.
+        A call that waits for a change then returns. Other current calls finish or raise
+        `StoreUnavailable`. Later calls raise `StoreUnavailable` until the store is opened again.
         """
         ...
 

@@ -158,7 +158,7 @@ def head_of(row: SessionRow) -> ChainHead | None:
 def chained(
     events: Iterable[Event], after: AuditChain | None = None
 ) -> tuple[list[Event], AuditChain]:
-    """Copies of the events, with audited events linked to the chain anew, and the extended chain.
+    """Copies of the events, with new hashes for audited events, and the extended chain.
 
     Use it to copy events to another session.
     """

@@ -24,7 +24,7 @@ from ekiden.supervisor.rule_decomposer import RuleDecomposer
 
 
 def decomposer_of(settings: PlanSettings, has_model: bool) -> Decomposer:
-    """The decomposer of the settings; by default a model, or rules without a model."""
+    """The decomposer in the settings. The default uses a model, or rules without a model."""
     own: Any = settings.decomposer
     if own is not None:
         return own if hasattr(own, "decompose") else _FunctionDecomposer(own)
@@ -34,7 +34,8 @@ def decomposer_of(settings: PlanSettings, has_model: bool) -> Decomposer:
 
 
 def aggregator_of(settings: PlanSettings, has_model: bool) -> Aggregator:
-    """The aggregator of the settings; by default a model, or joined results without one."""
+    """The aggregator in the settings. The default uses a model, or joins results without a
+    model."""
     own: Any = settings.aggregator
     if own is not None:
         return own if hasattr(own, "aggregate") else _FunctionAggregator(own)

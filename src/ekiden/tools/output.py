@@ -32,7 +32,7 @@ def output_of(result: Any) -> str | list[Item]:
 
 
 def output_text(result: Any) -> str:
-    """Text unchanged; objects, mappings and collections as JSON; anything else with `str`."""
+    """The value as text: objects, mappings and collections as JSON, any other value by `str`."""
     if isinstance(result, str):
         return str.__str__(result)
     if isinstance(result, bytes | bytearray):
@@ -45,8 +45,8 @@ def output_text(result: Any) -> str:
 def to_jsonable(value: Any) -> Any:
     """`value` in JSON types, for `dumps`; it never raises.
 
-    Pydantic models and dataclasses become objects, other collections arrays, dates ISO text, bytes
-    text, and everything else its `str`. Cycles are cut::
+    Pydantic models and dataclasses become objects; other collections become arrays. Dates (in ISO
+    form) and bytes become text. Any other value becomes its `str`. Cycles are cut::
 
         to_jsonable(Parcel(due=date(2026, 11, 18)))  # {"due": "2026-11-18"}
     """

@@ -78,12 +78,12 @@ def resolve_tool(
 ) -> FunctionTool:
     """The tool with this `name` in an agent file.
 
-    The name is, in this order: ``module:function``, a function or `FunctionTool`, whose module is
-    searched first in the folder `root`; a registered tool; one of `builtins` (`builtin_tools`),
-    also by its name in other programs, such as ``Bash``. With `inert` no code of the project is
-    imported: ``module:function`` gives a placeholder tool of that name, which cannot be called.
-    Raises `UnknownTool`; and `ToolUnusable` if the object cannot be a tool, its import fails, or
-    the tool belongs to an MCP server (use `McpTools`).
+    ``module:function`` is a function or `FunctionTool`; its module is searched first in the folder
+    `root`. Any other name is a registered tool, otherwise one of `builtins` (see `builtin_tools`).
+    A built-in tool also has its name in other programs, such as ``Bash``. With `inert` no code of
+    the project is imported: ``module:function`` gives a placeholder tool of that name, which cannot
+    be called. Raises `UnknownTool`; and `ToolUnusable` if the object cannot be a tool, its import
+    fails, or the tool belongs to an MCP server (use `McpTools`).
     """
     if name.startswith(MCP_PREFIXES):
         raise ToolUnusable(

@@ -340,7 +340,7 @@ class ModelRefused(ModelError):
 
 
 class ToolError(EkidenError):
-    """A tool failed, and code had called it with `ctx.call`, or the tool is set to end the run on a
+    """A tool failed. Either code called it with `ctx.call`, or the tool is set to end the run on a
     failure."""
 
     code = "tool.failed"

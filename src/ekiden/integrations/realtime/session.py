@@ -199,7 +199,7 @@ class RealtimeSession:
         """Give the conversation to `agent` without a request of the model.
 
         This is a normal handoff: `agent` must be in the `handoffs` of the active agent. The handoff
-        is checked and stored; the model is informed, and the session has an event. Raises
+        is checked and stored; the model is informed, and the session gets an event. Raises
         `HandoffRefused`, or the exceptions of the agents' own functions; then nothing is changed.
         If the handoff needs approval, the call returns after the approval.
         """

@@ -70,13 +70,14 @@ async def prune_sessions(
     """Delete sessions without an event for `older_than_s` seconds, and all except the `keep_last`
     most recent ones; with both, a session is deleted for either reason.
 
-    A session that answers another session is not counted. Both are deleted together, and new events
-    in one of them keep both. A session that is ready, waits, or was interrupted is kept unless
+    A session that answers another session is not counted: the two are deleted together, and a new
+    event in one keeps both. A session that is ready, waits, or was interrupted is kept unless
     `status` names its state: an interrupted session counts as `ready`. A running session is never
-    deleted. Each session is deleted as with `delete_session`, unless it has new events. By age,
-    settled messages and closed inbox items are also deleted, unless a session still needs the
-    answer, or only one user's sessions are selected. `progress` is called with each session's id.
-    After a crash, call it again. Raises `UserError` if there is no rule. For example::
+    deleted. Each session is deleted as with `delete_session`, unless it has new events. With
+    `older_than_s`, old settled messages and closed inbox items are also deleted, unless a session
+    still needs the answer, or only one user's sessions are selected. `progress` is called with each
+    session's id. After a crash, call it again. Raises `UserError` if there is no rule. For
+    example::
 
         print(await prune_sessions(store, older_than_s=30 * 86400, keep_last=1000))
     """
