@@ -38,6 +38,7 @@ def config_of(settings: Settings) -> RunConfig:
         bus=settings.bus,
         escalate_to=settings.handoffs.escalate_to,
         limits=_limits(settings),
+        model_timeout_s=settings.limits.model_seconds,
         daily=_daily(settings, DEFAULT_TENANT),
         embedder=partial(embedder_of, settings.memory.embedding_model, settings.memory.dimension),
     )

@@ -54,12 +54,13 @@ async def test_a_tenant_has_its_limit_over_all_its_runs(tmp_path: Path) -> None:
 
 
 async def test_settings_and_agent_files_have_limits_for_runs_and_agents(tmp_path: Path) -> None:
-    project = project_in(tmp_path / "a", {"tokens": 10, "turns": 3})
+    project = project_in(tmp_path / "a", {"tokens": 10, "turns": 3, "model_seconds": 7})
     assert project.agents["clerk"].budget == Budget(tokens=500, seconds=9)
     project.team = Team(Agent("clerk", model=ScriptedModel(respond=answer)))
     async with project, Service(project, store=str(tmp_path / "a" / "desk.db")) as service:
         desk = await service.tenant_service()
         assert (desk.config.limits.turns, desk.config.limits.tokens) == (3, 10)
+        assert desk.config.model_timeout_s == 7
     told = project_in(tmp_path / "b", {"agents": {"clerk": {"tokens": 7}}})
     assert told.agents["clerk"].budget == Budget(tokens=7)
     with pytest.raises(UserError, match="no such agent; known: clerk"):

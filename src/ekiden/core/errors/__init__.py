@@ -323,13 +323,15 @@ class ModelError(EkidenError):
 
 
 class ModelTimeout(ModelError):
-    """The model gave no complete answer within `model_timeout_s`; resume, or raise the limit."""
+    """The model gave no complete answer within its timeout; resume, or raise the setting
+    `limits.model_seconds` (`RunConfig.model_timeout_s` in Python)."""
 
     code = "model.timeout"
 
     def __init__(self, model: str, timeout_s: float) -> None:
         super().__init__(
-            f"{model} did not answer within {timeout_s:g} s; raise `model_timeout_s` to wait longer"
+            f"{model} did not answer within {timeout_s:g} s; to wait longer, raise the setting "
+            "`limits.model_seconds`, or `RunConfig.model_timeout_s` in Python"
         )
 
 

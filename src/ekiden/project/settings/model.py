@@ -56,6 +56,8 @@ class LimitSettings(Checked):
     """The maximum cost of the model calls of a run without its own limit."""
     seconds: Annotated[float | None, Allowed(low=0.001)] = None
     """The maximum working time, in seconds, of a run without its own limit."""
+    model_seconds: Annotated[float, Allowed(low=0.001)] = 120.0
+    """The timeout of one model call, in seconds. A local model on a slow machine needs more."""
     agents: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The budget of an agent in one run, by the agent's name. It replaces the budget in the agent's
     file."""
