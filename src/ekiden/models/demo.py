@@ -197,10 +197,10 @@ def _english(request: ModelRequest, asked: str, results: Sequence[tuple[str, Any
     if not results:
         tools, colleagues = _offered(request)
         lines += [f"My tools: {', '.join(tools)}."] if tools else []
-        lines += [f"I hand on to: {', '.join(colleagues)}."] if colleagues else []
+        lines += [f"I can hand off to: {', '.join(colleagues)}."] if colleagues else []
     lines.append(
         f"({NAME} compares words and understands nothing; for real answers: "
-        "ekiden config set model openai:gpt-5-mini, or another provider:model)"
+        'ekiden config set model openai:gpt-5-mini, or model="openai:gpt-5-mini" in Python)'
     )
     return lines
 
@@ -214,7 +214,7 @@ def _in_chinese(request: ModelRequest, asked: str, results: Sequence[tuple[str, 
         lines += [f"我可以转交给：{'、'.join(colleagues)}。"] if colleagues else []
     lines.append(
         f"（{NAME} 只比较词语，并不理解内容；要得到真正的回答，请设置模型："
-        "ekiden config set model openai:gpt-5-mini）"
+        'ekiden config set model openai:gpt-5-mini，Python 代码里则写 model="openai:gpt-5-mini"）'
     )
     return lines
 

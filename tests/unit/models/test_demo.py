@@ -64,7 +64,7 @@ async def test_it_says_who_it_is_and_that_it_understands_nothing() -> None:
     assert "understands nothing" in text
     assert "ekiden config set model" in text
     assert "My tools: read_file." in text
-    assert "I hand on to: billing." in text
+    assert "I can hand off to: billing." in text
     assert deltas == []
 
 
