@@ -206,7 +206,9 @@ class GroupPostings:
         before what is written next."""
         self._alone = writing
         writing.add_done_callback(self._written_alone)
-        return writing
+        # Shielded: a cancelled caller would else end the turn while the store still writes, and
+        # the next message could overtake this one.
+        return asyncio.shield(writing)
 
     def _written_alone(self, _: asyncio.Future[Any]) -> None:
         self._alone = None

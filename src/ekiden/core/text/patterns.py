@@ -18,6 +18,8 @@ class _Pattern:
 
     def __getattr__(self, name: str) -> Any:
         """Called for a method that was not used before: the next call finds it at once."""
+        if name.startswith("_"):  # Of `copy` and `pickle`, which ask before there is a text.
+            raise AttributeError(name)
         method = getattr(re.compile(self._text, self._flags), name)
         setattr(self, name, method)
         return method

@@ -276,7 +276,7 @@ class _Call:
         self._check_finished(generation, "a call or a structured answer")
         found = _checked_json(text, self._model.label)
         tools = {tool.name: tool for tool in self._wish.tools}
-        if set(found) == {"tool", "arguments"} and str(found["tool"]) in tools:
+        if set(found) == {"tool", "arguments"} and found["tool"] in list(tools):
             arguments = dumps(found["arguments"])
             if answered_call(self._request, found["tool"], arguments):
                 async for event in self._answer_now(messages, text):

@@ -242,7 +242,11 @@ class SemanticStage:
         left = [number for number, name in enumerate(self._names) if name not in excluded]
         judged = self._judged(text, left)
         if judged is None:
-            return _result((), "no word of the request is known", began=began)
+            is_empty = not left or self._alone is None or not text.strip()
+            reason = (
+                "there is nothing to compare" if is_empty else "no word of the request is known"
+            )
+            return _result((), reason, began=began)
         probable = judged.probable
         order = np.argsort(-probable, kind="stable")[:MAX_CANDIDATES]
         candidates = tuple(_score(self._names[left[at]], float(probable[at])) for at in order)

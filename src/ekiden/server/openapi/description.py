@@ -114,9 +114,9 @@ def _name_properties(node: Any) -> None:
     """Say of every object whose names follow a pattern that it has no others: as pydantic writes
     it, a name that does not match may have any value."""
     if isinstance(node, dict):
-        match node.pop("patternProperties", None):
+        match node.get("patternProperties"):
             case {**patterns} if len(patterns) == 1:
-                ((pattern, value),) = patterns.items()
+                ((pattern, value),) = node.pop("patternProperties").items()
                 node["propertyNames"] = {**node.get("propertyNames", {}), "pattern": pattern}
                 node["additionalProperties"] = value or True
         node = list(node.values())

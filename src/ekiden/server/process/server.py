@@ -95,7 +95,8 @@ class Prompt(_Protocol):
         problem = (
             f"the request is not HTTP, or its address and headers exceed {_LONGEST_HEAD} bytes"
         )
-        self.transport.write(_refusal(400, RequestInvalid.code, problem))
+        if self._lacks_head:  # Otherwise it would stand in the middle of another response.
+            self.transport.write(_refusal(400, RequestInvalid.code, problem))
         self.transport.close()
 
     def handle_websocket_upgrade(self, *request: Any) -> None:
