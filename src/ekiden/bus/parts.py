@@ -318,7 +318,7 @@ class MailboxRoom:
         there was none, is next."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line = self._waiting.setdefault(agent, deque())
-        # It was woken because there was room, and somebody else took it: it keeps its turn.
+        # It was woken because there was room, and another message took the room: it keeps its turn.
         if again:
             line.appendleft(future)
         else:

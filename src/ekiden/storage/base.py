@@ -393,8 +393,9 @@ class SearchStore(Protocol):
 class QueueStarts:
     """Base class of stores that start a write to their queues before the call returns.
 
-    Writes take effect in the order of the calls. Cancelling a future does not undo its write. A
-    wrapper of such a store has no part in this: its own `put_messages` must see every message.
+    Writes that are under way together may take effect in any order. Cancelling a future does not
+    undo its write. The bus calls these methods instead of `put_messages` and `settle_messages`: a
+    subclass that overrides one of those overrides its counterpart here too.
     """
 
     def start_put(self, messages: Sequence[QueuePut]) -> asyncio.Future[Sequence[PutReceipt]]:

@@ -198,7 +198,7 @@ class Endings:
                 return False
             answer = OwnJson(payload=own) if type(own) in LEAVES else answer_json(own)
         settle = MessageSettle(key=message.id, state="answered", answer=answer)
-        # Not settled here means that somebody else ended it first; who waits was told then.
+        # Not settled here: another process ended the message first, and woke the waiting agent.
         if direct.settle_now(settle) == "settled":
             self._parts.waits.end(message.id, "answered", answer)
             if self._parts.room:
@@ -257,7 +257,7 @@ class Endings:
             key=key,
             state=state,
             answer=answer,
-            # An answer counts whoever gives it, even if the lease has passed to another process.
+            # The answer counts even if the lease has passed to another process.
             # Giving a message up is only for its present holder.
             by=delivery.row(self._parts.owner) if state in ("dead", "expired") else None,
         )
@@ -288,7 +288,7 @@ class Endings:
     async def refuse(self, row: QueueMessage, reason: str) -> None:
         """Give a message up that cannot be delivered."""
         _log.error("message %s for %s is given up: %s", row.key, self._agent, reason)
-        # Put by hand and not through a bus: nobody waits for it.
+        # Put into the queue without a bus: no agent waits for the answer.
         if row.key is None:
             await self._parts.store.ack_message(row)
             return

@@ -307,7 +307,7 @@ async def _approval(relay: Relay, approved: bool, name: str, call_id: str) -> Ap
 
 
 async def rejection(relay: Relay, name: str, call_id: str) -> str:
-    """What the model is told of a call that was not approved."""
+    """The tool output that the model gets for a call that was not approved."""
     said = relay.context.decisions.message(name, call_id)
     if said is not None:
         return said
