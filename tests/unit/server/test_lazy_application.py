@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +19,7 @@ from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server import ServerConfig, application
 from ekiden.server.lazy_application import LazyApplication
+from ekiden.server.process.server import listen, run_server
 from tests.support.serving import client_of
 
 START = """
@@ -26,6 +30,7 @@ from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server.process import server
 from ekiden.server.lazy_application import LazyApplication
+from ekiden.server.process.server import listen, run_server
 
 async def start():
     here = Path(sys.argv[1])
@@ -150,3 +155,23 @@ async def test_a_server_whose_routes_cannot_be_loaded_says_so_and_lives(
             assert (failed.status_code, failed.json()["code"]) == (500, "server.internal")
             assert (await client.get("/healthz")).status_code == 200
         assert (await client.get("/api/v1/sessions")).status_code == 200
+
+
+class Waiting:
+    """A service that never opens, like one whose database does not answer."""
+
+    def each_tenant(self, watch: object) -> None:
+        pass
+
+    async def __aenter__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    async def __aexit__(self, *exc: object) -> None:
+        pass
+
+
+async def test_a_signal_ends_a_start_that_waits() -> None:
+    config = ServerConfig(host="127.0.0.1", port=0)
+    with listen("127.0.0.1", 0) as listener:
+        await run_server(cast(Service, Waiting()), config, listener, ready=pytest.fail)

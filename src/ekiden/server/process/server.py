@@ -204,12 +204,25 @@ class Listening(uvicorn.Server):
         )
         self._service = service
         self._ready = ready
+        self._starting: asyncio.Task[Any] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin, and say so."""
-        await super().startup(sockets)
+        """Begin, and say so. A signal ends a start that waits, for example for the database."""
+        self._starting = task = asyncio.current_task()
+        try:
+            await super().startup(sockets)
+        except asyncio.CancelledError:
+            if task is None or not self.should_exit:
+                raise
+            task.uncancel()
+        finally:
+            self._starting = None
         if self.started:
             self._ready()
+
+    def _end_start(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop; a second Ctrl-C does not wait. The signal has done its work then: it is not
@@ -217,6 +230,9 @@ class Listening(uvicorn.Server):
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
+        if self._starting is not None:
+            # A handler runs between two instructions of any task, and the loop may be asleep.
+            self._starting.get_loop().call_soon_threadsafe(self._end_start)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no new requests, end the streams, then wait for current requests."""
@@ -236,5 +252,5 @@ async def run_server(
     app = LazyApplication(service, config, loaded=gc.freeze)
     server = Listening(app, service, config, lambda: ready(url_of(listener)))
     await server.serve(sockets=[listener])
-    if not server.started:
+    if not server.started and not server.should_exit:
         raise UserError("the server could not start; its log says why")
