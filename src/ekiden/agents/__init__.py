@@ -1,4 +1,4 @@
-"""Agents as files: Markdown with YAML front matter, read, checked and watched."""
+"""Reads, checks and watches agent files: Markdown with YAML front matter."""
 
 from typing import TYPE_CHECKING
 

@@ -218,7 +218,8 @@ class AgentFile:
     partial: AgentDefinition | None = None
     """The readable part of a file with errors. Use it only to check tools and handoffs."""
     name: str | None = None
-    """The agent's name, if it could be read although the file has errors."""
+    """The agent's name, if the loader could read it. A file with errors can have a readable
+    name."""
 
 
 def read_agent_file(
@@ -245,14 +246,15 @@ def read_agent_text(
     origin: Origin = "ekiden",
     scope: Scope = "project",
 ) -> AgentFile:
-    """Like `read_agent_file`, for a text; `path` is only used in problems."""
+    """Read an agent file from a text, like `read_agent_file`. `path` appears only in the
+    problems."""
     report = ProblemReport(Path(path))
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     return _read(decode(data, report), report, origin, scope)
 
 
 def origin_of(path: Path) -> Origin:
-    """The tool that a file was written for, according to its folder."""
+    """The tool that a file was written for, such as Claude Code. The folder of the file decides."""
     parts = path.absolute().parts
     for folder, inner in reversed(list(pairwise(parts))):
         if folder in _FOLDERS and inner == "agents":

@@ -116,7 +116,7 @@ class HandoffDefinition:
     allow_return: bool | Literal["always"] = False
     capabilities: tuple[str, ...] = ()
     confirm: Confirmation | None = None
-    """Requires human approval. The default template means the default template for handoffs."""
+    """If set, the handoff needs human approval. The default template is the one for handoffs."""
     timeout_s: float = DEFAULT_TIMEOUT_S
     restrict_tools: bool = False
     budget: Budget | None = None
@@ -138,7 +138,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardrailDefinition:
-    """`guardrails`; functions are named as ``module:function``."""
+    """The section `guardrails` of an agent file. A function is named ``module:function``."""
 
     output_schema: Mapping[str, Any] | None = None
     custom_validator: str | None = None
@@ -148,7 +148,7 @@ class GuardrailDefinition:
     tool_input_validator: str | None = None
     tool_output_validator: str | None = None
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
-    """The place of each value in the file, by JSON Pointer: ``/output_schema/type``."""
+    """The place of each value in the file, by JSON Pointer, such as ``/output_schema/type``."""
 
     @property
     def functions(self) -> list[str]:
@@ -165,16 +165,16 @@ class GuardrailDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDefinition:
-    """`memory`."""
+    """The section `memory` of an agent file."""
 
     enabled: bool = False
     type: MemoryKind = "key_value"
     backend: str | None = None
     scope: MemoryScope = "user"
     top_k: int | None = None
-    """`None`: the value in the settings."""
+    """The maximum number of recalled memories. `None`: the value in the settings."""
     threshold: float | None = None
-    """`None`: the value in the settings."""
+    """The lowest similarity of a result. `None`: the value in the settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,14 +223,14 @@ class AgentDefinition:
     model_settings: ModelSettings | None = None
     scope: Scope = "project"
     tools: tuple[str, ...] = ()
-    """`tools.allow`."""
+    """The tools that the agent may use: `tools.allow` in the file."""
     tool_places: Mapping[str, Place] = field(default_factory=dict)
     """The place of each allowed tool in the file."""
     require_confirmation: tuple[str, ...] = ()
     confirmation_places: Mapping[str, Place] = field(default_factory=dict)
     """The place of each entry of `require_confirmation` in the file."""
     confirmation: Confirmation | None = None
-    """Template and timeout; `None` uses the defaults."""
+    """The template and the timeout of approvals. `None`: the defaults."""
     triggers: Triggers = field(default_factory=Triggers)
     capabilities: tuple[Capability, ...] = ()
     available: bool = True
@@ -241,7 +241,7 @@ class AgentDefinition:
     can_ask: tuple[Peer, ...] = ()
     can_tell: tuple[Peer, ...] = ()
     can_ask_people: tuple[str, ...] = ()
-    """Roles; `DEFAULT_ROLE` is the role of the settings."""
+    """The roles of people that the agent may ask. `DEFAULT_ROLE` means the role in the settings."""
     conditions: tuple[WrittenCondition, ...] = ()
     """All conditions in the file, including conditions of invalid handoffs."""
     guardrails: GuardrailDefinition | None = None
@@ -279,7 +279,7 @@ class AgentFileProblem:
         return f"{place}: {self.severity}[{self.code}]: {self.message}"
 
     def to_json(self) -> dict[str, Any]:
-        """As `ekiden agents validate --json` prints it."""
+        """The problem as JSON, as `ekiden agents validate --json` prints it."""
         return {
             "path": printable(str(self.path)),
             "line": self.line,

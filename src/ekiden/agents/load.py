@@ -51,9 +51,9 @@ def load_agent_files(
 ) -> LoadedAgents:
     """Read all agent files of the project in `root`.
 
-    `agent_folders` lists the folders and their precedence for agents of the same name. `known` are
-    agents that are not in files, to which files may hand over. Errors in the files are reported as
-    problems, never raised::
+    `agent_folders` lists the folders and their precedence for agents of the same name. `known`
+    names agents that have no file; handoffs in files may name them as targets. Errors in the files
+    are reported as problems, never raised::
 
         loaded = load_agent_files(".")
         print([definition.name for definition in loaded.definitions])

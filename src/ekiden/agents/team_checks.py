@@ -133,8 +133,8 @@ def check_team(
     """Problems of a team: handoffs, questions and tasks for unknown agents, and ambiguous names.
 
     `known` are existing agents without a definition here: agents written in Python, and agents
-    whose files have errors. `partial` has the readable parts of the latter, so their handoffs and
-    questions are also checked.
+    whose files have errors. `partial` has the readable parts of files with errors, so that their
+    handoffs and questions are also checked.
     """
     problems: list[AgentFileProblem] = []
     everybody = [*definitions, *partial]

@@ -15,12 +15,12 @@ from ekiden.core.events import Event, EventType
 class Position:
     """A position in the sequence of events.
 
-    A subscription begins with a position. Without `follow` it also ends with one. You get every
-    event after the position at the start.
+    A subscription yields a position first, then every event after that position. Without `follow`,
+    a subscription also yields a position at its end.
     """
 
     after: str
-    """An id to subscribe with; empty before the first event."""
+    """Pass this id as `after` to subscribe. Empty before the first event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,7 @@ class BrokenLink:
 
 @dataclass(slots=True, kw_only=True)
 class Verification:
-    """The checked and the broken records; updated during the verification."""
+    """The result of a verification: counts of checked records, and the broken links."""
 
     sessions: int = 0
     """The number of checked sessions."""

@@ -51,8 +51,8 @@ class AuditQuery(Checked):
     handoff_id: str | None = None
     session_id: str | None = None
     type: EventType | None = None
-    """One of `AUDITED`. With a task or a correlation id it may also be `message`: queries between
-    agents. Other types have no records."""
+    """The type of the event: one of `AUDITED`. If the filter has a task or a correlation id,
+    `message` finds queries between agents. Other types have no records."""
     since: datetime | None = None
     """Only records from this time or later. A time without a zone is in the zone of the machine."""
     until: datetime | None = None

@@ -46,7 +46,7 @@ class AuditRecord:
     """
 
     id: str
-    """``session/number`` of the event, and ``.1``, ``.2`` … if it gives several records.
+    """``session/number`` of the event. If the event gives several records, ``.1``, ``.2`` … follow.
     ``no-session/number`` if the event belongs to no session."""
     at_us: int
     """Microseconds since 1970."""

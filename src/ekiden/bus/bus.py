@@ -73,8 +73,8 @@ class Bus:
     async def close(self) -> None:
         """Stop serving: handlers are cancelled, and their messages are returned to the mailbox.
 
-        Callers that wait for an answer here get `BusError`, and their queries are cancelled. The
-        store stays open, unless the bus opened it. A second call does nothing.
+        Callers that wait for an answer on this bus get `BusError`, and their queries are cancelled.
+        The store stays open, unless the bus opened it. A second call does nothing.
         """
         self._closed = True
         exchange, self._exchange = self._exchange, None
@@ -91,20 +91,21 @@ class Bus:
     # Sending
 
     async def send(self, message: AgentMessage) -> str:
-        """Store a message and return its id. It is delivered when a process serves the agent,
-        unless its `ttl` has passed.
+        """Store a message and return its id. The message is delivered when a process serves the
+        agent, unless its `ttl` has passed.
 
-        A message with a known id changes nothing. Raises `MailboxFull`: at once or after
-        `timeout_seconds`, depending on `on_full`. Raises `SenderForged`, and `UserError` for an
-        invalid message.
+        If the store already has a message with this id, nothing changes. Raises `MailboxFull`: at
+        once or after `timeout_seconds`, depending on `on_full`. Raises `SenderForged`, and
+        `UserError` for an invalid message.
         """
         return await self._at_work().send(message)
 
     async def query(self, message: AgentMessage) -> AgentMessage:
         """Send a query and return its answer: a message of the type ``response``.
 
-        A query with a known id is not delivered again: the call returns the stored answer, or waits
-        for it. So you can repeat a query with the same id after a crash.
+        If the store already has a query with this id, it is not delivered again: the call returns
+        the stored answer, or waits for it. So you can repeat a query with the same id after a
+        crash.
 
         Raises `AgentUnavailableError` at once if no process serves the agent, `QueryTimeout` after
         `timeout_seconds`, `QueryFailed` with the other agent's error, `DeadlockError` if agents
@@ -132,8 +133,8 @@ class Bus:
 
         Returns ``settled`` if the asker gets the answer. Returns ``late`` if the asker no longer
         waits; the answer is still stored. Returns ``no`` if the query was already answered; then
-        nothing changes. Only the agent that was asked can answer. Raises `SenderForged` for the
-        code of another agent, and for a program that does not serve the agent. Also raises
+        nothing changes. Only the agent that was asked can answer. Raises `SenderForged` if the
+        caller is the code of another agent, or a program that does not serve the agent. Also raises
         `MessageNotFound` and `UserError`.
         """
         return await self._at_work().respond(query, payload, by=None)
@@ -185,9 +186,9 @@ class Bus:
         letter. A message is delivered at least once: if the process dies, the message is delivered
         again, with the same id and with `redelivered` set.
 
-        A handler is cancelled after `handler_timeout_s`, and when the service is closed. It is not
-        cancelled when the asker stops waiting, because it may have side effects; its answer is then
-        stored as late. Use it with ``await`` or ``async with``::
+        A handler is cancelled after `handler_timeout_s`, and when the service is closed. A handler
+        is not cancelled when the asker stops waiting, because the handler may have side effects.
+        Its answer is then stored as late. Use the result with ``await`` or ``async with``::
 
             async with bus.serve("sales", sales, concurrency=8):
                 ...
@@ -231,8 +232,9 @@ class Bus:
     ) -> MessagePage:
         """One page of messages with their answers, oldest first.
 
-        `correlation_id` finds messages with this correlation id, and the message with this id. A
-        finished message is kept for `keep_s` seconds. Raises `UserError` for a malformed cursor.
+        `correlation_id` finds messages with this correlation id, and the message whose own id it
+        is. A finished message is kept for `keep_s` seconds. Raises `UserError` for a malformed
+        cursor.
         """
         query = MessageQuery(
             sender=sender,

@@ -91,8 +91,8 @@ class BusClient:
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
         """Ask several questions at the same time; returns the answers in their order.
 
-        Raises `AgentUnavailableError` at once, without sending a query, if no process serves one of
-        the agents. If a query fails for another reason, the first failure is raised after all
+        Raises `AgentUnavailableError` at once if an agent is not served by any process; then no
+        query is sent. If a query fails for another reason, the first failure is raised after all
         queries have ended.
         """
         if not questions:

@@ -158,7 +158,7 @@ class MessageRecord:
     answer: Any = None
     """The payload of the answer."""
     error: str | None = None
-    """Why it failed, or became a dead letter."""
+    """Why the message failed or became a dead letter."""
     error_code: str | None = None
     stored_at: float = 0.0
     """Seconds since 1970, on the store's clock."""

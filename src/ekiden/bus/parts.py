@@ -34,15 +34,15 @@ class BusSettings(BusLimits):
     max_attempts: Count = 5
     """After this many deliveries with a failing handler, a message becomes a dead letter."""
     max_deliveries: Count = 20
-    """After this many unfinished deliveries, because processes were killed or services were closed,
-    a message becomes a dead letter."""
+    """After this many unfinished deliveries a message becomes a dead letter. A delivery is
+    unfinished if its process was killed or its service was closed."""
     retry_s: Seconds = 1.0
     """The delay before a retry after the handler raised an exception. The delay doubles with every
     retry."""
     retry_max_s: Seconds = 60.0
     on_full: WhenFull = "wait"
-    """Whether a sender waits for space in a full mailbox, up to `timeout_seconds` of the message,
-    or is refused at once."""
+    """What happens if a mailbox is full: the sender waits for space, up to `timeout_seconds` of the
+    message, or is refused at once."""
     oldest_every: Count = 8
     """Every n-th delivery takes the oldest message regardless of its priority, so that no message
     starves. 1: always the oldest message."""

@@ -34,13 +34,14 @@ that mean the same are nearer than this, and one in thirty of those that do not.
 class CapabilityMatcher:
     """Finds agents by the capabilities that a task requires.
 
-    A required name matches a capability with that name; otherwise it matches the best capability
-    with that tag; ``tag:name`` matches tags only. If no registered agent has the name or tag, an
-    `embedder` compares it by meaning. A match above `min_similarity` counts as proficiency times
-    similarity. Case, width, spaces, underscores and hyphens do not count.
+    A required name matches a capability with that name. If there is none, the required name matches
+    the best capability with that tag. ``tag:name`` matches tags only. If no registered agent has
+    the name or tag, an `embedder` compares the required name by meaning. A match above
+    `min_similarity` counts as proficiency times similarity. The comparison ignores case, full or
+    half width, spaces, underscores and hyphens.
 
     `availability` and `load` are called with an agent's name during a search, and override the
-    registered values. Use it from one thread::
+    registered values. Use a matcher from one thread only::
 
         matcher = CapabilityMatcher.of(team)
         match = matcher.best(["refunds", "tag:money"], exclude=["triage"])

@@ -121,11 +121,11 @@ class Ekiden:
         `open_store`, or a store object. A store object stays open afterwards.
 
         With `team`, agents run in this process, at most `workers` sessions at a time. This process
-        also resumes ready sessions, for example after a person answered or another process died. At
-        the end, other processes can continue unfinished work. Without `team` no agent runs;
-        everything else works. `caller` is the default of `by`: the person recorded for decisions.
-        `settings` are the result of `ekiden.load_settings`; without them the defaults apply. This
-        call reads no settings file.
+        also resumes ready sessions, for example after a person answered or another process died.
+        After the block ends, other processes can continue unfinished work. Without `team` no agent
+        runs; everything else works. `caller` is the default of `by`: the person recorded for
+        decisions. `settings` are the result of `ekiden.load_settings`; without them the defaults
+        apply. This call reads no settings file.
         """
         from ekiden.api.local.place import Here
         from ekiden.core.agent import Team

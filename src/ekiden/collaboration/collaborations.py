@@ -177,7 +177,7 @@ class Collaborations:
 
         Messages of the protocol are verified and then passed to `respond`. Calls for bids go to
         `bid`; an `Agent` with capabilities bids automatically. `otherwise` gets all other messages.
-        An answer is dropped if the collaboration has already moved on. For example::
+        An answer is dropped if the collaboration has changed in the meantime. For example::
 
             async def respond(incoming: Incoming) -> None:
                 if incoming.move == "request":

@@ -46,8 +46,8 @@ BidFunction: TypeAlias = Callable[[Collaboration], Awaitable[Offer | None]]
 
 
 def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
-    """A bid function for `Collaborations.handler`: it bids with the score of the agent's own
-    capabilities, if this is at least `min_score`."""
+    """Return a bid function for `Collaborations.handler`. The bid is the score of the agent's own
+    capabilities; below `min_score` the agent does not bid."""
     from ekiden.capabilities import CapabilityMatcher
 
     matcher = CapabilityMatcher()
@@ -56,8 +56,8 @@ def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
 
 
 def matcher_bid(matcher: CapabilityMatcher, agent: str, *, min_score: float = 0.5) -> BidFunction:
-    """A bid function for `Collaborations.handler`: it bids with the current score of the agent in
-    `matcher`, and does not bid while the agent is unavailable."""
+    """Return a bid function for `Collaborations.handler`. The bid is the current score of the agent
+    in `matcher`; an unavailable agent does not bid."""
 
     async def bid(call: Collaboration) -> Offer | None:
         terms = call.terms
@@ -82,7 +82,7 @@ class Incoming:
     party: Party
     """A handle that acts as the receiving agent."""
     is_answered: bool = False
-    """Whether the agent has already answered this message, which was delivered again."""
+    """Whether this message was delivered again and the agent has already answered it."""
 
     @property
     def move(self) -> Move:

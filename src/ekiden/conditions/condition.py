@@ -89,7 +89,8 @@ class ConditionTrace:
     end: int
     """The end of the part in the condition, in characters."""
     note: str = ""
-    """Why the part has no value, or is false without a comparison: ``missing: user.tier``."""
+    """Why the part has no value, or is false without a comparison, such as ``missing:
+    user.tier``."""
 
     def to_json(self) -> dict[str, Any]:
         """The part as JSON, for an event. A long value is replaced by the first characters of its
@@ -163,9 +164,8 @@ class Evaluation:
         return {**shown, "left_out": left_out} if left_out > 0 else shown
 
     def explain(self) -> str:
-        """One line for people: each decided part, with its values and result.
-
-        Such as ``confidence < 0.5 → 0.3 < 0.5 → true; error_count > 3 → 1 > 3 → false``.
+        """One line for people: each decided part, with its values and result, for example
+        ``confidence < 0.5 → 0.3 < 0.5 → true; error_count > 3 → 1 > 3 → false``.
         """
         decided = list(_decisions(self._source.root))
         parts = [part for part in decided if not isinstance(part, Constant)] or decided
@@ -298,7 +298,7 @@ class Condition:
         return Evaluation(value, _plain_result(found), self._source, seen)
 
     def holds(self, facts: Mapping[str, Any], *, now: float | None = None) -> bool:
-        """`evaluate(facts).value` without a trace, in half the time. Never raises."""
+        """Return `evaluate(facts).value` without making a trace, in half the time. Never raises."""
         try:
             return is_true(self._plain(ConditionRun(facts, now, [])))
         except Exception:

@@ -197,9 +197,9 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     router: Assigner | None = None
     """If set, the agent is a router: it routes every conversation to another agent."""
     accepts: Callable[[Any, HandoffRequest], Any] | None = None
-    """A function that is called before a handoff to this agent, sync or async, with the context and
-    the request. It returns `True` to accept the handoff; `False` or a `Decline` refuses it. `None`
-    accepts everything."""
+    """A sync or async function that Ekiden calls before a handoff to this agent, with the context
+    and the request. It returns `True` to accept the handoff, and `False` or a `Decline` to refuse
+    it. `None` accepts everything."""
     available: Enabled = True
     """Whether the agent accepts handoffs now: a fixed value, or a function of the context and the
     agent."""
@@ -234,7 +234,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     runs_on: frozenset[str] = frozenset()
     """Labels that a worker must have to run the agent, such as ``gpu``."""
     adapt_tool: Callable[[FunctionTool], FunctionTool] | None = None
-    """A function that wraps each tool from the other fields, such as ``ask_agent`` and
+    """A function that wraps each tool that Ekiden adds to the agent, such as ``ask_agent`` and
     ``remember``. Agent files use it to add guardrails and approval to these tools."""
     kind: Name | None = None
     """The name of a kind registered with `register_agent_kind`, such as agents of another
@@ -341,18 +341,18 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         needs_approval: bool | Confirmation | ApprovalFunction = False,
         failure_error_function: ToolErrorFunction | Literal["default"] | None = "default",
     ) -> FunctionTool:
-        """Make this agent a tool of another agent. The agent answers the call, and the caller
+        """Make this agent a tool of another agent. This agent answers the call, and the caller
         continues.
 
-        It works in its own session, and does not see the caller's conversation. It gets the
-        ``input`` that the caller's model writes, or the fields of `parameters`, a pydantic model.
-        It can ask people, at any depth of calls; the caller is suspended until they answer. It
-        spends from the remaining budget of the caller, at most `budget`::
+        This agent works in its own session, and does not see the caller's conversation. Its input
+        is the ``input`` that the caller's model writes, or the fields of `parameters`, a pydantic
+        model. It can ask people, at any depth of calls; the caller is suspended until they answer.
+        It spends from the remaining budget of the caller, at most `budget`::
 
             Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
 
-        With `confirmation`, or with ``needs_approval=True``, every call needs human approval; a
-        function as `needs_approval` decides which calls need it, as in `function_tool`.
+        With `confirmation`, or with ``needs_approval=True``, every call needs human approval. A
+        function as `needs_approval` decides which calls need approval, as in `function_tool`.
         """
         decides = needs_approval if callable(needs_approval) else False
         asked = Confirmation() if needs_approval is True else needs_approval or None
@@ -401,8 +401,8 @@ def _shown(value: object) -> str:
 
 
 class Team:
-    """A set of agents: the given ones, and all agents that they reach through handoffs, as tools,
-    or as members of supervisors.
+    """A set of agents: `agents`, and all agents that these reach through handoffs, as tools, or as
+    members of supervisors.
 
     The agent `entry` gets new conversations; the default is the first of `agents`::
 

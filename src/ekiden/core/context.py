@@ -113,7 +113,7 @@ class RunContextWrapper(Generic[TContext]):
         self.variables[name] = value
 
     def delete(self, name: str) -> None:
-        """Delete `name`; nothing happens if it does not exist."""
+        """Delete the variable `name`; nothing happens if it does not exist."""
         self.variables.pop(name, None)
 
     def on_rollback(
@@ -123,12 +123,12 @@ class RunContextWrapper(Generic[TContext]):
         back.
 
         The function may be sync or async. It gets a `Rollback`, or no argument if it takes no
-        parameter. Compensations are called in the reverse order of registration. For each `key` it
-        is called once. It is called again only if the process died before its success was stored.
-        `arguments` is JSON, available in ``rollback.arguments``. After a restart Ekiden finds a
-        module-level function again. It cannot find a lambda or an inner function; that rollback
-        then waits for a person. Register the compensation before you act. With ``await`` it is
-        stored at once, otherwise with the step::
+        parameter. Compensations are called in the reverse order of registration. The function is
+        called once for each `key`. A second call happens only if the process died before the
+        success was stored. `arguments` is JSON, available in ``rollback.arguments``. After a
+        restart Ekiden finds a module-level function again. It cannot find a lambda or an inner
+        function; that rollback then waits for a person. Register the compensation before you act.
+        With ``await`` it is stored at once, otherwise with the step::
 
             await ctx.on_rollback(refund, key=ctx.idempotency_key, arguments={"order": order_id})
             await ctx.context.bank.pay(order_id, key=ctx.idempotency_key)
@@ -165,7 +165,7 @@ class RunContextWrapper(Generic[TContext]):
             await ctx.memory.store("colour", "Her favourite colour is blue.")
             found = await ctx.memory.retrieve("what colour does she like?")
 
-        Memories are stored at once, not with the step. If code is repeated after a crash, it stores
+        Memories are stored at once, not with the step. Code that is repeated after a crash stores
         the same content under the same key again.
         """
         if self.link is None:
@@ -187,9 +187,9 @@ class RunContextWrapper(Generic[TContext]):
         until the answer arrives. Then the code runs again from its start, and this call returns the
         answer. So all code before the call must be idempotent. Variables that you set before the
         call are stored only when the code ends: put all data for the other agent into the question.
-        You can use it in tools and in code agents. Raises `QueryTimeout`, `QueryFailed` with the
-        other agent's error, `AgentUnavailableError`, and `DeadlockError` if the agents wait for
-        each other::
+        You can use this method in tools and in code agents. Raises `QueryTimeout`, `QueryFailed`
+        with the other agent's error, `AgentUnavailableError`, and `DeadlockError` if the agents
+        wait for each other::
 
             customer = await ctx.ask("sales", "customer data", {"customer": 42})
         """
@@ -282,7 +282,7 @@ class RunContextWrapper(Generic[TContext]):
 
         The question appears in the inbox. The session is suspended until a person answers. By
         default there is no time limit. If there is no answer within `deadline_s` seconds, `default`
-        becomes the answer; it is recorded with the name ``nobody``. An option is a text, or a
+        becomes the answer; the record names ``nobody`` as the person. An option is a text, or a
         mapping with a ``label``. `role` is the role of the people to ask; by default the operator.
         After the answer the code runs again, as with `ask`. Raises `InboxItemClosed` if the
         question was withdrawn or expired without a default::

@@ -92,7 +92,7 @@ class Event:
 
     @property
     def event_id(self) -> str:
-        """Unique, and ordered within the session."""
+        """The id of the event: unique, and ordered within the session."""
         return f"{self.session_id}/{self.seq}"
 
     @property

@@ -324,8 +324,8 @@ class GuardrailError(EkidenError):
 
 
 class GuardrailFailed(GuardrailError):
-    """The guardrail raised an exception, returned an unusable value, or exceeded `tool_timeout_s`;
-    see `__cause__`, correct the guardrail and resume.
+    """The guardrail raised an exception, returned an unusable value, or exceeded `tool_timeout_s`.
+    Correct the guardrail and resume.
 
     Guardrails fail closed; `__cause__` is the original exception.
     """
@@ -345,7 +345,7 @@ class GuardrailFailed(GuardrailError):
 
 
 class InputGuardrailTripwireTriggered(GuardrailError):
-    """An input guardrail rejected the input of an agent; see `guardrail_result.output`.
+    """An input guardrail rejected the input of an agent.
 
     `guardrail_result.output` is the result of the guardrail.
     """

@@ -121,8 +121,7 @@ class TaskDecomposition:
     tasks: tuple[AgentTask, ...]
     reasoning: str = ""
     notes: tuple[str, ...] = ()
-    """Corrections that were made to the proposed plan, for example that a task goes to the
-    fallback."""
+    """Corrections of the proposed plan, for example that a task goes to the fallback."""
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -193,7 +192,7 @@ class MultiAgentState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """An agent that can get tasks, as a decomposer sees it."""
+    """The description of an agent that can get tasks, for a decomposer."""
 
     name: str
     description: str = ""
@@ -287,7 +286,7 @@ class PlanSettings:
     members: tuple[Any, ...]
     """The agents that get tasks: `Agent` objects."""
     fallback: str | None = None
-    """The member that gets tasks for agents that do not exist; `None`: the last member."""
+    """The member that gets a task if the plan names an unknown agent. `None`: the last member."""
     decomposer: Decomposer | DecomposeFunction | None = None
     """`None`: the model splits the request with a schema. Without a model, rules split it."""
     aggregator: Aggregator | AggregateFunction | None = None
@@ -324,7 +323,7 @@ class PlanSettings:
 
     @property
     def fallback_name(self) -> str:
-        """The name of the member that gets tasks without a matching member."""
+        """The name of the member that gets a task if the plan names an unknown agent."""
         return self.fallback or str(self.members[-1].name)
 
 

@@ -155,7 +155,7 @@ class MemorySettings(Checked):
 
     type: MemoryKind = "key_value"
     scope: MemoryScope = "user"
-    """With `user`, a session without a user has no memory; its agent is informed."""
+    """With `user`, a session without a user has no memory: each call raises `NoMemory`."""
     backend: Name | None = None
     """The name of the back end, such as ``pinecone``. `None`: the store of the session."""
     top_k: Annotated[int, Allowed(low=1, high=100)] = 5

@@ -152,7 +152,7 @@ class InboxItem(Value):
         return f'"{self.status}-{self.version}"'
 
     def to_json(self) -> dict[str, Any]:
-        """The item as stored JSON, without the version, which is stored beside it."""
+        """The item as JSON, as it is stored; the version is stored separately."""
         data: dict[str, Any] = to_json(self)
         del data["version"]
         return data

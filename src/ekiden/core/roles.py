@@ -49,7 +49,7 @@ class Assignment:
     """The whole decision as JSON, as in the `route` event."""
     reply: str | None = None
     usage: Usage | None = None
-    """The usage of its model calls; it is added to the usage of the run."""
+    """The usage of the router's model calls. Ekiden adds it to the usage of the run."""
 
 
 class Assigner(Protocol):
@@ -93,11 +93,10 @@ class ConfirmationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval(Confirmation):
-    """The approval of a tool call. It is either the requirement of a tool, or the answer of a
-    person.
+    """The approval of a tool call.
 
-    If you set it as the `confirmation` of a tool, it describes the question to the person. If an
-    `Approver` returns it, it has the answer in `approved` and `by`::
+    As the `confirmation` of a tool, an `Approval` describes the question to the person. As the
+    result of an `Approver`, it has the person's answer in `approved` and `by`::
 
         @function_tool(confirmation=Approval(title="Refund {amount} {currency}"))
         def refund(amount: float, currency: str) -> str: ...
@@ -112,8 +111,8 @@ class Approval(Confirmation):
     arguments: str | None = None
     """If set, the tool runs with these arguments instead, as JSON text."""
     always: bool = False
-    """Do not ask again in this session for this tool of this agent. If the tool has scopes, this
-    applies to calls with the same `scope`."""
+    """If true, Ekiden does not ask again in this session for this tool of this agent. If the tool
+    has scopes, this applies only to calls with the same `scope`."""
 
     def __post_init__(self) -> None:
         Confirmation.__post_init__(self)
@@ -161,7 +160,7 @@ class Escalator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteTask:
-    """The task that is handed over. It is read-only, and all its values are JSON, so that you can
+    """A task for an `AgentRunner`. It is read-only, and all its values are JSON, so that you can
     send it to another system."""
 
     task_id: str
@@ -188,7 +187,8 @@ class RemoteTask:
 class AgentReply:
     """The result of a task. A reply without fields means that the task is done, without output.
 
-    A task ends in one of three ways, which are checked in this order: `declined`, `hand_to`, done.
+    A task ends in one of three ways: declined, handed over, or done. Ekiden checks `declined`
+    first, then `hand_to`.
     """
 
     text: str | None = None
@@ -199,14 +199,14 @@ class AgentReply:
     output: Any = None
     """The final output as JSON, if it is more than `text`."""
     declined: str | None = None
-    """The reason of a refusal. Then nothing was done, and the other fields are ignored. The source
-    gets the task back."""
+    """If set, the agent refuses the task; the value is the reason. Ekiden ignores the other fields,
+    and the source gets the task back."""
     hand_to: str | None = None
     """The agent of the team that gets the task next; checked like any other handoff."""
     reason: str = ""
     """The reason of the handoff to `hand_to`; people see it unchanged."""
     usage: Usage | None = None
-    """The usage of its model calls; it is added to the usage of the run."""
+    """The usage of the task's model calls. Ekiden adds it to the usage of the run."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further JSON for the event of the task."""
 
@@ -223,13 +223,13 @@ class AgentRunner(Protocol):
     """
 
     async def run_task(self, task: RemoteTask) -> AgentReply:
-        """Do the task and return its result; nothing is stored until this returns.
+        """Do the task and return its result. Ekiden stores nothing until this method returns.
 
-        It may be called again with the same `idempotency_key` if the process died before the reply
-        was stored: then return the first reply, or continue the work, but do not do the task twice.
-        Several tasks may run at once. If it raises an exception, the handoff is rolled back, and
-        the source gets the exception. The call is cancelled on a timeout, or when the run is
-        stopped: then cancel the remote work, and do not catch `CancelledError`.
+        If the process dies before the reply is stored, Ekiden calls the method again with the same
+        `idempotency_key`. Then return the first reply or continue the work; do not do the task
+        twice. Several tasks may run at once. If the method raises an exception, the handoff is
+        rolled back, and the source gets the exception. The call is cancelled on a timeout, or when
+        the run is stopped. Then cancel the remote work, and do not catch `CancelledError`.
         """
         ...
 
@@ -252,14 +252,14 @@ class MemoryRecord:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """The JSON that was stored with the memory."""
     score: float | None = None
-    """The similarity to the query, from 0 to 1. It is the higher of two values. One is the cosine
-    of the embeddings. The other is the share of the query's words that the memory contains,
-    weighted by rarity. `None` without a query."""
+    """The similarity to the query, from 0 to 1. The score is the higher of two values: the cosine
+    of the embeddings, and the share of the query's words in the memory, weighted by rarity. `None`
+    without a query."""
     found_by: FoundBy | None = None
     stored_at_us: int = 0
     """Microseconds since 1970."""
     agent: str | None = None
-    """The agent that stored it; `None` if it was not an agent."""
+    """The agent that stored the memory; `None` if no agent stored it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

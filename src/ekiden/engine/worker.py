@@ -138,7 +138,8 @@ class Worker:
 
     It claims only sessions whose active agent is in its team. Any number of workers may use one
     store; only one worker claims a session. Other workers take over the sessions of a dead worker
-    when its lease expires. If `run` is cancelled, other workers take over its sessions at once::
+    when its lease expires. If `run` is cancelled, other workers take over the sessions of this
+    worker at once::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
         await Worker(store, team).run(until_idle=True)
@@ -199,12 +200,12 @@ class Worker:
         return self._store_worker.finished
 
     def stop(self) -> None:
-        """Take no further session, and end when the current ones are done."""
+        """Claim no further session, and end when the current sessions are done."""
         self._fleet.stop()
 
     async def cancel(self, session_id: str) -> bool:
-        """Stop working on the session. It is not changed and can be resumed. Returns whether this
-        worker was running it."""
+        """Stop working on the session. The session is not changed, and can be resumed. Returns
+        whether this worker was running the session."""
         return await self._store_worker.stop_session(session_id)
 
     async def run(self, *, until_idle: bool = False) -> None:

@@ -201,9 +201,9 @@ def received_block(
 ) -> str:
     """The part of a system prompt that contains the data of the handoff to the agent.
 
-    `context`, `payload` and `metadata` may be any JSON. Every value is JSON on one line. It
-    contains no characters that could end the fence, begin a line or hide text, so a hostile value
-    stays quoted. A value longer than `max_chars` is cut, with a note.
+    `context`, `payload` and `metadata` may be any JSON. Every value is JSON on one line. Characters
+    that could end the fence, begin a line or hide text are escaped, so a hostile value stays
+    quoted. A value longer than `max_chars` is cut, with a note.
     """
     rows = {
         "from": from_agent,

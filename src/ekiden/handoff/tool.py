@@ -151,8 +151,8 @@ def handoff(
 ) -> Handoff[TContext, Agent[TContext]]:
     """Create a handoff to `agent`.
 
-    `on_handoff`, sync or async, is called when the model requests the transfer. It gets the
-    context; with an `input_type` it also gets the arguments as an object of this type.
+    `on_handoff`, sync or async, is called when the model requests the transfer. The function gets
+    the context; with an `input_type` it also gets the arguments as an object of this type.
     `input_filter` changes the conversation that the target sees. Without a filter,
     ``include_context=False`` shows the target only the user's last message and the transfer.
     `is_enabled`, a bool or a function of the context and the source agent, is evaluated each turn::
@@ -162,14 +162,14 @@ def handoff(
     `agent` may also be an async function, which becomes a code agent. With ``"*"`` the target is
     the member of the team that best matches the `capabilities`. The other arguments are the policy
     of the handoff: see `HandoffTerms`. A `trigger` starts the handoff without the model. The model
-    is then not offered the handoff, unless ``when="manual"``. ``confirm=True``, or
-    ``needs_approval=True``, requires human approval; a function as `needs_approval` decides which
-    handoffs need it, as in `function_tool`. `tool_name` is short for `tool_name_override`,
+    is then not offered the handoff, unless ``when="manual"``. ``confirm=True`` or
+    ``needs_approval=True`` requires human approval. A function as `needs_approval` decides which
+    handoffs need approval, as in `function_tool`. `tool_name` is short for `tool_name_override`,
     `tool_description` for `tool_description_override`.
 
     Raises `UserError` for an invalid agent, an `on_handoff` with a wrong signature, an `input_type`
-    without a strict JSON schema, and contradictory arguments; `ConditionError` for an invalid
-    condition.
+    without a strict JSON schema, and contradictory arguments. Raises `ConditionError` for an
+    invalid condition.
     """
     decides = needs_approval if callable(needs_approval) else None
     if decides is None:

@@ -28,8 +28,8 @@ class EventHub:
 
     One task reads new events for all subscribers. A subscriber that is behind reads pages from the
     store until it has caught up. Every subscriber gets every event of its filter once, in the same
-    order. After a restart it continues after its last id. If the store is unreachable, the hub
-    calls `on_outage` and tries again. A hub belongs to one event loop::
+    order. After a restart, a subscriber continues after its last id. If the store is unreachable,
+    the hub calls `on_outage` and tries again. A hub belongs to one event loop::
 
         async with EventHub(store) as hub:
             async for found in hub.subscribe(after=last_id):
@@ -87,8 +87,8 @@ class EventHub:
 class EventStream:
     """The events of a subscription, in one order for all subscribers.
 
-    An async iterator for one task at a time. If you cancel `anext`, no event is lost: the next call
-    continues. `async with` starts the stream at once, and closes it::
+    Only one task at a time may iterate over the stream. If you cancel `anext`, no event is lost:
+    the next call continues. `async with` starts the stream at once, and closes it at the end::
 
         async with hub.subscribe() as stream:
             async for found in stream:

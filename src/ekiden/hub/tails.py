@@ -42,7 +42,7 @@ class Tail:
     """The events of one session: stored events after a number, then live events with deltas of
     answers between them.
 
-    An async iterator for one task. If you cancel `anext`, no event is lost::
+    Only one task may iterate over it. If you cancel `anext`, no event is lost::
 
         async with tails.follow("customer-42", after=3) as tail:
             async for shown in tail:
@@ -87,8 +87,8 @@ class Tail:
         raise StopAsyncIteration
 
     async def soon(self, quiet_s: float) -> Shown | None:
-        """The next event or delta. `None` if none arrives within this many seconds, or if the
-        stream is closed."""
+        """Return the next event or delta. Returns `None` if nothing arrives within `quiet_s`
+        seconds, or if the stream is closed."""
         try:
             async with asyncio.timeout(quiet_s):
                 return await anext(self, None)
@@ -97,7 +97,7 @@ class Tail:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is closed."""
+        """Whether the stream is closed."""
         return self._closed
 
     def begin_after(self, number: int) -> None:
@@ -176,8 +176,8 @@ class Tail:
 
 
 class SessionTails:
-    """The streams of single sessions of one store, for all their followers in this process. It
-    belongs to one event loop."""
+    """Streams the events of single sessions of a store to their followers in this process. A
+    `SessionTails` object belongs to one event loop."""
 
     def __init__(self, store: SessionEvents, hub: EventHub) -> None:
         self.store = store
@@ -195,8 +195,7 @@ class SessionTails:
         return Tail(self, session_id, after)
 
     async def prepared(self, session_id: str) -> Tail:
-        """A stream for a run that is about to start. It is already started, so that no delta is
-        missed.
+        """A started stream for a run that is about to start, so that no delta is missed.
 
         Call `begin_after` with the number of the last event before the run.
         """
@@ -206,10 +205,10 @@ class SessionTails:
 
     @contextmanager
     def showing(self, session_id: str) -> Iterator[None]:
-        """Mark the session as running in this process, which shows its events live.
+        """Mark the session as running in this process until the end of the block.
 
-        Until the end of the block, events of this session from the store are ignored, because they
-        could overtake the deltas.
+        Meanwhile this process passes the events to the followers. It ignores events of this session
+        from the store, because they could overtake the deltas.
         """
         self._shown[session_id] = self._shown.get(session_id, 0) + 1
         try:
@@ -237,7 +236,7 @@ class SessionTails:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is closed."""
+        """Whether `close` was called."""
         return self._closed
 
     def end(self, session_id: str) -> None:
@@ -246,7 +245,7 @@ class SessionTails:
             tail.close()
 
     async def listen(self, tail: Tail) -> None:
-        """Start passing events to `tail`. From then on it misses no event."""
+        """Start passing events to `tail`. From then on the stream misses no event."""
         if self._closed:
             tail.close()
             return
@@ -257,7 +256,7 @@ class SessionTails:
         await self._has_begun.wait()
 
     def leave(self, tail: Tail) -> None:
-        """Remove `tail`, which is closed."""
+        """Remove the closed stream `tail`."""
         tails = self._followed.get(tail.session_id)
         if tails is not None:
             tails.discard(tail)

@@ -64,9 +64,9 @@ class BulkAnswer(Value):
 class Inbox:
     """Questions to people, kept in a store. An `Inbox` is an `Escalator`.
 
-    Any number of processes may use one store. Each change is one transaction. It stores an event
-    with actor, time and origin, and it wakes the waiting session. All times come from the clock of
-    the store::
+    Any number of processes may use one store. Each change is one transaction, which stores an event
+    with actor, time and origin, and wakes the waiting session. All times come from the clock of the
+    store::
 
         inbox = Inbox(store)
         item = await inbox.post(
@@ -273,7 +273,7 @@ class Inbox:
     async def cancel(
         self, item_id: str, *, by: str, reason: str = "", via: str = PROGRAM
     ) -> InboxItem:
-        """Withdraw a question. The waiting session is informed that there will be no answer.
+        """Withdraw a question. The waiting session learns that there will be no answer.
 
         An agent may withdraw only its own questions.
         """

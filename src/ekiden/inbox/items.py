@@ -164,7 +164,7 @@ class InboxSettings(Checked):
     escalation: tuple[EscalationStep, ...] = ()
     """The roles to ask next if there is no answer, each after a number of seconds. The setting
     applies to items for ``inbox.role`` that an agent waits for. Items with their own escalation
-    chain ignore it."""
+    chain ignore this setting."""
 
 
 MAX_NAME = 200

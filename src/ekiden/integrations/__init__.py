@@ -1,1 +1,1 @@
-"""Connections to other systems; each is found by name, see `ekiden.core.integrations.registry`."""
+"""Connections to other systems. `ekiden.core.integrations.registry` finds them by name."""

@@ -47,11 +47,11 @@ class RemoteHit:
 class MemoryBackend(Protocol):
     """Holds copies of memories by space and key, and searches them by vector.
 
-    A space is at most 80 ASCII characters: letters, digits, ``.`` and ``-``. It does not reveal its
-    owner. Every call uses only one space. For every failure, raise `BackendUnavailable`; with
-    `retry=False` if a retry cannot help, for example after a wrong key or dimension. Ekiden cancels
-    a `search` after about two seconds, and other calls after about ten. Calls may be repeated, and
-    may run concurrently. For example::
+    A space is at most 80 ASCII characters: letters, digits, ``.`` and ``-``. The name of a space
+    does not reveal its owner. Every call uses only one space. Raise `BackendUnavailable` for every
+    failure. Pass `retry=False` if a retry cannot help, for example after a wrong key or dimension.
+    Ekiden cancels a `search` after about two seconds, and other calls after about ten. Calls may be
+    repeated, and may run concurrently. For example::
 
         register_backend("shelf", lambda options: Shelf(options.dimensions))
         memory = Memory(store, user="mira", settings=MemorySettings(type="vector", backend="shelf"))
@@ -59,7 +59,7 @@ class MemoryBackend(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in settings, such as ``pinecone``."""
+        """The name of the back end in settings, such as ``pinecone``."""
         ...
 
     async def upsert(self, space: str, entries: Sequence[RemoteEntry]) -> None:
@@ -71,7 +71,7 @@ class MemoryBackend(Protocol):
         ...
 
     async def clear(self, space: str) -> None:
-        """Delete the whole space; a missing one is ignored."""
+        """Delete the whole space; a missing space is ignored."""
         ...
 
     async def search(
@@ -139,8 +139,8 @@ def backend(name: str, *, dimensions: int) -> MemoryBackend:
     """The back end with this name in this process. Raises `UnknownBackend`.
 
     If the back end cannot be created, for example because a key or an extra is missing, the result
-    acts as an unavailable back end with this reason: changes wait, and the store answers searches.
-    Each call tries again to create it.
+    is an unavailable back end with this reason. Then changes wait, and the store answers searches.
+    The next call tries again to create the back end.
     """
     at = (name, dimensions)
     if at not in _open:

@@ -1,4 +1,4 @@
-"""Models by name, ``provider:model``, and the way to add providers of your own."""
+"""Finds models by name (``provider:model``), and registers your own providers."""
 
 from ekiden.models.providers import resolve_model
 from ekiden.models.registry import (

@@ -183,11 +183,11 @@ def resolve_model(
 ) -> Model:
     """The model with this `name`.
 
-    `name` is ``provider:model``, or ``provider:model@http://host/v1`` for your own server, or
-    ``local:file.gguf`` (``local:`` for the best found) for a model in this process. The provider of
-    ``gpt-…``, ``claude-…`` and ``gemini-…`` may be omitted. The URL is, in this order: the one in
-    the name, `base_url`, the provider's environment variable, the provider's default. `timeout_s`
-    limits each attempt; `retries` is the number of retries after a transient failure.
+    `name` is ``provider:model``. For your own server it is ``provider:model@http://host/v1``. For a
+    model in this process it is ``local:file.gguf``, or ``local:`` for the best model found. The
+    provider of ``gpt-…``, ``claude-…`` and ``gemini-…`` may be omitted. The URL is, in this order:
+    the one in the name, `base_url`, the provider's environment variable, the provider's default.
+    `timeout_s` limits each attempt; `retries` is the number of retries after a transient failure.
 
     This function makes no network call. Raises `UserError` for an unknown provider, a missing key
     or package, or an invalid URL.

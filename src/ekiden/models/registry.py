@@ -36,7 +36,7 @@ class RetryPolicy:
         """The delay after the `failed`-th failure in a row; `None` means no further retry.
 
         If the provider asks for a longer delay than `cap_s`, there is no retry, because the
-        provider would refuse it.
+        provider would refuse an earlier request.
         """
         if failed > self.retries:
             return None

@@ -58,7 +58,8 @@ class Project:
     definitions: Sequence[AgentDefinition] = ()
     """The definitions of agents that come from agent files."""
     is_demo: bool = False
-    """Whether this is the demo team, because no team was named."""
+    """Whether this is the demo team. It is used if the project has neither a team nor agent
+    files."""
     problems: Sequence[AgentFileProblem] = ()
     """Warnings, and with `keep_going` the errors of the files that were left out."""
     notes: list[str] = field(default_factory=list)
@@ -134,7 +135,7 @@ def load_project(
 ) -> Project:
     """Load the team of the folder `root`, by default the current folder.
 
-    The first match is used: the team that `team` or the setting `team` names, as
+    The team is the first of these: the team that `team` or the setting `team` names, as
     ``module:attribute``; the agents in agent files; the demo team. `overrides` are settings by
     their dotted names. Raises `AgentFilesInvalid` with every error of every file; with `keep_going`
     such files are skipped instead. With `inert` no code that the files name is imported. You can

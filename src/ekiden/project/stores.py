@@ -18,7 +18,8 @@ _POSTGRES = ("postgresql", "postgres")
 
 
 def open_store(url: str = DEFAULT_STORE, *, create: bool = True) -> Store:
-    """Open the store at `url`. It connects at its first use, or at the start of `async with`.
+    """Open the store at `url`. The store connects at its first use, or at the start of `async
+    with`.
 
     `url` is ``memory:``, a path, ``sqlite:///path`` or ``postgresql://…``; any other value raises
     `UserError`. With ``create=False`` the store must exist: a missing SQLite file raises

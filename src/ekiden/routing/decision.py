@@ -45,7 +45,7 @@ class Score:
     patterns: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As `ekiden route --json` prints it."""
+        """The score as JSON, as `ekiden route --json` prints it."""
         data: dict[str, Any] = {
             "agent": self.agent,
             "score": self.score,

@@ -195,7 +195,7 @@ class Router:
         The default of `strategy` is the strategy in the settings. `limit` is the maximum number of
         candidates in the decision. If no agent matches, the decision has no agent; with the
         fallback `default_agent` it has the default agent. Raises `UserError` for an unknown
-        strategy. It raises no error for any text, or if a model fails.
+        strategy. A text never raises an error, nor does a failing model.
         """
         began = perf_counter()
         chosen = _strategy(strategy or self.settings.strategy)

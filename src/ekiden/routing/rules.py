@@ -46,9 +46,9 @@ class RuleStage:
 
     A found keyword counts 10 and a matching pattern 20, each once. The score is the sum times
     priority/100, rounded half up. Ties go to the higher priority, then to more patterns, then to
-    the first name. The confidence is the share of correct choices that was measured for the same
-    lead over the second agent (`_RIGHT_BY_LEAD`). Keywords match regardless of case, white space
-    and compatibility forms. In scripts with spaces they match whole words in any inflected form
+    the first name. The confidence is the measured share of correct choices with the same lead over
+    the second agent (`_RIGHT_BY_LEAD`). Keywords match regardless of case, white space and
+    compatibility forms. In scripts with spaces they match whole words in any inflected form
     (`ekiden.core.text.wording`); in Han, kana, Hangul, Thai and similar scripts they match
     anywhere.
 

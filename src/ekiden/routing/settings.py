@@ -49,8 +49,7 @@ class StickySettings(Checked):
     """Settings that decide when a later message moves the conversation to another agent."""
 
     switch: bool = False
-    """Whether a message goes to another agent than the current one if it clearly fits that agent
-    better."""
+    """Whether a message that clearly fits another agent better goes to that agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,10 +33,10 @@ _MAX_REASON = 500
 class HandoffExecutor:
     """Executes agreements of `Collaborations`: the initiator hands the task to its partner.
 
-    The session is the one in the context of the collaboration (``session_id``). Without it, a new
-    session is created: it has the id of the collaboration, and its message is the task. The usual
-    checks of handoffs apply: the initiator must have a handoff to its partner. One agreement makes
-    one handoff, even if its execution is started several times::
+    The context of the collaboration names the session (``session_id``). Without a ``session_id``, a
+    new session is created. Its id is the id of the collaboration, and its message is the task. The
+    usual checks of handoffs apply: the initiator must have a handoff to its partner. One agreement
+    makes one handoff, even if its execution is started several times::
 
         executor = HandoffExecutor(team, store)
         collaborations = Collaborations(bus, executor=executor)
@@ -65,9 +65,9 @@ class HandoffExecutor:
     async def execute(self, collaboration: Collaboration) -> HandoffResult:
         """Hand over the agreed work, and return the result.
 
-        A result that is not final means that the handoff is in progress: the target waits for a
-        person or an agent, another process runs it, or its run ended before the handoff did. A
-        second call continues the session, if possible and if no process runs it.
+        A result that is not final means that the handoff is in progress. Either the target waits
+        for a person or an agent, or another process runs the target, or the run ended before the
+        handoff did. A second call continues the session if that is possible and no process runs it.
         """
         agreed, partner = collaboration.agreed, collaboration.partner
         if agreed is None or partner is None:

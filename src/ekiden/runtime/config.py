@@ -151,14 +151,15 @@ class RunConfig:
     no `app:` variables, and memories belong to the app ``ekiden``, as in the command `ekiden
     memory`."""
     embedder: Embedder | Callable[[], Embedder] | None = None
-    """The embedder for memories of the type `vector`, or a function that returns it when needed;
+    """The embedder for memories of the type `vector`, or a function that returns the embedder.
     `None`: the embedder of the extra ``local``, which runs in this process."""
     input_guardrails: Sequence[InputGuardrail[Any]] = ()
     """Input guardrails for every agent of the run; they run before the guardrails of the agent."""
     output_guardrails: Sequence[OutputGuardrail[Any]] = ()
-    """Output guardrails for every agent of the run, in the same order."""
+    """Output guardrails for every agent of the run; they run before the guardrails of the agent."""
     handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()
-    """Handoff guardrails for every agent of the run, in the same order."""
+    """Handoff guardrails for every agent of the run; they run before the guardrails of the
+    agent."""
     handoff_input_filter: HandoffInputFilter | None = None
     """The input filter of handoffs that have no filter of their own."""
     call_model_input_filter: CallModelInputFilter | None = None
@@ -166,7 +167,7 @@ class RunConfig:
     limits: Limits = field(default_factory=Limits)
     given: Mapping[str, float] = field(default_factory=dict)
     """The limits that `with_limits` set for this run, by name. They are stored with the run, and
-    apply in every process that continues it."""
+    apply in every process that continues the run."""
     daily: Budget | None = None
     """The daily limits of all runs of the store together; a day begins at midnight UTC."""
     returns: Literal["declared", "always"] = "declared"
@@ -176,7 +177,8 @@ class RunConfig:
     """How many times in a row a model may request something that does not exist. After that the run
     fails."""
     prices: Mapping[str, Price] = field(default_factory=dict)
-    """The prices by model name. Use the name in the agent, in the run or in the response."""
+    """The prices by model name. The name may be the one in the agent, in the run or in the
+    response."""
     escalate_to: Name | None = None
     """The role of the people who are notified when a handoff is rolled back."""
     compensation_backoff_s: Amount = 0.5
@@ -221,7 +223,7 @@ class RunConfig:
                     )
 
     def with_limits(self, limits: Mapping[str, float | None]) -> RunConfig:
-        """A copy with other limits for the run, by name; `None` leaves a limit unchanged."""
+        """A copy with new limits for the run, by name. `None` leaves a limit unchanged."""
         given = {name: limit for name, limit in limits.items() if limit is not None}
         if not given:
             return self
@@ -274,10 +276,10 @@ class RunOptions:
     is_reachable: bool = True
     """Whether other processes can see the session, and interact with it while it runs."""
     is_watched: bool = True
-    """Whether the run has observers before it ends."""
+    """Whether observers read the events while the run is in progress."""
     show: Callable[[Event | ModelDelta], None] | None = None
-    """A function that gets the events: the observer of the run that asked this one, at any
-    depth."""
+    """A function that gets the events and deltas of this run. It belongs to the observer of the run
+    that asked this run, directly or through other runs."""
     to: str | None = None
     """The recipient of a new message: an agent's name, or `AUTO`; `None`: the agent that has the
     session."""

@@ -86,14 +86,14 @@ class HandoffController:
         """Hand the session to the agent `to`, and return the result.
 
         The session's agent must have a handoff to `to`. If no process runs the session, the target
-        runs here until it answers; with ``run=False`` the workers run it. If a process runs the
-        session, that process performs the handoff: after the current step (`graceful`), or at once
-        (`immediate`). A request that would be refused does not interrupt the step. The call waits
-        for the handoff up to `timeout_s` seconds; the target has the same time to confirm. Without
-        `timeout_s` the target has the timeout of the handoff connection, and the call waits 300
-        seconds. With `wait_s` the call waits only this long for the process that runs the session.
-        Then it returns ``initiated`` with the id of the request. The request stays open until it is
-        done or cancelled.
+        runs in this process until it answers; with ``run=False`` a worker runs the target. If a
+        process runs the session, that process performs the handoff: after the current step
+        (`graceful`), or at once (`immediate`). A request that would be refused does not interrupt
+        the step. The call waits for the handoff up to `timeout_s` seconds; the target has the same
+        time to confirm. Without `timeout_s` the target has the timeout in the handoff's policy, and
+        the call waits 300 seconds. With `wait_s` the call waits only this long for the process that
+        runs the session. After that time the call returns ``initiated`` with the id of the request.
+        The request stays open until it is done or cancelled.
 
         If the handoff has started and is still open, for example because the run is out of budget,
         the status is `transferring`. The `request_id` of the result is always the id of the
@@ -127,14 +127,13 @@ class HandoffController:
         """Hand over the task of `request`; the id of its session is the task id.
 
         The transaction of the handoff appends `request.context.conversation_history` to the
-        conversation, and sets variables from `task_state`. A refusal or a rollback restores both.
-        A task without a session gets a new one, with the source as its active agent. The handoff is
-        refused if the source does not exist or does not have the task. `metadata["handoff_chain"]`
-        names agents that had the task before; the checks for depth and cycles include them. The
-        default of
-        `timeout` is the timeout of the handoff between the two agents. In all other respects the
-        call works like `start`. The controller creates the id of the handoff: pass the `request_id`
-        of the result to `get` and `cancel`.
+        conversation, and sets variables from `task_state`. A refusal or a rollback restores both. A
+        task without a session gets a new session, with the source as its active agent. The handoff
+        is refused if the source does not exist or does not have the task.
+        `metadata["handoff_chain"]` names agents that had the task before; the checks for depth and
+        cycles include them. The default of `timeout` is the timeout of the handoff between the two
+        agents. In all other respects the call works like `start`. The controller creates the id of
+        the handoff: pass the `request_id` of the result to `get` and `cancel`.
         """
         given = request.context
         source = agent_name("source", request.source)
@@ -180,9 +179,9 @@ class HandoffController:
         by: Actor = A_PERSON,
         wait_s: float | None = None,
     ) -> HandoffResult:
-        """Roll back an unconfirmed handoff, or withdraw a request for one.
+        """Roll back an unconfirmed handoff, or withdraw a handoff request.
 
-        Unconfirmed handoffs that followed it are rolled back first. A finished handoff does not
+        Later unconfirmed handoffs of the session are rolled back first. A finished handoff does not
         change; the result shows its status. With `wait_s` the call waits only this long for the
         process that runs the session, and returns the status at that time. Raises
         `HandoffNotFound`.

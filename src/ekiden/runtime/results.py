@@ -162,8 +162,8 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def warnings(self) -> list[str]:
-        """Errors in your own code that did not end the run, each with its place. For example, an
-        exception in a filter, a hook, `on_handoff`, a guardrail or an aggregator. The log has the
+        """Errors in your own code that did not end the run, each with its place: for example,
+        exceptions in a filter, a hook, `on_handoff`, a guardrail or an aggregator. The log has the
         traceback.
         """
         return warnings_of(self._run.events)
@@ -186,9 +186,9 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
         """The decisions of guardrails on tool calls in this run. A decision that ended the run is
         not included.
 
-        They are read from the events, so they are available after a restart. If an `output_info`
-        was not JSON, you get an approximate JSON form of it. With ``RunConfig(events=False)`` only
-        decisions that allowed a call are included.
+        The decisions are read from the events, so they are available after a restart. If an
+        `output_info` was not JSON, you get an approximate JSON form of it. With
+        ``RunConfig(events=False)`` only decisions that allowed a call are included.
         """
         from ekiden.runtime.guardrails.tool import input_results
 
@@ -203,8 +203,8 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def input_guardrail_results(self) -> list[InputGuardrailResult]:
-        """The results of input guardrails in this run, including a result that ended it. They are
-        read from the events, like `tool_input_guardrail_results`.
+        """The results of input guardrails in this run, including a result that ended the run. The
+        results are read from the events, like `tool_input_guardrail_results`.
         """
         return input_guardrail_results(self._run)
 

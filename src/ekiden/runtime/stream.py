@@ -140,7 +140,7 @@ class RawResponsesStreamEvent:
     data: ModelDelta
     agent: Agent[Any] | None = None
     depth: int = 0
-    """0 for the run itself, 1 for an agent that it calls as a tool or asks, and so on."""
+    """0 for the run itself, 1 for an agent that the run asks or calls as a tool, and so on."""
     type: ClassVar[Literal["raw_response_event"]] = "raw_response_event"
 
 
@@ -186,9 +186,10 @@ _NAMES = {
 
 
 class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
-    """A run that executes while you read `stream_events` or `events`; read one of them, once.
+    """A run that executes while you read `stream_events` or `events`. Read only one of them, and
+    only once.
 
-    Leaving the loop early cancels the run and keeps the session, which can be resumed.
+    Leaving the loop early cancels the run. The session is kept, and can be resumed.
     """
 
     def __init__(self, open_run: Callable[[], AbstractAsyncContextManager[RunState]]) -> None:
@@ -209,9 +210,9 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
         return self._read(self._own_deltas)
 
     def stream_events(self) -> RunEventStream[StreamEvent]:
-        """The events as items and changes of agent.
+        """The events of the run: pieces of answers, new items, and changes of the active agent.
 
-        They include the events of agents that the run asks or calls as tools; `agent` and `depth`
+        Events of agents that the run asks or calls as tools are included; `agent` and `depth`
         identify the agent.
         """
         return RunEventStream(self._translated)
@@ -226,8 +227,8 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
         return stream
 
     def cancel(self, mode: CancelMode = "after_step") -> None:
-        """Stop after the current step, or with ``now`` at once: then the step is cancelled, with
-        its tool, model or `AgentRunner`. The session can be resumed.
+        """Stop the run after the current step. With ``now`` stop at once, and cancel the model
+        call, the tools or the `AgentRunner` of the step. The session can be resumed.
 
         Leaving the loop also stops at once.
         """
@@ -240,8 +241,8 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def session_id(self) -> str | None:
-        """The session of the run, once it has started; `events` also shows events of sessions that
-        answer it."""
+        """The id of the run's session; `None` before the run has started. `events` also contains
+        events of sessions that answer this session."""
         return None if self._run is None else self._run.session_id
 
     @property

@@ -46,7 +46,7 @@ class Supervisor(Agent[TContext]):
 
         Supervisor("desk", agents=[weather, general], decomposer=each_line)
 
-    `PlanSettings` describes the settings; `task_budget` sets its `budget`.
+    `PlanSettings` describes the settings; `task_budget` sets `PlanSettings.budget`.
     """
 
     @checked_arguments

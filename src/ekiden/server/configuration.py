@@ -34,7 +34,8 @@ class ServerConfig:
     max_body: int = 10_000_000
     """The maximum size of a request body, in bytes."""
     rate: float = 50.0
-    """The average number of requests per second for one key. 0: no limit, also for wrong keys."""
+    """The average number of requests per second for one key. 0: no limit, not even for wrong
+    keys."""
     burst: int = 200
     """The maximum number of requests in a burst from one key."""
     wrong_keys: int = 30

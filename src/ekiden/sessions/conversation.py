@@ -191,7 +191,8 @@ def _with_items(event: Event, items: tuple[Item, ...]) -> Event:
 
 
 def conversation(events: Sequence[Event]) -> list[Item]:
-    """All messages that still count."""
+    """All items of the conversation, without undone items and without content that guardrails
+    blocked."""
     return [item for event in said(events) for item in event.items]
 
 
@@ -301,7 +302,7 @@ class SessionInfo:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Facts from its events, as JSON."""
+        """Facts from the events of the session, as JSON."""
         return {
             "agent_chain": list(self.agent_chain),
             "handoff_count": self.handoff_count,

@@ -89,8 +89,8 @@ def cost_report(
 ) -> CostReport:
     """The usage and cost of the model calls in `events`, including model calls of routers.
 
-    The given `prices` come first. For other models the price list of the extra `prices` has the
-    price at the time of the call, in US dollars. Raises `UserError` for an unknown key. For
+    The argument `prices` has precedence. For other models the price list of the extra `prices` has
+    the price at the time of the call, in US dollars. Raises `UserError` for an unknown key. For
     example::
 
         report = cost_report(await session.events())

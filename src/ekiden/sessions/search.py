@@ -62,12 +62,11 @@ class SessionHit(Value):
 async def search_sessions(
     store: Store, text: str, *, user_id: str | None = None, limit: int = 20
 ) -> list[SessionHit]:
-    """Places that contain words of `text`, best match first; none for an empty text.
+    """Find places that contain words of `text`, best match first. An empty text finds nothing.
 
-    With `user_id` only the sessions of that user are searched; without it all sessions. So omit
-    `user_id` only for callers who may see all sessions. The search does not find undone and deleted
-    content. Raises `UserError` for an invalid text, an empty user and a limit below 1. For
-    example::
+    With `user_id` only the sessions of that user are searched. Omit `user_id` only for callers who
+    may see all sessions. The search does not find undone and deleted content. Raises `UserError`
+    for an invalid text, an empty user and a limit below 1. For example::
 
         for hit in await search_sessions(store, "refund", user_id="u42"):
             print(hit.session_id, hit.excerpt)

@@ -195,9 +195,10 @@ class Session:
             await append_items(self.store, self.draft(""), tuple(said))
 
     async def pop_item(self) -> Item | None:
-        """Remove the last item of the conversation, and return it; `None` if there is none.
+        """Remove the last item of the conversation, and return it. Returns `None` if the
+        conversation is empty.
 
-        Its event stays in the store. Raises the same errors as `add_items`.
+        The event of the item stays in the store. Raises the same errors as `add_items`.
         """
         return await take_last_item(self.store, self.draft(""))
 
@@ -209,8 +210,8 @@ class Session:
     async def delete(self) -> None:
         """Delete the stored session. Raises `SessionNotFound` and `SessionBusy`.
 
-        This does not withdraw its questions, and agents that wait for its answer keep waiting. Use
-        `ekiden.runtime.history.deletion.delete_session` to end these too.
+        Open questions of the session are not withdrawn, and agents that wait for its answer keep
+        waiting. To end these waits too, use `ekiden.runtime.history.deletion.delete_session`.
         """
         from ekiden.sessions.search import delete_with_texts
 

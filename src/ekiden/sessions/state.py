@@ -67,7 +67,7 @@ class SessionState(Value):
     version: int
     """The number of the last event that changed `variables`; 0 if there was none."""
     current_task: str | None
-    """The session's last request, shortened."""
+    """The last request to the session, shortened."""
     task_status: TaskStatus
     current_agent: str | None
     variables: Mapping[str, Any]
@@ -98,10 +98,11 @@ def state_of(row: SessionRow, events: Sequence[Event]) -> SessionState:
 def state_at(
     events: Sequence[Event], seq: int, *, now: Mapping[str, Any] | None = None
 ) -> SessionState:
-    """The state of the session with these events after number `seq`.
+    """The state of a session after event number `seq`, computed from its events.
 
     Undone events do not count, except for `version` and `last_action`. `now` are the current
-    variables of the session; they are the result if no event has changed a variable. For example::
+    variables of the session. If no event has changed a variable, these are the variables of the
+    result. For example::
 
         print(state_at(await session.events(), 7).task_status)
     """

@@ -44,7 +44,8 @@ class ChainHead:
 
 @dataclass(slots=True)
 class AuditChain:
-    """The audit chain of a session while its events are written; a part of the session's cursor."""
+    """The audit chain of a session, used while events are written. It is a part of the session's
+    cursor."""
 
     head: str = GENESIS
     """The hash of the session's last audited event; deferred hashes do not count."""
@@ -68,14 +69,14 @@ class AuditChain:
         return AuditChain(self.head, self.count, self.is_deferred)
 
     def discard(self, stored: AuditChain) -> None:
-        """Return to the stored state; without a stored head, hashes continue from the current
-        one."""
+        """Return to the stored state. Without a stored head, hashes continue from the current
+        head."""
         self.count, self.is_deferred = stored.count, stored.count > 0 and not stored.head
         if not self.is_deferred:
             self.head = stored.head
 
     def add(self, event: Event) -> None:
-        """Link the event to the chain: its details get its hash."""
+        """Link the event to the chain, and put the hash into the event's details."""
         if event.details is None:
             event.details = {}
         event.details[HASH] = self.head = link(self.head, event)

@@ -284,7 +284,7 @@ class SearchEntry:
     model: str = ""
     """The embedder of the vector: vectors of two embedders are never compared."""
     updated_at_us: int = 0
-    """Set by the store."""
+    """The time of the last change, in microseconds since 1970. The store sets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,8 +162,8 @@ class JoinAggregator:
 class ModelAggregator:
     """The model writes one answer from the results, which it gets as fenced data.
 
-    Missing results are always listed after the model's answer. It is the default of a supervisor
-    with a model; set your own titles with::
+    Missing results are always listed after the model's answer. A supervisor with a model uses this
+    aggregator by default. To set your own titles::
 
         ModelAggregator(titles={"weather": "The weather", "general": "The rest"})
     """

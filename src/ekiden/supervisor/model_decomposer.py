@@ -179,11 +179,11 @@ class ModelDecomposer:
     """Asks the model for the tasks, with a JSON schema.
 
     A model without structured output may answer with JSON as text, alone or in one fenced code
-    block. If the answer is not a valid plan, the model gets the error and one more try; then
-    `ModelBehaviorError` is raised. A plan is invalid if its JSON has another form, if it has no
-    tasks or more than `max_tasks`, an empty description, a duplicate or unknown id, or circular
-    dependencies. A task for an unknown agent goes to the fallback, with an entry in `notes`. It is
-    the default of a supervisor with a model; to create one::
+    block. If the answer is not a valid plan, the model gets the error and one more try. After a
+    second invalid plan, `ModelBehaviorError` is raised. A plan is invalid if its JSON does not
+    match the schema, if it has no tasks or more than `max_tasks`, an empty description, a duplicate
+    or unknown id, or circular dependencies. A task for an unknown agent goes to the fallback, with
+    an entry in `notes`. A supervisor with a model uses this decomposer by default. To create one::
 
         plan = await ModelDecomposer(max_tasks=5).decompose(
             "The weather, and a hotel", members=members, fallback="general", ask=ask

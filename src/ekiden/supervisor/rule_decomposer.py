@@ -139,16 +139,16 @@ class _Group:
 class RuleDecomposer:
     """Splits the request where the keywords and patterns of another member begin to match.
 
-    A sentence, or a part of one at a comma or an "and", becomes a separate task only if it matches
-    another member than the part before it. Neighbouring parts of one member stay together, in the
-    original words. After "then", "after that", 然后, それから and the like, a task depends on the
-    one before. A part that matches no member goes to the fallback; one or two words such as
-    "please" or "你好" stay where they are. A part that is unclear alone ("the weather there") gets
-    the whole request as a parameter. If there would be more than `max_tasks` tasks, the whole
-    request is one task of the fallback.
+    The request is split into sentences, and at commas and "and". A part becomes a separate task
+    only if it matches a different member than the part before it. Neighbouring parts for the same
+    member stay together, in the original words. After "then", "after that", 然后, それから and
+    similar words, a task depends on the task before it. A part that matches no member goes to the
+    fallback; one or two words such as "please" or "你好" stay with their neighbours. A part that is
+    unclear alone ("the weather there") gets the whole request as a parameter. If there would be
+    more than `max_tasks` tasks, the whole request is one task of the fallback.
 
-    The same request always gives the same tasks, with the ids t1, t2, … For a supervisor with a
-    model that splits requests by rules::
+    The same request always gives the same tasks, with the ids t1, t2, … To split requests by rules
+    in a supervisor with a model::
 
         Supervisor("desk", agents=[weather, general], model=model, decomposer=RuleDecomposer())
     """

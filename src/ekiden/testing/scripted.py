@@ -137,7 +137,7 @@ class ScriptedModel:
         assert model.calls[0].input[-1]["content"] == "where is it?"
 
     Steps are played in the order of the calls, from any agent. Leaving the ``with`` block checks
-    that all were used. If the script must continue in another process after a crash, use a
+    that all steps were used. If the script must continue in another process after a crash, use a
     function: ``ScriptedModel(respond=fn)`` calls ``fn(request)`` for every step, and keeps no
     state.
     """
@@ -303,7 +303,7 @@ class ScriptedModel:
 
 @contextmanager
 def check_unused(*models: ScriptedModel) -> Iterator[None]:
-    """A context manager. At the end of the ``with`` block it checks that each of `models` played
+    """A context manager that checks, at the end of the ``with`` block, that each of `models` played
     its whole script."""
     yield
     for model in models:

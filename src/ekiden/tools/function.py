@@ -63,8 +63,8 @@ _WithContext: TypeAlias = Callable[Concatenate[ToolContext[TContext], ...], TOut
 
 
 def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -> str:
-    """The text that the model gets after a failure of a tool, so that it can try again or give
-    up."""
+    """The text that the model gets after a failure of a tool, so that the model can try again or
+    give up."""
     if isinstance(error, ModelBehaviorError):
         text = str(error)
     elif isinstance(error, ToolTimeout):
@@ -171,13 +171,13 @@ def function_tool(
             '''
             return await ctx.context.bank.refund(order, cents, key=ctx.idempotency_key)
 
-    The schema comes from the signature (a first parameter annotated with `RunContextWrapper` or
-    `ToolContext` is not part of it) and from the docstring in Google, NumPy or Sphinx style. An
-    async function runs on the event loop; a sync function runs in a thread with the same context
+    The schema comes from the signature, and from the docstring in Google, NumPy or Sphinx style. A
+    first parameter annotated with `RunContextWrapper` or `ToolContext` is not part of the schema.
+    An async function runs on the event loop; a sync function runs in a thread with the same context
     variables. After `timeout` seconds an async function is cancelled. A thread cannot be cancelled;
     its result is ignored. `failure_error_function` makes the text that the model gets after a
-    failure. If it is `None`, a failure ends the run. ``strict_mode=False`` allows parameters with
-    free keys, such as ``dict``. With `confirmation`, or `needs_approval`, every call needs human
+    failure. With `None`, a failure ends the run. ``strict_mode=False`` allows parameters with free
+    keys, such as ``dict``. With `confirmation`, or `needs_approval`, every call needs human
     approval; `True` means the defaults of `Confirmation`. `tool_description` is short for
     `description_override`. Guardrails run before the call (after the approval), and before the
     model sees the result.

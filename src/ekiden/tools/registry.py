@@ -44,7 +44,7 @@ def register_tool(
         def lookup_order(order: str) -> str:
             '''Find an order.'''
 
-    A plain function becomes a tool as with `function_tool`; `name` is used instead of its own. A
+    A plain function becomes a tool as with `function_tool`. `name` replaces the name of the tool. A
     reloaded module replaces its earlier registration. Raises `UserError` if another module has the
     name.
     """
@@ -79,11 +79,11 @@ def resolve_tool(
     """The tool with this `name` in an agent file.
 
     ``module:function`` is a function or `FunctionTool`; its module is searched first in the folder
-    `root`. Any other name is a registered tool, otherwise one of `builtins` (see `builtin_tools`).
-    A built-in tool also has its name in other programs, such as ``Bash``. With `inert` no code of
-    the project is imported: ``module:function`` gives a placeholder tool of that name, which cannot
-    be called. Raises `UnknownTool`; and `ToolUnusable` if the object cannot be a tool, its import
-    fails, or the tool belongs to an MCP server (use `McpTools`).
+    `root`. Any other name is looked up in the registered tools, then in `builtins` (see
+    `builtin_tools`). A built-in tool also has its name in other programs, such as ``Bash``. With
+    `inert` no code of the project is imported: ``module:function`` gives a placeholder tool of that
+    name, which cannot be called. Raises `UnknownTool`. Raises `ToolUnusable` if the object cannot
+    be a tool, if its import fails, or if the tool belongs to an MCP server (use `McpTools`).
     """
     if name.startswith(MCP_PREFIXES):
         raise ToolUnusable(

@@ -163,9 +163,10 @@ async def trace_events(
     """The events of a session and of the sessions that answered it, each with its place in the
     trace.
 
-    The format is the one of `Event.to_json`, plus `correlation_id`, `trace_id`, `span_id` and
-    `parent_id`. Without `include_content` there are no items, and only factual details; runs with
-    `trace_include_sensitive_data=False` never show content. Raises `SessionNotFound`::
+    The format is the same as in `Event.to_json`, plus `correlation_id`, `trace_id`, `span_id` and
+    `parent_id`. Without `include_content`, items are left out, and `details` contains no message
+    content. Runs with `trace_include_sensitive_data=False` never show content. Raises
+    `SessionNotFound`::
 
         for event in await trace_events(store, "customer-42"):
             print(event["span_id"], event["event_type"])

@@ -122,11 +122,11 @@ class ContextFilter(logging.Filter):
     """Adds context to log records: an attribute for each of `LOG_FIELDS`, and all fields in the
     attribute `log_fields`.
 
-    It drops no record. Fields that the caller gave with ``extra=`` win.
+    The filter drops no record. Fields that the caller passed with ``extra=`` win.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Always `True`."""
+        """Add the context to the record. Always returns `True`."""
         fields = current_log_fields()
         for name in LOG_FIELDS:
             given = getattr(record, name, None)
@@ -271,7 +271,7 @@ def setup_logging(
     """Write the log of this process to `stream`, by default standard error. A second call replaces
     the first setup.
 
-    `level` is the level of the logger ``ekiden``, `others` the level of all other loggers. Other
+    `level` is the level of the logger ``ekiden``; `others` is the level of all other loggers. Other
     handlers on the root logger stay. Raises `UserError` for an unknown format or level; then
     nothing is changed. For example::
 

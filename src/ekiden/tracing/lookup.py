@@ -43,7 +43,7 @@ class Node:
     unpriced: int = 0
     """The number of model calls with an unknown price in the span and below it."""
     errors: int = 0
-    """The number of failed spans below it."""
+    """The number of failed spans below this span."""
 
     def to_json(self) -> dict[str, Any]:
         """The span, its depth, and the usage of its subtree."""
@@ -69,13 +69,13 @@ class Trace:
 
     trace_id: str
     session_id: str
-    """The session of the trace; the sessions that answered it are below it."""
+    """The session of the trace. The spans of sessions that answered it are below its span."""
     spans: Sequence[Span]
     """All spans; the span of the session comes first."""
 
     @cached_property
     def root(self) -> Node:
-        """The session's own span, with all others below it."""
+        """The span of the session, with all other spans below it."""
         return _tree(self.spans)
 
     def nodes(self) -> Iterator[Node]:

@@ -38,8 +38,8 @@ class RunTrace:
     group_id: str
     """The group of the session; by default the id of the session."""
     parent_id: str | None = None
-    """The parent span of the session: a span of the asking session, or with a `traceparent` of
-    another program."""
+    """The parent span of the session: a span of the asking session, or, with a `traceparent`, a
+    span of another program."""
 
     def export(self) -> dict[str, Any]:
         """The trace as JSON, in the format of the OpenAI Agents SDK."""
@@ -62,7 +62,7 @@ class TracingProcessor:
     """
 
     def on_trace_start(self, trace: RunTrace) -> None:
-        """This process starts to work on a trace: its first run here."""
+        """The first run of a trace in this process starts."""
 
     def on_trace_end(self, trace: RunTrace) -> None:
         """All runs of the trace in this process have ended, or wait."""
@@ -98,8 +98,8 @@ class Viewer:
 class TraceDispatcher:
     """Makes spans from stored events, and passes them to trace processors.
 
-    `ekiden.core.events.OBSERVERS` passes it the events of every run of the process. It is also an
-    `EventSink`, for runs with one configuration::
+    It gets the events of every run of the process from `ekiden.core.events.OBSERVERS`. It is also
+    an `EventSink`, for the runs of one `RunConfig`::
 
         RunConfig(sinks=[TraceDispatcher([Viewer(processor=Durations())])])
     """
@@ -274,11 +274,11 @@ _is_at_exit = False
 
 
 def add_trace_processor(processor: TracingProcessor, *, include_content: bool = False) -> None:
-    """Show every run of this process to another processor, from its next step on.
+    """Show every run of this process to another processor, from the next step of the run on.
 
-    Message content is left out of spans unless `include_content`, and always for runs with
-    `trace_include_sensitive_data=False`; keys and tokens are always masked. It is shut down at the
-    end of the process::
+    Spans contain message content only with `include_content`, and never for runs with
+    `trace_include_sensitive_data=False`. Keys and tokens are always masked. The processor is shut
+    down at the end of the process::
 
         class Slow(TracingProcessor):
             def on_span_end(self, span: Span) -> None:

@@ -49,9 +49,10 @@ def for_export(
 ) -> list[Span]:
     """The spans for an export, without data that must not leave this process.
 
-    Without `include_content`, prompts, answers, arguments, results and reasons are removed, and an
-    error is reduced to its code or the name of the exception; `include_errors` keeps its text.
-    Sensitive text of these `kinds` is masked in the rest; see `ekiden.core.privacy.redaction`.
+    Without `include_content`, prompts, answers, arguments, results and reasons are removed. An
+    error is then reduced to its code or the name of the exception, unless `include_errors` is true.
+    In the remaining text, sensitive data of these `kinds` is masked; see
+    `ekiden.core.privacy.redaction`.
     """
     return [
         exported(span, include_content=include_content, include_errors=include_errors, kinds=kinds)

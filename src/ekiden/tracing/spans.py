@@ -45,7 +45,7 @@ class Tokens:
     input: int = 0
     output: int = 0
     total: int = 0
-    """All tokens, even if the provider gives no total."""
+    """The number of all tokens, also if the provider reports no total."""
     cached: int = 0
     """The input tokens that came from the provider's cache."""
     reasoning: int = 0
@@ -81,9 +81,9 @@ NO_TOKENS = Tokens()
 class Span:
     """A unit of work in a trace, made from stored events.
 
-    Treat it as read-only; it is not frozen, because a long trace has many. Ids are digests of the
-    session's id and of the number of the span's first event. So they are the same in every process
-    and at any time::
+    Treat it as read-only; it is not frozen, because frozen objects are slower to create. Ids are
+    digests of the session's id and of the number of the span's first event. So they are the same in
+    every process and at any time::
 
         trace = await read_trace(store, "customer-42")
         slowest = max(trace.spans, key=lambda span: span.duration_us or 0)
@@ -107,13 +107,13 @@ class Span:
     started_at_us: int
     """Microseconds since 1970."""
     ended_at_us: int | None
-    """`None`: it is still in progress, or waits."""
+    """`None`: the span is still in progress, or waits."""
     status: SpanStatus = "ok"
     error: str | None = None
     """The error; it may contain text of tools and models."""
     details: Mapping[str, Any] = field(default_factory=_nothing)
     """Facts without content: ids, names, counts, codes, states. `undone` is the number of the event
-    that undid the span, `code` that of its error."""
+    that undid the span. `code` is the code of the error."""
     content: Mapping[str, Any] = field(default_factory=_nothing)
     """Content: `input`, `output`, `arguments`, `result`, and texts such as `reason`. Empty for runs
     with `trace_include_sensitive_data=False`."""
@@ -220,7 +220,7 @@ class TraceContext:
     is_remote: bool = False
     """Whether the parent is a span of another program."""
     is_sampled: bool = True
-    """Whether that program records the trace."""
+    """Whether the other program records the trace."""
 
 
 def trace_id_of(root: str, created_at_us: int) -> str:

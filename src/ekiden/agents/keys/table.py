@@ -384,10 +384,11 @@ AGENT = Object(
 
 
 def agent_file_schema() -> dict[str, Any]:
-    """JSON Schema 2020-12 for the front matter of an agent file; a new copy each time.
+    """Return a JSON Schema (2020-12) for the front matter of an agent file. Each call returns a new
+    copy.
 
-    The loader of agent files uses the same table of keys. It also checks what a schema cannot:
-    whether patterns compile, and whether the agents of a team fit together.
+    The loader of agent files accepts the same keys. The loader also checks rules that a schema
+    cannot express: patterns must compile, and the agents of a team must fit together.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

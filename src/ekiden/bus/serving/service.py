@@ -111,13 +111,14 @@ class BusService:
         return self.alone or (len(self._running) < self.concurrency and not self._line)
 
     def node(self, task: str) -> str:
-        """This agent's node in the graph of waits, when it waits in a task."""
+        """The node of this agent in the wait graph, for a wait in `task`."""
         if self.alone and self.concurrency == 1:
             return self.agent
         return wait_node(self.agent, task)
 
     def has(self, key: str) -> Delivery | None:
-        """The delivery of this message, if this service has it."""
+        """The delivery of the message with this key; `None` if this service does not have the
+        message."""
         return self._deliveries.get(key)
 
     @property

@@ -62,7 +62,7 @@ class Deadlock(Value):
     victim: str | None = None
     """The agent whose query was cancelled to end the deadlock."""
     given_up: tuple[str, ...] = ()
-    """The cancelled queries of the victim; empty if it had already stopped waiting."""
+    """The cancelled queries of the victim; empty if the victim had already stopped waiting."""
     policy: VictimPolicy | None = None
     found_at: float
     """Seconds since 1970."""
@@ -72,7 +72,8 @@ class Deadlock(Value):
     versions."""
 
     def with_texts(self, texts: Mapping[str | None, str]) -> Deadlock:
-        """A copy whose questions have these texts, by message id; others have no text."""
+        """A copy with the texts of the queries, by message id. A query without an entry has no
+        text."""
         asks = (replace(ask, text=texts.get(ask.message_id) or None) for ask in self.asks)
         return replace(self, asks=tuple(asks))
 

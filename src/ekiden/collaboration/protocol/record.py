@@ -181,7 +181,7 @@ class Collaboration:
     participants: tuple[str, ...]
     """All participants, the initiator first."""
     partner: str | None
-    """The agent that the initiator negotiates with; `None` until it is chosen."""
+    """The agent that the initiator negotiates with; `None` until the initiator has chosen one."""
     phase: Phase
     phases: tuple[tuple[Phase, int], ...]
     """All phases so far with their start in microseconds; the last one is `phase`."""
@@ -204,7 +204,7 @@ class Collaboration:
     expires_us: int
     """The time at which the collaboration expires, in any phase."""
     attempts: int = 0
-    """The number of times that its execution was started."""
+    """How many times the execution was started."""
     outcome: CollaborationOutcome | None = None
     version: int = 0
     """The version of the stored record."""
@@ -221,18 +221,18 @@ class Collaboration:
 
     @property
     def completed_at(self) -> float | None:
-        """The time at which it was closed, for any reason, in seconds since 1970; `None` while it
-        is open."""
+        """The time at which the collaboration was closed, for any reason, in seconds since 1970;
+        `None` while it is open."""
         return self.phases[-1][1] / 1e6 if self.is_closed else None
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The initiator, and its partner if one has been chosen."""
+        """The initiator, and the partner if the initiator has chosen one."""
         return (self.initiator,) if self.partner is None else (self.initiator, self.partner)
 
     @property
     def due_us(self) -> int | None:
-        """When it expires; `None` once it is closed."""
+        """When the collaboration expires; `None` after it was closed."""
         if self.is_closed:
             return None
         return min(self.deadline_us, self.expires_us) if self._has_deadline else self.expires_us
@@ -250,7 +250,7 @@ class Collaboration:
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """For a call: the agents that have not answered, neither with a bid nor with a refusal."""
+        """For a call: the agents that have sent neither a bid nor a refusal."""
         answered = {bid.agent for bid in self.bids} | set(self.declined)
         return tuple(name for name in self.participants[1:] if name not in answered)
 

@@ -140,7 +140,7 @@ class BlockingContext(Value):
     """Agents, or people as ``person:role``."""
     reason: str = ""
     message_id: str | None = None
-    """The message or inbox item that it waits for."""
+    """The message or inbox item that the agent waits for."""
     started_at: float | None = None
     """Seconds since 1970."""
     session_id: str | None = None

@@ -218,7 +218,7 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """All tokens, even if a provider gives no total."""
+        """The number of all tokens, also if the provider reports no total."""
         return max(self.total_tokens, self.input_tokens + self.output_tokens)
 
     def add(self, other: Usage) -> None:
@@ -346,8 +346,8 @@ class ModelDelta:
     data: Any = None
     """With `published`: the published data."""
     session_id: str | None = None
-    """With `published`: the session of the code. Otherwise the session of an agent that answers
-    the run; `None` is the run's own."""
+    """With `published`: the session of the code. Otherwise the session of an agent that answers a
+    call of the run; `None` means the session of the run."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON, for observers of the run."""

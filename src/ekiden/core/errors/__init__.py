@@ -204,11 +204,11 @@ class ToolUnusable(UserError):
 
 
 class CallChanged(UserError):
-    """The run was interrupted, and its code now makes a different call than before. Answer the
+    """The code of a resumed run makes a different call than before the interruption. Answer the
     inbox item `item`, or restore the earlier code.
 
-    `before` is the original call. `item` is set if the session is stored: a person then decides in
-    this inbox item.
+    `before` is the original call. `item` is set if the session is stored; the answer to this inbox
+    item decides how the run continues.
     """
 
     code = "run.call_changed"
@@ -227,8 +227,8 @@ class CallChanged(UserError):
 
 
 class ConditionError(UserError):
-    """A condition cannot be parsed; the message shows where and suggests a fix; see also `problem`,
-    `text` and `position`."""
+    """A condition cannot be parsed. The message shows the position of the error and suggests a fix;
+    see also `problem`, `text` and `position`."""
 
     code = "condition.invalid"
 
@@ -342,7 +342,7 @@ class ModelRefused(ModelError):
 
 
 class ToolError(EkidenError):
-    """A tool failed. Either code called it with `ctx.call`, or the tool is set to end the run on a
+    """A tool failed that code called with `ctx.call`, or that is set to end the run on a
     failure."""
 
     code = "tool.failed"
@@ -494,7 +494,7 @@ class StoreUnavailable(StoreError):
 
     code = "store.unavailable"
     is_disconnected = False
-    """Whether there is no connection to the database; a later attempt may succeed."""
+    """Whether the connection to the database is lost. A later attempt may succeed."""
 
 
 class StoreReadOnly(StoreUnavailable):

@@ -34,7 +34,7 @@ class RemoteAgentUnavailable(RemoteAgentError):
 
 
 class RemoteAgentFailed(RemoteAgentError):
-    """The task failed or was cancelled on the side of the remote agent."""
+    """The remote agent reported that the task failed or was cancelled."""
 
     code = "a2a.failed"
 

@@ -135,7 +135,7 @@ _SHOWN = {owner: name for name, owner in _OWNER.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffTerms:
-    """The policy of one handoff connection, without its tool; `handoff` creates it."""
+    """The policy of one handoff, without its tool; `handoff` creates it."""
 
     policy: PolicyName = "graceful"
     condition: Name | None = None
@@ -220,7 +220,7 @@ HandoffInputFilter: TypeAlias = Callable[
 
 @dataclass(eq=False)
 class Handoff(Generic[TContext, TAgent]):
-    """A handoff connection to another agent; `ekiden.handoff` creates it.
+    """A possible handoff to another agent; `ekiden.handoff` creates it.
 
     For example::
 
@@ -248,8 +248,8 @@ class Handoff(Generic[TContext, TAgent]):
     """`True`: the target sees the conversation. `False`: it sees only the message of the
     handoff."""
     has_callback: bool = True
-    """Whether `on_invoke_handoff` calls a callback. If not, it only returns `agent`, and need not
-    be awaited."""
+    """Whether `on_invoke_handoff` calls a callback. If not, `on_invoke_handoff` only returns
+    `agent`, and Ekiden does not await it."""
     terms: HandoffTerms = DEFAULT_TERMS
     """The handoff's policy: when and how it is made, and the target's limits."""
     needs_approval: ApprovalFunction | None = None
@@ -276,7 +276,8 @@ class Handoff(Generic[TContext, TAgent]):
 
     @staticmethod
     def default_tool_name(agent: Any) -> str:
-        """``transfer_to_<name>`` for an agent; warns if the name has invalid characters."""
+        """``transfer_to_<name>`` for an agent. Logs a warning if the name has invalid
+        characters."""
         tool_name = transfer_tool_name(agent.name)
         is_person = getattr(agent, "person", None) is not None
         if not is_person and _ODD_ASCII.search(agent.name):

@@ -117,7 +117,7 @@ class HandoffRequest:
     policy: PolicyName = "graceful"
     reason: str = ""
     capabilities: Sequence[str] = ()
-    """Capabilities that the target must have, in addition to those of the connection."""
+    """Capabilities that the target must have, in addition to the capabilities in `HandoffTerms`."""
     condition: str = ""
     """A condition for any policy: if it is false, the handoff is refused."""
     created_at: float = 0.0
@@ -146,7 +146,7 @@ class HandoffResult:
     source: str
     target: str
     completed_at: float | None = None
-    """The time of the end, in seconds since 1970; `None` while the handoff is in progress."""
+    """When the handoff ended, in seconds since 1970; `None` while it is in progress."""
     error: HandoffFailure | None = None
     rollback_performed: bool = False
 

@@ -107,7 +107,7 @@ class CheckpointDelta:
 
     @classmethod
     def between(cls, before: Any, after: list[Any]) -> Any:
-        """The additions of `after` to `before`. If `after` does not begin with `before`, the result
+        """Return what `after` adds to `before`. If `after` does not begin with `before`, the result
         is `after` itself."""
         count = len(before or ())
         return cls(after[count:]) if count and after[:count] == before else after
@@ -139,7 +139,7 @@ class TurnQuestion:
     id: str
     """The key of the answer in `ForeignTurn.answers`."""
     tool: str | None = None
-    """The inner tool that needs approval; `None`: a question in words."""
+    """The inner tool that needs approval. `None`: a text question."""
     arguments: Any = None
     """The arguments of the tool: JSON text, or JSON."""
     subject: str = ""
@@ -204,10 +204,10 @@ class PersonAnswer:
     """
 
     approved: bool
-    """For a tool: whether the person approved the call. For a question in words: whether the person
+    """For a tool: whether the person approved the call. For a text question: whether the person
     answered."""
     text: str = ""
-    """The person's text; for a tool, why it was refused."""
+    """The person's text. For a refused tool: the reason."""
     choice: str = ""
     """The option that the person chose."""
     arguments: str | None = None
@@ -271,7 +271,7 @@ class ForeignTurn:
     is_streamed: bool = False
     """Whether a client reads the deltas. If not, the model does not have to stream."""
     traceparent: str = ""
-    """The W3C trace context of the agent's span: spans of the framework go below it."""
+    """The W3C trace context of the agent's span: the parent of the framework's spans."""
     link: TurnLink
     handed: TurnHandoff | None = None
     """The target passed to `hand_to`."""
@@ -287,9 +287,9 @@ class ForeignTurn:
 
         `fn` is called with an idempotency key. When the turn is repeated, the stored result of the
         same name and arguments is returned instead. Only the effect that was in progress when the
-        process died is repeated, with the same key. An effect is identified by its position after
-        the last checkpoint. If checkpoints are stored during effects, use `scope` to identify it.
-        With `is_tool` the effect is recorded as a tool call.
+        process died is repeated, with the same key. Ekiden identifies an effect by its position
+        after the last checkpoint. If a checkpoint can be stored while the effect runs, pass `scope`
+        to identify the effect. With `is_tool` the effect is recorded as a tool call.
         """
         return await self.link.step(name, args, fn, scope, is_tool)
 
@@ -298,10 +298,10 @@ class ForeignTurn:
         return f"{self.key}:{digest_of(name, args)}"
 
     def hand_to(self, to: str, *, reason: str = "", summary: str = "", context: Any = None) -> str:
-        """Hand to this agent when the turn ends, instead of answering; for tools of the framework.
+        """Hand the conversation to this agent when the turn ends, instead of answering.
 
-        Returns a text that the tool can return to its model; `UserError` if the target is not
-        allowed.
+        Call this in tools of the framework. Returns a text that the tool can return to its model.
+        Raises `UserError` if the target is not allowed.
         """
         if to not in self.handoffs:
             known = ", ".join(self.handoffs) or "none"
@@ -310,7 +310,8 @@ class ForeignTurn:
         return f"The conversation goes to {to}. Say nothing more."
 
     def messages(self) -> list[dict[str, str]]:
-        """The new messages as ``role`` and ``content``, after the briefing; calls are left out."""
+        """The briefing and the new messages, each as ``role`` and ``content``. Tool calls are left
+        out."""
         found = [{"role": "user", "content": self.briefing}] if self.briefing else []
         for item in self.items:
             if is_message(item) and (text := text_of(item)):

@@ -55,8 +55,8 @@ class ToolGuardrailFunctionOutput:
 
     @classmethod
     def reject_content(cls, message: str, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """Continue the run, but give the model `message` instead: the tool does not run, or the
-        model does not see its output."""
+        """Continue the run, but give the model `message` instead of the tool's output. If an input
+        guardrail rejects the call, the tool does not run."""
         return cls(output_info, {"type": "reject_content", "message": message})
 
     @classmethod
@@ -244,8 +244,8 @@ def tool_output_guardrail(
 def tool_output_guardrail(
     func: ToolOutputGuardrailFunction | None = None, /, *, name: str | None = None
 ) -> Any:
-    """Turn a function into a guardrail for tool outputs, including error texts. It is called after
-    the tool has run::
+    """Turn a function into a guardrail for tool outputs, including error texts. The function is
+    called after the tool has run::
 
         @tool_output_guardrail(name="no keys")
         async def no_keys(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
@@ -253,7 +253,7 @@ def tool_output_guardrail(
                 return ToolGuardrailFunctionOutput.reject_content("The output has a key in it.")
             return ToolGuardrailFunctionOutput.allow()
 
-    Pass it to ``function_tool(tool_output_guardrails=[no_keys])``.
+    Pass the guardrail to ``function_tool(tool_output_guardrails=[no_keys])``.
     """
     if func is not None:
         return ToolOutputGuardrail(func, name)

@@ -55,8 +55,8 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
         FunctionTool("remote", "Ask the remote side.", remote.schema, ask_remote)
 
     The first type parameter is the type of the context. The second one is the type of the result of
-    `CodeContext.call`. It is known for texts, numbers, lists of texts and dicts; all other results
-    are returned as JSON.
+    `CodeContext.call`. Type checkers know this type for texts, numbers, lists of texts and dicts.
+    All other results are returned as JSON.
     """
 
     name: str
@@ -75,7 +75,7 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     """If set, every call needs human approval (`RunConfig.approver`)."""
     needs_approval: bool | ApprovalFunction = False
     """`True`: every call needs human approval, as with `confirmation`. A function is called before
-    each tool call and returns whether it needs approval. If the function fails, a warning is
+    each tool call, and returns whether the call needs approval. If the function fails, a warning is
     recorded, and the tool is not called."""
     confirmation_scope: ScopeFunction | None = None
     """A function that returns the scope of a call. An "always" approval applies to calls with the

@@ -268,8 +268,8 @@ class FilterReport:
         return {**{fate: found[fate] for fate in FATES}, "new": len(self.new)}
 
     def without_texts(self, hidden: Collection[int], *, hide_new: bool) -> FilterReport:
-        """A copy without the texts of the items at the original positions `hidden`. On request the
-        texts of new items are also removed."""
+        """A copy without the texts of the items at the original positions `hidden`. With
+        `hide_new`, the texts of new items are also removed."""
         return replace(
             self,
             rows=tuple(
@@ -294,9 +294,9 @@ def filter_report(before: Sequence[Item], after: Sequence[Item]) -> FilterReport
     """The difference between two versions of a conversation, both as plain items.
 
     Two items with equal content are the same item. An item counts as changed if an item with the
-    same id or call id has other content. It also counts as changed if the item at the same position
-    is a masked or shortened version of it. A missing item was summarised if a nested history or a
-    summary in `after` covers it; otherwise it was dropped. The time is linear in the number of
+    same id or call id has other content. An item also counts as changed if the item at the same
+    position is its masked or shortened version. A missing item was summarised if a nested history
+    or a summary in `after` covers it; otherwise it was dropped. The time is linear in the number of
     items. For example::
 
         report = filter_report(what_the_source_saw, what_the_target_sees)

@@ -225,10 +225,10 @@ _MAX_RECORD, _MAX_TRANSCRIPT = 4_000, 100_000
 def summarise(keep_last: int = 10, max_chars: int = 2_000) -> SyncFilter:
     """Replace everything before the last `keep_last` entries by one message with a summary.
 
-    It uses no model: messages, tool calls and outputs are shortened to at most `max_chars`
-    characters. Equal input gives an equal summary. A tool call and its output count as one entry.
-    Messages with the roles `system` and `developer` are kept, because a summary would lose their
-    role. An earlier summary becomes part of the new one. For example::
+    The filter uses no model. It shortens messages, tool calls and outputs; the summary has at most
+    `max_chars` characters. Equal input gives an equal summary. A tool call and its output count as
+    one entry. Messages with the roles `system` and `developer` are kept, because a summary would
+    lose their role. An earlier summary becomes part of the new one. For example::
 
         handoff(billing, input_filter=redact() | summarise(keep_last=10))
     """
@@ -255,10 +255,11 @@ def summarise_with(
     """Like `summarise`, with a summary from a model or a function.
 
     `model` is ``provider:model``, a model, or a function that gets the older part as text and
-    returns the summary; a sync function runs in a thread. It sees everything that reaches this
-    filter: put `redact` before it to hide sensitive data. If it fails, returns nothing or takes
-    longer than `timeout_s`, rules make the summary, with a note; the handoff does not fail. Raises
-    `UserError` for any other `model`. For example::
+    returns the summary; a sync function runs in a thread. The model or function sees everything
+    that reaches this filter. To hide sensitive data, put `redact` before this filter. If the model
+    or function fails, returns nothing or takes longer than `timeout_s`, `summarise` makes the
+    summary and adds a note; the handoff does not fail. Raises `UserError` for any other `model`.
+    For example::
 
         handoff(billing, input_filter=redact() | summarise_with("openai:gpt-5-mini"))
     """

@@ -65,7 +65,7 @@ class HandoffRecord:
     call_id: str | None = None
     """The model's tool call that requested the handoff."""
     hashes: tuple[str, ...] = ()
-    """The hashes of its audited events, in order."""
+    """The hashes of the handoff's audited events, in order."""
     is_private: bool = False
     """Whether the run hides the content of the handoff."""
 
@@ -76,7 +76,7 @@ class HandoffRecord:
 
     @property
     def settled_at(self) -> float | None:
-        """The time of the end, in seconds since 1970; `None` while the handoff is in progress."""
+        """When the handoff ended, in seconds since 1970; `None` while it is in progress."""
         return self.moves[-1].at_us / 1e6 if self.status in FINAL and self.moves else None
 
     @property

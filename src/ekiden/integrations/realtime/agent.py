@@ -36,10 +36,11 @@ class RealtimeAgent(Agent[TContext]):
         billing = RealtimeAgent("billing", instructions="You answer questions about invoices.")
         triage = RealtimeAgent("triage", instructions="Find out what it is.", handoffs=[billing])
 
-    `accepts`, `available`, `capabilities` and `handoff_guardrails` work as for `Agent`; `prompt` is
-    a prompt that the provider stores, in the format of its API: ``{"id": …, "variables": …}``.
-    Raises `UserError` for an invalid name, tool or handoff. Also raises it for a tool that needs
-    human approval, because live sessions do not support approval of tools.
+    `accepts`, `available`, `capabilities` and `handoff_guardrails` work as for `Agent`. `prompt`
+    names a prompt that the provider stores, in the format of the provider's API: ``{"id": …,
+    "variables": …}``. Raises `UserError` for an invalid name, tool or handoff. Also raises
+    `UserError` for a tool that needs human approval, because live sessions do not support approval
+    of tools.
     """
 
     def __init__(

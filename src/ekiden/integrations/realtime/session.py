@@ -44,7 +44,7 @@ class RealtimeSession:
 
     The connection is open inside ``async with``. Iterate over the session to get its events. When
     the connection is lost, or another process takes over a stored session, the last event is an
-    `error`; the iteration and every later call then raise it::
+    `error`. The iteration and every later call then raise this error::
 
         async with await RealtimeRunner(triage, model=model).run() as session:
             await session.send_message("Where is my parcel?")
@@ -139,8 +139,8 @@ class RealtimeSession:
         return await self._events.take()
 
     async def close(self) -> None:
-        """End the session: current work is cancelled, the connection closed, the stored session
-        released. A second call does nothing."""
+        """End the session: cancel current work, close the connection, and release the stored
+        session. A second call does nothing."""
         self._is_entered = True
         self._events.end()
         if self._task is not None:
@@ -196,7 +196,7 @@ class RealtimeSession:
         )
 
     async def update_agent(self, agent: RealtimeAgent[Any]) -> None:
-        """Give the conversation to `agent` without a request of the model.
+        """Hand the conversation to `agent` without a request of the model.
 
         This is a normal handoff: `agent` must be in the `handoffs` of the active agent. The handoff
         is checked and stored; the model is informed, and the session gets an event. Raises
@@ -326,7 +326,8 @@ def _is_part(part: Any) -> bool:
 
 
 class RealtimeRunner:
-    """Creates live sessions that start with `starting_agent`; one runner serves any number.
+    """Creates live sessions that start with `starting_agent`. One runner can create any number of
+    sessions.
 
     For example::
 

@@ -52,8 +52,8 @@ _IDLE_S = 0.2
 class TemporalFleet:
     """Runs sessions of several stores when Temporal schedules them. You can add and remove stores.
 
-    It has the same methods as `ekiden.engine.fleet.Fleet`. Each store has its own task queues, so
-    that no store can use the capacity of another.
+    The methods are the same as in `ekiden.engine.fleet.Fleet`. Each store has its own task queues,
+    so that no store can use the capacity of another.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class TemporalFleet:
             await asyncio.gather(task, return_exceptions=True)
 
     def stop(self) -> None:
-        """Take no further session and end when those under way are done."""
+        """Claim no further session, and end when the current sessions are done."""
         self.stopping.set()
         self._news.set()
 
@@ -131,7 +131,8 @@ class TemporalFleet:
         here, or waiting for a retry. `ready` is called when the connection to Temporal works.
 
         Raises `TemporalUnavailable` if the cluster does not answer, and `UserError` for an unknown
-        namespace. If the call is cancelled, other workers can continue its sessions at once.
+        namespace. If the call is cancelled, other workers can continue the current sessions at
+        once.
         """
         client = self._given or await connect(self._address)
         self._is_indexed = await register(client)
@@ -191,10 +192,10 @@ class TemporalWorker:
     """Runs the sessions of a store when Temporal schedules them, up to `concurrency` at a time on
     each of its task queues.
 
-    As with every engine, the store holds the sessions, and a claim with an epoch and a lease
-    protects each session, even if Temporal runs an activity twice. Any number of workers may use
-    one store and one cluster; all workers of a task queue must serve the same team. Agents that
-    need labels run only on workers with these labels::
+    The store holds the sessions, as with every engine. A claim with an epoch and a lease protects
+    each session, even if Temporal runs an activity twice. Any number of workers may use one store
+    and one cluster; all workers of a task queue must serve the same team. Agents that need labels
+    run only on workers with these labels::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
         await TemporalWorker(store, team, address="localhost:7233").run(until_idle=True)
@@ -266,12 +267,12 @@ class TemporalWorker:
         return self._store_worker.finished
 
     def stop(self) -> None:
-        """Take no further session and end when those under way are done."""
+        """Claim no further session, and end when the current sessions are done."""
         self._fleet.stop()
 
     async def cancel(self, session_id: str) -> bool:
-        """Stop working on the session. It is not changed and can be resumed. Returns whether this
-        worker was running it."""
+        """Stop working on the session. The session is not changed, and can be resumed. Returns
+        whether this worker was running the session."""
         return await self._store_worker.stop_session(session_id)
 
     async def run(self, *, until_idle: bool = False) -> None:
@@ -280,8 +281,8 @@ class TemporalWorker:
 
         If the database is unreachable, the worker waits for it. Other store failures raise
         `StoreError`. Raises `TemporalUnavailable` if the cluster does not answer, and `UserError`
-        for an unknown namespace. If the call is cancelled, other workers can continue its sessions
-        at once.
+        for an unknown namespace. If the call is cancelled, other workers can continue the sessions
+        of this worker at once.
         """
         if await once_reachable(self._store.open, self._store.url, self._fleet.stopping):
             await self._fleet.run(until_idle=until_idle)

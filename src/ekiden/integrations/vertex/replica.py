@@ -124,10 +124,10 @@ class VertexReplica:
         await replicate_sessions(store, mirror, once=True)
 
     The id of the Vertex AI session is computed from the session's id, so that the session is
-    created only once. If Vertex AI does not accept this id, the store keeps the name that it
-    returns. The ``invocationId`` of an event is the event's id; before a possible repeat, Ekiden
-    looks it up. By default the credentials are those of this machine (``google-auth``). `timeout_s`
-    is the timeout of each request.
+    created only once. If Vertex AI does not accept this id, Ekiden stores the name that Vertex AI
+    returns. The ``invocationId`` of an event is the event's id. Before Ekiden repeats a request, it
+    checks whether Vertex AI already has this id. By default the credentials are those of this
+    machine (``google-auth``). `timeout_s` is the timeout of each request.
     """
 
     def __init__(

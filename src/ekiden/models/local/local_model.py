@@ -162,8 +162,7 @@ class LocalModel:
                 yield event
 
     async def prepare(self, request: ModelRequest) -> Usage:
-        """Load the model, and evaluate the instructions and tools of `request` before its first
-        use.
+        """Load the model, and evaluate the instructions and tools of `request` in advance.
 
         Later requests with the same instructions and tools then start at once.
         """

@@ -95,13 +95,13 @@ def agent_names_check(
     home: Path | None = None,
     agents: Mapping[str, Scope] | None = None,
 ) -> Callable[[Settings], None]:
-    """A `check` for ``set_setting(key, …)``: whether the agents that the setting names exist.
+    """Return a `check` for ``set_setting(key, …)`` that refuses names of unknown agents.
 
     `agents` are the agents of a loaded team; `None` reads the agent files of the project in `root`,
     without running any code. If there are no files, or if the setting `team` names a team in
-    Python, every name is valid. The user's file also applies to other projects: an agent that it
-    names may be missing here, unless a setting of this project needs it. The check raises
-    `SettingsInvalid`::
+    Python, every name is valid. The user's file also applies to other projects. So an agent in the
+    user's file may be missing in this project, unless a setting of this project needs the agent.
+    The check raises `SettingsInvalid`::
 
         set_setting(key, value, check=agent_names_check(key))
     """

@@ -76,11 +76,11 @@ def set_setting(
     """Set `key` in the project's or the user's file, which is created if it is missing.
 
     Text is read as on the command line: ``true``, ``80``, ``null``, JSON for lists and objects, and
-    ``rule`` as well as ``"rule"``. The change is atomic and on disk when this returns; concurrent
-    writers take turns. `check` gets the resulting settings, and raises an exception to refuse them.
-    An unknown name raises `UnknownSetting`. An invalid value, a contradiction or a faulty file
-    raises `SettingsInvalid`. A file that cannot be written raises `SettingsNotWritten`. Then
-    nothing changes::
+    ``rule`` as well as ``"rule"``. The change is atomic, and on disk when this function returns.
+    Concurrent writers take turns. `check` gets the resulting settings, and raises an exception to
+    refuse them. An unknown name raises `UnknownSetting`. An invalid value, a contradiction or a
+    faulty file raises `SettingsInvalid`. A file that cannot be written raises `SettingsNotWritten`.
+    After an error nothing is changed::
 
         set_setting("agents.routing.strategy", "rule")
     """
@@ -114,7 +114,7 @@ def unset_setting(
     """Remove `key`, a setting or a whole group, from the project's or the user's file.
 
     Comments are kept. An unknown name can be removed if it is in the file; otherwise it raises
-    `UnknownSetting`. The other errors are those of `set_setting`.
+    `UnknownSetting`. Other errors are the same as in `set_setting`.
     """
     files = settings_files(root, home)
     path = _file(files, where)

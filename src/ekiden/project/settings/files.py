@@ -107,7 +107,8 @@ class SettingsFiles:
 
 
 def settings_files(root: Path | None = None, home: Path | None = None) -> SettingsFiles:
-    """The files for the project in `root` (the current folder) and the user of `home`."""
+    """The settings files of the project in `root` (default: the current folder), and of the user
+    with the home folder `home`."""
     house = _home() if home is None else home
     return SettingsFiles(
         project=(root or Path()) / _FOLDER / _FILE,

@@ -159,7 +159,7 @@ class Setting:
 
     @property
     def default(self) -> object:
-        """The value if it is not set."""
+        """The value if the setting is not set."""
         return reduce(getattr, self.attributes, _DEFAULTS)
 
     @property

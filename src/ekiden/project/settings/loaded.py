@@ -252,9 +252,9 @@ SCHEMA_KEY = "$schema"
 
 
 def settings_schema() -> dict[str, Any]:
-    """JSON Schema 2020-12 for a settings file; a new copy each time.
+    """Return a JSON Schema (2020-12) for a settings file. Each call returns a new copy.
 
-    The loader of settings uses the same table of keys. It also accepts keys in camelCase; they
+    The loader of settings accepts the same keys. The loader also accepts keys in camelCase, which
     are not in the schema.
     """
     found = _schema(ROOT)

@@ -161,7 +161,7 @@ class ServerSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Checked):
-    """All settings, merged from files, environment and call."""
+    """All settings, merged from the files, the environment and the arguments of the call."""
 
     model: Annotated[
         str | None, Allowed(what="provider:model", risk="sends conversations to this address")

@@ -209,7 +209,7 @@ class Risk:
     """The path of the file; relative to the project folder if the file is inside it."""
     line: int
     key: str
-    """``mcpServers.files.command``, or the key in an agent file."""
+    """The key of the line, such as ``mcpServers.files.command``, or the key in an agent file."""
     value: str
     """The value on one line, safe to print to a terminal; tokens of well-known services are
     masked."""
@@ -221,7 +221,7 @@ class Risk:
         return f"{place}: {printable(self.key)}: {self.value}  ({self.effect})"
 
     def to_json(self) -> dict[str, object]:
-        """As `ekiden trust --json` prints it."""
+        """The risk as JSON, as `ekiden trust --json` prints it."""
         return {
             "path": printable(str(self.path)),
             "line": self.line,

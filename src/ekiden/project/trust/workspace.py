@@ -85,7 +85,8 @@ class TrustedFolders:
         self._change(added)
 
     def remove(self, folder: Path) -> bool:
-        """Stop trusting the folder, with any content. Returns whether it was trusted."""
+        """Stop trusting the folder, whatever its content. Returns whether the folder was
+        trusted."""
         name = os.path.realpath(folder)
         if name not in self._read():
             return False
@@ -163,7 +164,7 @@ class Workspace:
     """The settings file, the agent files, and the files that they name; empty if there are no
     risks."""
     content: str = ""
-    """A hash of these files."""
+    """A hash of `files`."""
     home: Path | None = None
 
     @property
@@ -199,9 +200,10 @@ def inspect_workspace(
 ) -> Workspace:
     """Find the lines in the folder `root` that need trust, without running any of its code.
 
-    `loaded` are its settings, by default from its files; `files` are its agent files, if they were
-    already read. With `team`, neither the setting `team` nor the agent files are used. A project in
-    the home folder belongs to the user and needs no trust. Raises the errors of `load_settings`.
+    `loaded` are the settings of the folder, by default read from its files. `files` are the agent
+    files, if they were already read. With `team`, neither the setting `team` nor the agent files
+    are used. A project in the home folder belongs to the user and needs no trust. Raises the errors
+    of `load_settings`.
     """
     places = settings_files(root, home)
     loaded = load_settings(root, environ={}, home=home) if loaded is None else loaded
@@ -261,7 +263,7 @@ def was_trusted(root: Path) -> Workspace | None:
 def trust_written(root: Path, written: Collection[Path], *, before: Workspace | None) -> bool:
     """Trust the folder if each of its files was just `written`, or was trusted `before`.
 
-    Returns whether it is trusted now. Files that an agent wrote are not trusted.
+    Returns whether the folder is trusted now. Files that an agent wrote are not trusted.
     """
     try:
         found = inspect_workspace(root)

@@ -40,11 +40,11 @@ async def delete_session(
     """Delete the session, including its questions and waits.
 
     Its questions to people and agents are withdrawn. An agent that waits for the answer of the
-    session is informed. Searches no longer find the session. Sessions that it queried are deleted
-    too, unless they are running; a session that only got a notice is deleted if it is finished.
-    `only_if` is called while no other process can change the session. If it returns false, nothing
-    is deleted, and the result is `False`. After a crash you can delete the session again. Raises
-    `SessionNotFound`, and `SessionBusy` while it is running::
+    session is informed. Searches no longer find the session. Sessions that answer its queries are
+    also deleted, unless they are running. A session that only got a notification is deleted if it
+    is finished. `only_if` is called while no other process can change the session. If `only_if`
+    returns false, nothing is deleted, and the result is `False`. After a crash you can delete the
+    session again. Raises `SessionNotFound`, and `SessionBusy` while it is running::
 
         await delete_session(store, "customer-42")
     """

@@ -55,25 +55,26 @@ async def fork_session(
 ) -> Session:
     """Create a new session that continues from an earlier point of `session_id`.
 
-    The point is given in one of two ways:
+    Name the point in one of two ways:
 
     * `before_seq`: before the message of that event;
     * `at_seq`: after that event, and after all events that were stored together with it. For
       example, a turn is stored with all outputs of its tools, and an answer with the end of its
       run. `meta["forked_at"]` is the last event that counts.
 
-    The original session is unchanged, and may be running. The new one continues as if later events
-    had never happened: it has the same agent, view, variables and unfinished run. `Runner.resume`
-    continues the run. Unanswered tool calls are made again, and need a new approval, because an
-    approval is valid for one call. "Always" approvals of the original session do not apply.
-    Unconfirmed handoffs count as confirmed. Open queries are asked again; finished tasks of a plan
-    are not repeated. Variables of its user and its app are not copied.
+    The original session is unchanged, and may be running. The new session continues as if later
+    events had never happened: it has the same agent, view, variables and unfinished run.
+    `Runner.resume` continues the run. Unanswered tool calls are made again, and need a new
+    approval, because an approval is valid for one call. "Always" approvals of the original session
+    do not apply. Unconfirmed handoffs count as confirmed. Open queries are asked again; finished
+    tasks of a plan are not repeated. Variables of the user and of the app are not copied.
 
     A fork before the first message stores nothing: the first run creates the session, as usual. A
     crash during the call leaves at most an empty session.
 
-    Raises `SessionNotFound`; `SessionExists` if `new_id` is taken; `UserError` if there is no such
-    event, or if its state is unknown because an older version of Ekiden stored it. For example::
+    Raises `SessionNotFound`, and `SessionExists` if `new_id` is taken. Raises `UserError` if the
+    event does not exist, or if its state is unknown because an older version of Ekiden stored it.
+    For example::
 
         branch = await fork_session(store, "customer-42", before_seq=7)
         await Runner.run(team, "Let me put it differently.", session=branch)

@@ -37,7 +37,7 @@ class Pruned(Value):
     sessions: int = 0
     messages: int = 0
     questions: int = 0
-    """Closed inbox items."""
+    """The number of closed inbox items."""
     busy: int = 0
     """The number of running sessions, which were not deleted."""
     dry_run: bool = False
@@ -67,17 +67,17 @@ async def prune_sessions(
     dry_run: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Pruned:
-    """Delete sessions without an event for `older_than_s` seconds, and all except the `keep_last`
-    most recent ones; with both, a session is deleted for either reason.
+    """Delete old sessions. A session is deleted if it has no event for `older_than_s` seconds, or
+    if it is not among the `keep_last` most recent sessions.
 
-    A session that answers another session is not counted: the two are deleted together, and a new
-    event in one keeps both. A session that is ready, waits, or was interrupted is kept unless
-    `status` names its state: an interrupted session counts as `ready`. A running session is never
-    deleted. Each session is deleted as with `delete_session`, unless it has new events. With
-    `older_than_s`, old settled messages and closed inbox items are also deleted, unless a session
-    still needs the answer, or only one user's sessions are selected. `progress` is called with each
-    session's id. After a crash, call it again. Raises `UserError` if there is no rule. For
-    example::
+    A session and the sessions that answer it count as one, and are deleted together; a new event in
+    one of them keeps all. A session that is `ready` or `waiting` is kept unless `status` names this
+    state; an interrupted session counts as `ready`. A running session is never deleted. Each
+    session is deleted as with `delete_session`, unless it has new events. With `older_than_s` and
+    without `user_id`, old settled messages and closed inbox items are also deleted, unless a
+    session still needs the answer. `progress` is called with the id of each deleted session. After
+    a crash, call this function again. Raises `UserError` if both `older_than_s` and `keep_last` are
+    missing. For example::
 
         print(await prune_sessions(store, older_than_s=30 * 86400, keep_last=1000))
     """

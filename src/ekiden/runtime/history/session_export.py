@@ -25,11 +25,11 @@ def is_shared_step(key: str) -> bool:
 
 
 async def export_session(store: Store, session_id: str) -> dict[str, Any]:
-    """The session as a document for `import_session`, even while it is running.
+    """The session as a document for `import_session`, even while the session is running.
 
-    It holds all messages, the variables, and the state of an unfinished run: protect it like the
-    store itself. Variables of its user and its app are not included. Raises `SessionNotFound`. For
-    example::
+    The document contains all messages, the variables, and the state of an unfinished run: protect
+    it like the store itself. Variables of the user and of the app are not included. Raises
+    `SessionNotFound`. For example::
 
         document = await export_session(store, "customer-42")
         await import_session(elsewhere, document)

@@ -137,15 +137,15 @@ async def import_session(
     `data` is the document, or its JSON as text or bytes. With `new_id` the session gets another id,
     and its audit chain is computed again. Without `new_id` the audit chain of the document must be
     intact. An unfinished run can be resumed. Some state is not imported. Open questions are asked
-    again. An unconfirmed handoff counts as confirmed, and its compensations are dropped. Approvals,
-    single or "always", are asked for again.
+    again. An unconfirmed handoff counts as confirmed, and its compensations are dropped. Ekiden
+    asks people again for every approval, single or "always".
 
     The session belongs to `user_id`, or to the user in the document, and uses that user's
     variables. Pass `user_id` if the document comes from a caller who may not act for all
     users.
 
-    Raises `SessionImportInvalid` with the place, and `SessionExists`; then nothing is stored. For
-    example::
+    Raises `SessionImportInvalid` with the position of the error, and `SessionExists`. After an
+    error nothing is stored. For example::
 
         session = await import_session(store, Path("customer-42.json").read_bytes())
     """

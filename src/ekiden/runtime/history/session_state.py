@@ -66,11 +66,11 @@ async def update_state(
     """Set and delete variables of a session, as one change; returns the new version.
 
     Names are as in ``ctx.set``; for users and apps use `update_shared_state`. `expected_version` is
-    the `SessionState.version` that was read. If the version is now different, `StaleState` is
-    raised, and nothing is written. An event records the change and its author (`by`). Equal values
-    are no change. Raises `SessionNotFound`; `SessionBusy` if the session is running, at once or
-    after `busy_timeout_s` depending on `on_busy`; `UserError` for invalid values; `StateRefused` in
-    the code of agents. For example::
+    the `SessionState.version` that you read. If the version is now different, `StaleState` is
+    raised, and nothing is written. An event records the change and its author (`by`). Setting an
+    equal value is not a change. Raises `SessionNotFound`, `UserError` for invalid values, and
+    `StateRefused` in the code of agents. Raises `SessionBusy` if the session is running: at once or
+    after `busy_timeout_s`, depending on `on_busy`. For example::
 
         state = await session.state()
         await update_state(store, session.session_id, {"tier": "gold"},
@@ -191,7 +191,7 @@ async def update_shared_state(
 ) -> dict[str, int]:
     """Set and delete variables of a user or an app, as one change; returns their new versions.
 
-    Names have no prefix. `expected` are the versions that were read; 0 for a missing variable. If a
+    Names have no prefix. `expected` are the versions that you read; 0 for a missing variable. If a
     version is now different, `StaleState` is raised, and nothing is written. Current runs see the
     change when they resume; their own later writes win. For example::
 

@@ -99,17 +99,18 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         return self._run.session_key
 
     async def recall(self, name: str) -> Any:
-        """The value that `keep` stored under this name in the session, or `None`."""
+        """The value that `keep` stored under this name in the session; `None` if there is no
+        value."""
         run, prefix = self._run, f"{KEPT}{name}/"
         stored = await run.store.steps(run.session_id, prefix=prefix)
         return kept_values({**stored, **run.remembered_under(prefix)}).get(name)
 
     def keep(self, name: str, value: Any) -> None:
-        """Store a private JSON value under this name, at the end of the turn. It is not a variable
-        of the session.
+        """Store a private JSON value under this name, at the end of the turn. The value is not a
+        variable of the session.
 
-        A rollback, a rewind and a fork restore it, as they restore variables; an export leaves it
-        out.
+        A rollback, a rewind and a fork restore the value, as they restore variables. An export does
+        not include it.
         """
         if "/" in name:
             raise UserError(f"{name!r} cannot be kept: its name must not have a slash")
@@ -206,8 +207,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             self._calling.discard(task)
 
     async def leave(self) -> None:
-        """Suspend the code. Tool calls and questions in its other asyncio tasks finish first; no
-        new ones start."""
+        """Suspend the code. Tool calls and questions in other asyncio tasks of the code finish
+        first; no new calls or questions start."""
         self._is_left = True
         while self._calling:
             await asyncio.wait(self._calling)

@@ -62,10 +62,10 @@ class AgentKind(Protocol):
     async def take_turn(self, run: RunState) -> None:
         """Run the next part of the active agent's turn, and store it.
 
-        Input guardrails, limits and triggers were already checked. This is called again until the
-        turn has ended with an answer, a handoff or a wait. After a crash, work that was not stored
-        is repeated. `run_code` does all of this for an async function of a `CodeContext`. An
-        exception rolls back the handoff to this agent, or fails the run.
+        Input guardrails, limits and triggers were already checked. Ekiden calls this method again
+        until the turn has ended with an answer, a handoff or a wait. After a crash, work that was
+        not stored is repeated. `run_code` does all of this for an async function of a
+        `CodeContext`. An exception rolls back the handoff to this agent, or fails the run.
         """
 
 

@@ -42,11 +42,11 @@ from ekiden.tools.under_way import CallUnderWay, watch_threads
 async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     """Run a session until it ends or has to wait, and yield its events.
 
-    Every event is stored before it is shown. Afterwards `run.outcome` is set, and `run.exception`
-    if the run failed. The process may be killed at any time: another `advance` continues from the
-    last stored step. Raises `LeaseLost` when another process owns the session, and
-    `StoreUnavailable` when nothing can be stored. It ends without an outcome when the conversation
-    goes to an agent that another process must run.
+    Every event is stored before it is shown. At the end `run.outcome` is set; if the run failed,
+    `run.exception` is also set. The process may be killed at any time: another `advance` continues
+    from the last stored step. Raises `LeaseLost` when another process owns the session, and
+    `StoreUnavailable` when nothing can be stored. The iterator ends without an outcome when the
+    conversation goes to an agent that another process must run.
     """
     for shown in _news(run):
         yield shown

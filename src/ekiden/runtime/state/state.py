@@ -42,8 +42,8 @@ _LABELS = {"task_id": "task", "correlation_id": "correlation"}
 class RunState(Committing):
     """One run of one session, which this process owns through `claim`.
 
-    Steps `record` events and then `commit` them: nothing is shown before it is stored. Uncommitted
-    events can be dropped with `discard`.
+    Steps `record` events and then `commit` them: an event is shown only after it is stored.
+    Uncommitted events can be dropped with `discard`.
     """
 
     __slots__ = (
@@ -178,17 +178,18 @@ class RunState(Committing):
         return self._context
 
     def let_context_go(self) -> None:
-        """Drop the context after the run; it is created again if it is needed.
+        """Drop the context after the run. A later use creates the context again.
 
-        The context refers to the run: if both were kept, they would wait for the garbage collector.
+        The context and the run refer to each other; without this call only the garbage collector
+        would free them.
         """
         if self._context is not None and self._context.context is self.options.context:
             self._context = None
 
     @property
     def session_key(self) -> str:
-        """A unique key of the session, from its id and creation time: a later session with the same
-        id, or one of another store, has another key."""
+        """A unique key of the session, from its id and creation time. A later session with the same
+        id has a different key, and so has a session in another store."""
         return f"{self.claim.session_id}:{self.created_at_us:x}"
 
     @property
@@ -203,7 +204,7 @@ class RunState(Committing):
 
     @property
     def task_id(self) -> str:
-        """The id of the session's task: the session's own id, unless its creator gave another."""
+        """The id of the session's task: the session's own id, unless its creator set another id."""
         return str(self.meta.get("task_id") or self.claim.session_id)
 
     async def load_shared_variables(self) -> None:
@@ -225,7 +226,7 @@ class RunState(Committing):
         return memory_for(self.agent, store=self.store, user_id=self.user_id, config=self.config)
 
     def publish(self, name: str, data: Any) -> None:
-        """See `RunContextWrapper.publish`: stored with the step, and shown at once."""
+        """See `RunContextWrapper.publish`. The event is stored with the step, and shown at once."""
         super().publish(name, data)
         show = self.outbox.show if self.live else self.options.show
         if show is not None:

@@ -79,8 +79,8 @@ class SessionReplica(Protocol):
 
         `again` is true if the event, or a part of it, may have been sent before. Returns JSON; the
         next call gets it as `ReplicatedSession.kept`. Raises `ReplicaUnavailable` if a retry may
-        help, `ReplicaRefused` for an event that is never accepted. Events of one session are sent
-        in order; events of different sessions concurrently.
+        help, and `ReplicaRefused` if the replica will never accept the event. Ekiden sends the
+        events of one session in order, and different sessions concurrently.
         """
         ...
 

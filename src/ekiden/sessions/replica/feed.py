@@ -60,14 +60,14 @@ async def replicate_sessions(
         async with open_store("desk.db") as store:
             report = await replicate_sessions(store, mirror, once=True)
 
-    With `once` it returns after one attempt for every event. The store keeps the position, so a
-    later call continues there. If several processes call this, one sends and the others stand by;
-    with `once` they return a report with `busy`.
+    With `once` the call returns after one attempt for every event. The store keeps the position, so
+    a later call continues there. If several processes call this function, one process sends, and
+    the others wait to take over; with `once` the others return a report with `busy`.
 
-    Failures of the replica are never raised. Each is logged once; with `once` it is in the report.
-    Unsent events wait, and the delay between retries grows. An event that the replica permanently
-    refuses is skipped, with a log line. Raises `StoreUnavailable` only with `once`; otherwise it
-    waits for the store.
+    Failures of the replica are never raised. Each failure is logged once; with `once` the report
+    also contains it. Unsent events wait, and the delay between retries grows. An event that the
+    replica permanently refuses is skipped, with a log line. Raises `StoreUnavailable` only with
+    `once`; otherwise the call waits for the store.
     """
     feeding = _Feeding(store, mirror, once=once, stop=stop or asyncio.Event(), policy=policy)
     return await feeding.run()

@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 
 
 class MemoryStore(MemorySessions):
-    """`Store` in this process's memory.
+    """A `Store` in the memory of this process.
 
-    No other process can use it. So the lease of a session ends only when it is released, or when a
-    test calls `advance`. The times of messages come from `clock`::
+    No other process can use it. So the lease of a session ends only when the lease is released, or
+    when a test calls `advance`. The times of messages come from `clock`::
 
         session = Session("s1", store=MemoryStore())
     """
@@ -265,8 +265,8 @@ class MemoryStore(MemorySessions):
         return receipts
 
     def put_now(self, put: QueuePut) -> int | None:
-        """Like `put_messages` for one message, without ``await``. Returns the id of a new message,
-        or `None` for a known one."""
+        """Like `put_messages` for one message, without ``await``. Returns the id of a new message;
+        `None` if the store already has the message."""
         if self._closed:
             self._check_open()
         now = self._clock.monotonic() + self._advanced_s

@@ -80,7 +80,7 @@ _LATEST_MS: Final = 2**63 - 1
 
 
 class SqliteStore(Searching, QueueStarts):
-    """`Store` in a file that only this user can read; the folder is created if it is missing.
+    """A `Store` in a file that only this user can read. A missing folder is created.
 
     Every acknowledged write is synced to disk. Leases use a monotonic clock of the machine, so a
     jump of the wall clock does not affect them::

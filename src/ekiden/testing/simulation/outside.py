@@ -111,8 +111,8 @@ class Outside:
         return any(each.state == "open" for each in found)
 
     def done(self, prefix: str) -> Counter[str]:
-        """The number of times of each effect whose name begins with `prefix`; the names are without
-        the prefix."""
+        """Count how often each effect was made, for effects whose name begins with `prefix`. The
+        names in the result do not have the prefix."""
         everything = Counter(self.effects.values()) + self.plain_effects
         return Counter(
             {

@@ -46,8 +46,8 @@ class McpServer(Checked):
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Environment variables for the server. It also gets a few harmless variables, but not the
-    whole environment."""
+    """Environment variables for the server. The server also gets a few harmless variables, but not
+    the whole environment."""
     cwd: str | None = None
     """The working folder, relative to the folder of the project; by default the folder of the
     project."""
@@ -60,7 +60,7 @@ class McpServer(Checked):
 
     def filled_in(self, environment: Mapping[str, str] = os.environ) -> McpServer:
         """A copy with all variables replaced. Raises `McpUnavailable` if a variable is not set, or
-        if it gives an invalid header or address."""
+        if its value makes a header or an address invalid."""
         missing: dict[str, None] = {}
 
         def value(text: str) -> str:

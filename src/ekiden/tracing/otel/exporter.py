@@ -287,7 +287,7 @@ class OtelProcessor(TracingProcessor):
 def add_otel_processor(
     endpoint: str | None = None, *, content: bool | None = None
 ) -> OtelProcessor:
-    """Send the spans of every run of this process to a collector, from its next step on.
+    """Send the spans of every run of this process to a collector, from the next step of the run on.
 
     The target and the content are as for `export_otlp`::
 

@@ -177,9 +177,9 @@ class FollowPolicy:
 class OtelFollower:
     """Sends the spans of a store to a collector until it is stopped.
 
-    Each server or worker runs one for each store. If several processes use one store, one sends and
-    the others stand by. A store without an earlier follower sends new spans only. Older spans are
-    sent with `from_start`, or by `ekiden trace SESSION --otlp`::
+    Each server or worker runs one follower for each store. If several processes use one store, one
+    process sends, and the others wait to take over. The first follower of a store sends only new
+    spans. To send older spans, use `from_start` or `ekiden trace SESSION --otlp`::
 
         follower = OtelFollower(store)
         task = asyncio.create_task(follower.run())
@@ -219,7 +219,7 @@ class OtelFollower:
         return OtlpReport(sent=self._sent, refused=self._refused, problem=self._place.problem)
 
     def stop(self) -> None:
-        """End soon, even in the middle of a batch, which the next follower sends again."""
+        """End soon, even in the middle of a batch. The next follower sends this batch again."""
         self._stopping.set()
         self._sender.close()
 

@@ -34,7 +34,7 @@ class RunBudget:
     spent_s: float = 0.0
     """Seconds of work on the run before the current claim."""
     usage: Usage = field(default_factory=Usage)
-    """The usage of the run, including agents that answered its questions."""
+    """The usage of the run, including the usage of agents that answered its questions."""
     others: Usage | None = None
     """The part of the usage that belongs to agents that answered questions."""
     shared_budget: str | None = None
@@ -120,7 +120,7 @@ class RunBudget:
 
 def limit_before(saved: Mapping[str, Any], limit: str) -> float | None:
     """The value of `limit` before the handoff of `saved`; `None` if no earlier handoff had reduced
-    it."""
+    the limit."""
     had: float | None = saved.get("budget", {}).get(limit)
     return had
 
@@ -392,7 +392,8 @@ class Cursor:
 
     Each component defines how its fields are stored, carried over into the next run, saved before a
     handoff, restored by a rollback, and checked on import. This class defines the operations on
-    several components. Two components are defined in lower packages, because these read them too.
+    several components. Two components are defined in lower packages, because code in these packages
+    also reads them.
     """
 
     progress: RunProgress = field(default_factory=RunProgress)
@@ -503,7 +504,7 @@ class Cursor:
     def way_back(
         self, handoff_id: str, source: str, target: str, *, call_id: str | None, seq: int
     ) -> PendingHandoff:
-        """The data to roll back a handoff that is being made."""
+        """The data that a rollback of the new handoff will need."""
         saved: dict[str, Any] = {}
         self.handoffs.save(saved)
         self.guardrails.save(saved)

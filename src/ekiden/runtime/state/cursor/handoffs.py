@@ -24,7 +24,7 @@ _LASTING = frozenset({"tools", _SHARED})
 
 @dataclass(slots=True)
 class Compensation:
-    """A compensation: it undoes one side effect if the handoff is rolled back."""
+    """Undoes one side effect if the handoff is rolled back."""
 
     key: str
     function: str | None
@@ -55,8 +55,8 @@ class PendingHandoff:
     after: int
     received: Mapping[str, Any] | None
     depth: int = 0
-    """The length of the chain before the handoff. In data of earlier versions 0, which means one
-    less than now."""
+    """The length of the chain before the handoff. 0 in data of earlier versions: it then means the
+    present length minus 1."""
     due_s: float | None = None
     """The deadline of the target, in seconds of work on the run."""
     since_s: float = 0.0
@@ -76,8 +76,8 @@ class PendingHandoff:
     conversation."""
 
     def to_json(self) -> list[Any]:
-        """As a short list, because it is stored at every handoff. Defaults at its end are
-        omitted."""
+        """The handoff as a short JSON list, because it is stored at every handoff. Defaults at the
+        end of the list are omitted."""
         data: list[Any] = [
             self.id, self.source, self.target, self.call_id,
             self.seq, self.base, self.after, self.received, self.depth, self.due_s,
@@ -131,7 +131,7 @@ class PendingHandoff:
 
     @property
     def number(self) -> str:
-        """The last part of its id."""
+        """The last part of the handoff's id."""
         return self.id.rpartition(".")[2]
 
     def carry_over(self, message: int) -> None:
@@ -371,7 +371,7 @@ def has_open_handoffs(row: SessionRow) -> bool:
 
 
 def unconfirmed_handoffs(data: Mapping[str, Any], place: str) -> list[list[str]]:
-    """Of an imported cursor: id, source and target of the handoffs that were not confirmed."""
+    """The id, source and target of each unconfirmed handoff in an imported cursor."""
     from ekiden.core.conversation.shapes import check
 
     place = f"{place}.ho"
