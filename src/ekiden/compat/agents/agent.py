@@ -36,7 +36,7 @@ _log = logging.getLogger("openai.agents")
 
 @dataclass
 class ToolsToFinalOutputResult:
-    """Whether what tools gave is the run's answer."""
+    """Whether the output of the tools is the run's answer."""
 
     is_final_output: bool
     final_output: Any = None
@@ -46,7 +46,7 @@ ToolsToFinalOutputFunction: TypeAlias = Callable[[Any, list[Any]], Any]
 
 
 class AgentToolStreamEvent(TypedDict):
-    """What `on_stream` of an agent as a tool is given."""
+    """The argument of `on_stream` of an agent that is used as a tool."""
 
     event: Any
     agent: Any
@@ -60,7 +60,7 @@ class StopAtTools(TypedDict):
 
 
 class MCPConfig(TypedDict):
-    """How tools of MCP servers are made."""
+    """Options for the conversion of MCP tools."""
 
     convert_schemas_to_strict: NotRequired[bool]
     failure_error_function: NotRequired[Any]
@@ -69,7 +69,7 @@ class MCPConfig(TypedDict):
 
 @dataclass(eq=False)
 class AgentBase(Generic[TContext]):
-    """What all kinds of agents have."""
+    """Base class of all agents: name, tools and MCP servers."""
 
     name: str
     handoff_description: str | None = None
@@ -100,7 +100,7 @@ class AgentBase(Generic[TContext]):
         return found
 
     async def get_all_tools(self, run_context: Any) -> list[Any]:
-        """The tools that are on offer now, those of MCP servers first."""
+        """The enabled tools; tools of MCP servers come first."""
         own = list(self.tools)
         offered = await self.get_mcp_tools(run_context)
         return [*offered, *[each for each in own if await is_enabled(each, run_context, self)]]
@@ -117,7 +117,7 @@ async def is_enabled(offer: Any, context: Any, agent: Any) -> bool:
 
 @dataclass(eq=False)
 class Agent(AgentBase[TContext]):
-    """An agent as the SDK describes it."""
+    """An agent with the fields of the OpenAI Agents SDK."""
 
     instructions: str | Callable[[Any, Any], Any] | None = None
     prompt: Any = None
@@ -178,7 +178,7 @@ class Agent(AgentBase[TContext]):
         return TypeError(f"Agent {name} must be {wanted}, got {found}")
 
     def clone(self, **kwargs: Any) -> Agent[TContext]:
-        """A copy with some fields changed; lists that are not given are shared."""
+        """A copy with some fields changed. Lists that you do not pass are shared."""
         if (
             "model" in kwargs
             and "model_settings" not in kwargs
@@ -207,10 +207,11 @@ class Agent(AgentBase[TContext]):
         include_input_schema: bool = False,
         on_stream_max_pending_events: int | None = 1024,
     ) -> FunctionTool:
-        """This agent as a tool of another one: it is called, answers, and the caller goes on.
+        """Make this agent a tool of another agent. This agent answers the call, and the caller
+        continues.
 
-        It works in a session of its own, which is resumed after a crash. Its events are in the
-        stream of the run that calls it, marked with their agent and depth.
+        This agent works in its own session, which is resumed after a crash. The stream of the
+        calling run contains its events, each with its agent and depth.
         """
         return agent_as_tool(
             self,
@@ -234,7 +235,7 @@ class Agent(AgentBase[TContext]):
         )
 
     async def get_system_prompt(self, run_context: Any) -> str | None:
-        """The instructions, asked for if they are a function."""
+        """The instructions as a text. If `instructions` is a function, it is called."""
         if not callable(self.instructions):
             return self.instructions
         names = list(inspect.signature(self.instructions).parameters)
@@ -248,7 +249,7 @@ class Agent(AgentBase[TContext]):
         return text
 
     async def get_prompt(self, run_context: Any) -> Any:
-        """The prompt that is kept at OpenAI, if the agent has one."""
+        """The prompt that OpenAI stores for the agent; `None` if the agent has no prompt."""
         return await PromptUtil.to_model_input(self.prompt, run_context, self)
 
 

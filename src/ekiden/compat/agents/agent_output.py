@@ -20,11 +20,11 @@ _typed_dict: Any = TypedDict
 
 
 class AgentOutputSchemaBase(abc.ABC):
-    """How an agent's final answer is described to the model, and read."""
+    """Describes an agent's final answer to the model, and parses the answer."""
 
     @abc.abstractmethod
     def is_plain_text(self) -> bool:
-        """Whether the answer is text and no JSON."""
+        """Whether the answer is text instead of JSON."""
 
     @abc.abstractmethod
     def name(self) -> str:
@@ -32,20 +32,20 @@ class AgentOutputSchemaBase(abc.ABC):
 
     @abc.abstractmethod
     def json_schema(self) -> dict[str, Any]:
-        """The schema; only asked for if the answer is JSON."""
+        """The JSON schema. It is used only if the answer is JSON."""
 
     @abc.abstractmethod
     def is_strict_json_schema(self) -> bool:
-        """Whether the schema is one of the strict mode."""
+        """Whether the schema follows the rules of strict mode."""
 
     @abc.abstractmethod
     def validate_json(self, json_str: str) -> Any:
-        """The object that the text is; `ModelBehaviorError` if it is none."""
+        """Parse the text as an object of the type. Raises `ModelBehaviorError` if that fails."""
 
 
 @dataclass(init=False)
 class AgentOutputSchema(AgentOutputSchemaBase):
-    """The schema of a Python type; a type that is no JSON object is wrapped in one."""
+    """The schema of a Python type. A type that is not a JSON object is wrapped in an object."""
 
     output_type: Any
 
@@ -67,21 +67,21 @@ class AgentOutputSchema(AgentOutputSchemaBase):
                 ) from exc
 
     def is_plain_text(self) -> bool:
-        """Whether the answer is text and no JSON."""
+        """Whether the answer is text instead of JSON."""
         return self.output_type is None or self.output_type is str
 
     def is_strict_json_schema(self) -> bool:
-        """Whether the schema is one of the strict mode."""
+        """Whether the schema follows the rules of strict mode."""
         return self._strict
 
     def json_schema(self) -> dict[str, Any]:
-        """The schema; `UserError` for text."""
+        """The JSON schema. Raises `UserError` if the answer is text."""
         if self.is_plain_text():
             raise UserError("Output type is plain text, so no JSON schema is available")
         return self._schema
 
     def validate_json(self, json_str: str) -> Any:
-        """The object that the text is; `ModelBehaviorError` if it is none."""
+        """Parse the text as an object of the type. Raises `ModelBehaviorError` if that fails."""
         try:
             found = self._adapter.validate_json(json_str, strict=True if self._strict else None)
         except ValidationError as exc:

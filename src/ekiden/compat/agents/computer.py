@@ -24,7 +24,7 @@ class _Screen:
 
 
 class Computer(_Screen, abc.ABC):
-    """A computer whose actions block."""
+    """A computer with blocking actions."""
 
     @abc.abstractmethod
     def screenshot(self) -> str:
@@ -32,15 +32,15 @@ class Computer(_Screen, abc.ABC):
 
     @abc.abstractmethod
     def click(self, x: int, y: int, button: Button) -> None:
-        """Press a button at a place."""
+        """Click a button at a position."""
 
     @abc.abstractmethod
     def double_click(self, x: int, y: int) -> None:
-        """Press the left button twice at a place."""
+        """Double-click the left button at a position."""
 
     @abc.abstractmethod
     def scroll(self, x: int, y: int, scroll_x: int, scroll_y: int) -> None:
-        """Scroll by so many pixels at a place."""
+        """Scroll by a number of pixels at a position."""
 
     @abc.abstractmethod
     def type(self, text: str) -> None:
@@ -52,7 +52,7 @@ class Computer(_Screen, abc.ABC):
 
     @abc.abstractmethod
     def move(self, x: int, y: int) -> None:
-        """Move the pointer to a place."""
+        """Move the pointer to a position."""
 
     @abc.abstractmethod
     def keypress(self, keys: list[str]) -> None:
@@ -64,7 +64,7 @@ class Computer(_Screen, abc.ABC):
 
 
 class AsyncComputer(_Screen, abc.ABC):
-    """A computer whose actions are awaited; see `Computer` for what each does."""
+    """A computer with async actions; `Computer` describes the actions."""
 
     @abc.abstractmethod
     async def screenshot(self) -> str:
@@ -72,15 +72,15 @@ class AsyncComputer(_Screen, abc.ABC):
 
     @abc.abstractmethod
     async def click(self, x: int, y: int, button: Button) -> None:
-        """Press a button at a place."""
+        """Click a button at a position."""
 
     @abc.abstractmethod
     async def double_click(self, x: int, y: int) -> None:
-        """Press the left button twice at a place."""
+        """Double-click the left button at a position."""
 
     @abc.abstractmethod
     async def scroll(self, x: int, y: int, scroll_x: int, scroll_y: int) -> None:
-        """Scroll by so many pixels at a place."""
+        """Scroll by a number of pixels at a position."""
 
     @abc.abstractmethod
     async def type(self, text: str) -> None:
@@ -92,7 +92,7 @@ class AsyncComputer(_Screen, abc.ABC):
 
     @abc.abstractmethod
     async def move(self, x: int, y: int) -> None:
-        """Move the pointer to a place."""
+        """Move the pointer to a position."""
 
     @abc.abstractmethod
     async def keypress(self, keys: list[str]) -> None:

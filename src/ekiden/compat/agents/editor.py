@@ -28,7 +28,7 @@ class ApplyPatchOperation:
 
 @dataclass
 class ApplyPatchResult:
-    """How a change ended, and what the model is told."""
+    """The result of a change, and the text for the model."""
 
     status: Literal["completed", "failed"] | None = None
     output: str | None = None
@@ -36,10 +36,10 @@ class ApplyPatchResult:
 
 @runtime_checkable
 class ApplyPatchEditor(Protocol):
-    """Changes files; each method may be async and gives a result, a text or nothing."""
+    """Changes files. Each method may be sync or async, and returns a result, a text or `None`."""
 
     def create_file(self, operation: ApplyPatchOperation) -> Any:
-        """Make a file of the lines of the diff."""
+        """Create a file from the lines of the diff."""
 
     def update_file(self, operation: ApplyPatchOperation) -> Any:
         """Apply the diff to a file."""

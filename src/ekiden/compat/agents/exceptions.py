@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass
 class RunErrorDetails:
-    """What a run did before it failed: `run_data` of the error."""
+    """The work of a run before it failed; see `run_data` of the error."""
 
     input: Any
     new_items: list[Any]
@@ -62,13 +62,13 @@ class _Said(AgentsException):
 
 
 class MaxTurnsExceeded(_Said):
-    """A run took as many turns as it may; its session can be resumed."""
+    """The run reached its limit of turns; its session can be resumed."""
 
     code = "run.max_turns"
 
 
 class MCPToolCancellationError(_Said):
-    """The call of an MCP tool was cancelled by the server or its connection."""
+    """The server or its connection cancelled the call of an MCP tool."""
 
     code = "mcp.cancelled"
 
@@ -84,7 +84,7 @@ class ModelRefusalError(AgentsException):
 
 
 class ModelTimeoutError(AgentsException):
-    """A call of the model took longer than `ModelSettings.timeout`."""
+    """A model call took longer than `ModelSettings.timeout`."""
 
     code = "model.timeout"
 

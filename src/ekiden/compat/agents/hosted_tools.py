@@ -78,7 +78,7 @@ class FileSearchTool:
 
 
 class WebSearchToolImageSettings(TypedDict, total=False):
-    """Images in the results of a search."""
+    """Settings for images in search results."""
 
     max_results: int
     caption: bool
@@ -103,7 +103,7 @@ class WebSearchTool:
 
 @dataclass
 class MCPToolApprovalRequest:
-    """OpenAI asks whether it may call the tool of an MCP server."""
+    """A request of OpenAI to call a tool of an MCP server."""
 
     ctx_wrapper: Any
     data: Any
@@ -135,7 +135,7 @@ class CodeInterpreterTool:
 
 
 class ImageGenerationToolConfig(TypedDict, total=False):
-    """How images are made."""
+    """Options for the generation of images."""
 
     type: Required[Literal["image_generation"]]
     action: Literal["generate", "edit", "auto"]
@@ -153,7 +153,7 @@ class ImageGenerationToolConfig(TypedDict, total=False):
 
 @dataclass
 class ImageGenerationTool:
-    """Makes images."""
+    """Generates images."""
 
     tool_config: ImageGenerationToolConfig
 
@@ -206,7 +206,7 @@ class ComputerDispose(Protocol[ComputerT_contra]):
 
 @dataclass
 class ComputerProvider(Generic[ComputerT]):
-    """Makes a computer for each run and gives it up afterwards."""
+    """Creates a computer for each run, and disposes of it afterwards."""
 
     create: ComputerCreate[ComputerT]
     dispose: ComputerDispose[ComputerT] | None = None
@@ -227,7 +227,7 @@ class ComputerToolSafetyCheckData:
 
 @dataclass
 class ComputerToolCustomDataContext:
-    """What an extractor of custom data gets."""
+    """The argument of a `custom_data_extractor`."""
 
     run_context: Any
     tool: Any
@@ -260,7 +260,7 @@ _COMPUTERS: dict[int, dict[int, tuple[Any, Any, Any]]] = {}
 
 
 async def resolve_computer(*, tool: ComputerTool[Any], run_context: Any) -> ComputerLike:
-    """The computer of this run, which is made on first use if the tool has a function for it."""
+    """The computer of this run. If the tool has a function, its first use creates the computer."""
     given = tool.computer
     if isinstance(given, (Computer, AsyncComputer)):
         return given
@@ -278,7 +278,7 @@ async def resolve_computer(*, tool: ComputerTool[Any], run_context: Any) -> Comp
 
 
 async def dispose_resolved_computers(*, run_context: Any) -> None:
-    """Give up the computers that were made for this run."""
+    """Dispose of the computers that were created for this run."""
     for _tool, computer, dispose in _COMPUTERS.pop(id(run_context), {}).values():
         if dispose is not None:
             done = dispose(run_context=run_context, computer=computer)
@@ -296,7 +296,7 @@ class LocalShellCommandRequest:
 
 @dataclass
 class LocalShellTool:
-    """Runs one command at your side; the executor gives its output."""
+    """Runs one command on your machine; the executor returns its output."""
 
     executor: LocalShellExecutor
 
@@ -307,7 +307,7 @@ class LocalShellTool:
 
 
 class ShellToolLocalSkill(TypedDict):
-    """A skill in a folder of yours."""
+    """A skill in a local folder."""
 
     description: str
     name: str
@@ -331,7 +331,7 @@ class ShellToolInlineSkillSource(TypedDict):
 
 
 class ShellToolInlineSkill(TypedDict):
-    """A skill that is sent along."""
+    """A skill that the request contains."""
 
     description: str
     name: str
@@ -351,7 +351,7 @@ class ShellToolContainerNetworkPolicyDomainSecret(TypedDict):
 
 
 class ShellToolContainerNetworkPolicyAllowlist(TypedDict):
-    """A container that reaches these domains only."""
+    """A container that can reach only these domains."""
 
     allowed_domains: list[str]
     type: Literal["allowlist"]
@@ -359,7 +359,7 @@ class ShellToolContainerNetworkPolicyAllowlist(TypedDict):
 
 
 class ShellToolContainerNetworkPolicyDisabled(TypedDict):
-    """A container without a network."""
+    """A container without network access."""
 
     type: Literal["disabled"]
 
@@ -370,7 +370,7 @@ ShellToolContainerNetworkPolicy: TypeAlias = (
 
 
 class ShellToolLocalEnvironment(TypedDict):
-    """Commands run at your side."""
+    """Commands run on your machine."""
 
     type: Literal["local"]
     skills: NotRequired[list[ShellToolLocalSkill]]
@@ -387,7 +387,7 @@ class ShellToolContainerAutoEnvironment(TypedDict):
 
 
 class ShellToolContainerReferenceEnvironment(TypedDict):
-    """Commands run in a container that exists."""
+    """Commands run in an existing container."""
 
     type: Literal["container_reference"]
     container_id: str
@@ -401,7 +401,7 @@ ShellToolEnvironment: TypeAlias = ShellToolLocalEnvironment | ShellToolHostedEnv
 
 @dataclass
 class ShellCallOutcome:
-    """How a command ended."""
+    """The outcome of a command."""
 
     type: Literal["exit", "timeout"]
     exit_code: int | None = None
@@ -413,7 +413,7 @@ def _exited() -> ShellCallOutcome:
 
 @dataclass
 class ShellCommandOutput:
-    """What one command printed."""
+    """The output of one command."""
 
     stdout: str = ""
     stderr: str = ""
@@ -423,18 +423,18 @@ class ShellCommandOutput:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code; `None` after a time-out."""
+        """The exit code; `None` after a timeout."""
         return self.outcome.exit_code
 
     @property
     def status(self) -> Literal["completed", "timeout"]:
-        """Whether it ended by itself."""
+        """Whether the command completed, or timed out."""
         return "timeout" if self.outcome.type == "timeout" else "completed"
 
 
 @dataclass
 class ShellResult:
-    """What the commands of one call printed."""
+    """The outputs of the commands of one call."""
 
     output: list[ShellCommandOutput]
     max_output_length: int | None = None
@@ -462,7 +462,7 @@ class ShellCallData:
 
 @dataclass
 class ShellCommandRequest:
-    """What an executor gets."""
+    """The argument of an executor."""
 
     ctx_wrapper: Any
     data: ShellCallData
@@ -470,7 +470,7 @@ class ShellCommandRequest:
 
 @dataclass
 class ShellTool:
-    """Runs commands: with an executor at your side, else in a container of OpenAI."""
+    """Runs commands with your executor; without an executor, in a container of OpenAI."""
 
     executor: ShellExecutor | None = None
     name: str = "shell"
@@ -502,7 +502,7 @@ class ShellTool:
 
 @dataclass
 class ApplyPatchToolCustomDataContext:
-    """What an extractor of custom data gets."""
+    """The argument of a `custom_data_extractor`."""
 
     run_context: Any
     tool: Any
@@ -514,7 +514,7 @@ class ApplyPatchToolCustomDataContext:
 
 @dataclass
 class ApplyPatchTool:
-    """Changes files with an editor of yours."""
+    """Changes files with your own editor."""
 
     editor: ApplyPatchEditor
     name: str = "apply_patch"
@@ -531,7 +531,7 @@ class ApplyPatchTool:
 
 @dataclass
 class CustomToolCustomDataContext:
-    """What an extractor of custom data gets."""
+    """The argument of a `custom_data_extractor`."""
 
     tool_context: Any
     tool: Any
@@ -573,5 +573,5 @@ class CustomTool:
         return self.needs_approval
 
     def runtime_on_approval(self) -> CustomToolOnApprovalFunction | None:
-        """Who decides about it at once."""
+        """The function that decides about an approval at once."""
         return self.on_approval

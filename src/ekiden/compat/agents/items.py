@@ -76,7 +76,7 @@ ToolCallOutputTypes: TypeAlias = Any
 
 
 class InputItem(RunItemBase):
-    """Input that was added to a run that had begun."""
+    """Input that was added during the run."""
 
     __slots__ = ("input_id",)
     type: ClassVar[Literal["input_item"]] = "input_item"
@@ -87,7 +87,7 @@ class InputItem(RunItemBase):
 
 
 class ToolCallItem(native.ToolCallItem):
-    """The model asked for a tool."""
+    """A tool call of the model."""
 
     __slots__ = ("tool_origin",)
 
@@ -104,7 +104,7 @@ class ToolCallItem(native.ToolCallItem):
 
 
 class ToolCallOutputItem(native.ToolCallOutputItem):
-    """A tool returned; `output` is the object it returned."""
+    """The result of a tool; `output` is the returned object."""
 
     __slots__ = ("custom_data", "tool_origin")
 
@@ -122,7 +122,8 @@ class ToolCallOutputItem(native.ToolCallOutputItem):
 
 
 class ToolApprovalItem(native.ToolApprovalItem):
-    """A tool call waits for approval; `state.approve(item)` or `state.reject(item)` answer it."""
+    """A tool call that waits for approval. Answer with `state.approve(item)` or
+    `state.reject(item)`."""
 
     __slots__ = ("inbox_id", "tool_namespace", "tool_origin")
 
@@ -165,7 +166,7 @@ class ToolApprovalItem(native.ToolApprovalItem):
         return None if found is None else str(found)
 
     def to_input_item(self) -> Item:
-        """Refuses: it is no part of the conversation."""
+        """Raises an error, because the item is not part of the conversation."""
         from ekiden.core.errors import UserError
 
         raise UserError("a ToolApprovalItem is no input: answer it with RunState.approve or reject")
@@ -200,7 +201,7 @@ class ModelResponse:
     raw_usage: dict[str, Any] | None = None
 
     def to_input_items(self) -> list[Item]:
-        """The answer as it is sent back in the next call."""
+        """The answer as input items of the next call."""
         return [to_input_item(item) for item in self.output]
 
 
@@ -209,14 +210,14 @@ class ItemHelpers(native.ItemHelpers):
 
     @staticmethod
     def input_to_new_input_list(input: Any) -> list[Item]:
-        """A run's input as a list of its own: changing it changes nothing of the caller's."""
+        """A copy of a run's input as a list. Changes of the copy do not affect the original."""
         if isinstance(input, str):
             return [{"content": input, "role": "user"}]
         return native.ItemHelpers.input_to_new_input_list(input)
 
     @staticmethod
     def tool_call_output_item(tool_call: Any, output: Any) -> Item:
-        """The item that answers `tool_call`; images and files become parts of content."""
+        """The output item for `tool_call`; images and files become content parts."""
         from ekiden.compat.agents.tool_output import output_parts
 
         return {

@@ -27,7 +27,7 @@ _handlers: list[logging.Handler] = []
 
 
 def enable_verbose_stdout_logging() -> None:
-    """Print everything that is logged; a second call changes nothing."""
+    """Print all log messages; a second call changes nothing."""
     logger.setLevel(logging.DEBUG)
     if not _handlers:
         _handlers.append(logging.StreamHandler(sys.stdout))

@@ -54,7 +54,7 @@ _NOT_TRACED = {"extra_query", "extra_body", "extra_headers", "extra_args", "pres
 
 @dataclass
 class ModelSettings:
-    """Wishes about how the model answers; `None` leaves it to the provider."""
+    """Settings for model calls; with `None` the default of the provider applies."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -83,7 +83,7 @@ class ModelSettings:
     timeout: Annotated[FiniteFloat, Field(gt=0)] | None = None
 
     def resolve(self, override: ModelSettings | dict[str, Any] | None) -> ModelSettings:
-        """These settings with those of `override` that are not `None` on top."""
+        """A copy of these settings; values of `override` that are not `None` win."""
         if override is None:
             return self
         given = coerce_settings(override)
@@ -104,7 +104,7 @@ class ModelSettings:
         return data
 
     def to_traceable_dict(self) -> dict[str, Any]:
-        """The same without what is only for the provider, which may be secret."""
+        """The settings as JSON, without provider-specific values, which may be secret."""
         return {name: each for name, each in self.to_json_dict().items() if name not in _NOT_TRACED}
 
 

@@ -62,7 +62,7 @@ _REASONS = (
 
 
 class NotSupported(UserError, NotImplementedError):
-    """A name of the SDK is used that Ekiden has nothing for; the message says what to do."""
+    """Ekiden does not support this name of the SDK; the message says what to do instead."""
 
     code = "compat.not_supported"
 

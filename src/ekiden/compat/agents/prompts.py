@@ -24,7 +24,7 @@ class Prompt(TypedDict):
 
 @dataclass
 class GenerateDynamicPromptData:
-    """What a function that gives a prompt gets."""
+    """The argument of a function that returns a prompt."""
 
     context: Any
     agent: Any

@@ -21,7 +21,8 @@ async def run_demo_loop(
     context: Any = None,
     max_turns: int | None = DEFAULT_MAX_TURNS,
 ) -> None:
-    """Read what a person types and print the answers, until ``exit``, ``quit`` or the end."""
+    """Read messages from the terminal and print the answers, until ``exit``, ``quit`` or the end of
+    input."""
     current = agent
     items: list[TResponseInputItem] = []
     while True:

@@ -32,12 +32,12 @@ class ResponsesWebSocketSession:
         await self.provider.aclose()
 
     async def run(self, starting_agent: Any, input: Any, **kwargs: Any) -> Any:
-        """As `Runner.run`."""
+        """The same as `Runner.run`."""
         _check(kwargs)
         return await Runner.run(starting_agent, input, run_config=self.run_config, **kwargs)
 
     def run_streamed(self, starting_agent: Any, input: Any, **kwargs: Any) -> Any:
-        """As `Runner.run_streamed`."""
+        """The same as `Runner.run_streamed`."""
         _check(kwargs)
         return Runner.run_streamed(starting_agent, input, run_config=self.run_config, **kwargs)
 
@@ -59,7 +59,7 @@ async def responses_websocket_session(
     unknown_prefix_mode: MultiProviderUnknownPrefixMode = "error",
     responses_websocket_options: OpenAIResponsesWebSocketOptions | None = None,
 ) -> AsyncIterator[ResponsesWebSocketSession]:
-    """A session whose connection is closed in the end."""
+    """A context manager for a session; it closes the connection at the end."""
     provider = MultiProvider(
         openai_api_key=api_key,
         openai_base_url=base_url,

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class AgentToolInvocation:
-    """The call of an agent as a tool."""
+    """The call of an agent that is used as a tool."""
 
     tool_name: str
     tool_call_id: str
@@ -115,7 +115,7 @@ class RunResultBase:
 
 @dataclass
 class RunResult(RunResultBase):
-    """How a run ended and what it did."""
+    """The outcome and the work of a run."""
 
     agent: Any = field(repr=False, kw_only=True)
     max_turns: int | None = 10
@@ -123,11 +123,11 @@ class RunResult(RunResultBase):
     """Tool calls that wait for approval."""
     make_state: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
     native: Any = field(default=None, repr=False, compare=False)
-    """Ekiden's result: outcome, session, chain, events."""
+    """The result in Ekiden's own form: outcome, session, chain, events."""
 
     @property
     def last_agent(self) -> Any:
-        """Who had the conversation last."""
+        """The agent that had the conversation last."""
         return _held(self.agent)
 
     def _release(self) -> None:
@@ -135,7 +135,7 @@ class RunResult(RunResultBase):
             self.agent = weakref.ref(self.agent)
 
     def to_state(self) -> Any:
-        """The run as it stands: to be approved, stored and resumed."""
+        """The state of the run. You can approve calls in it, store it, and resume the run."""
         if self.make_state is None:
             raise AgentsException("this result belongs to no run")
         return self.make_state()
@@ -157,7 +157,7 @@ _END = object()
 
 @dataclass
 class RunResultStreaming(RunResultBase):
-    """A run that goes on while `stream_events` is read, or without anybody reading it."""
+    """A run in the background. It continues even if you do not read `stream_events`."""
 
     current_agent: Any = None
     current_turn: int = 0
@@ -177,7 +177,7 @@ class RunResultStreaming(RunResultBase):
 
     @property
     def last_agent(self) -> Any:
-        """Who has the conversation, as far as the run has come."""
+        """The agent that has the conversation now."""
         return _held(self.current_agent)
 
     def _release(self) -> None:
@@ -186,19 +186,19 @@ class RunResultStreaming(RunResultBase):
 
     @property
     def run_loop_exception(self) -> BaseException | None:
-        """What ended the run, if something did."""
+        """The exception that ended the run, if any."""
         return self.error
 
     def show(self, event: Any) -> None:
-        """Put an event where `stream_events` reads."""
+        """Add an event to `stream_events`."""
         self.queue.put_nowait(event)
 
     def end(self) -> None:
-        """Let `stream_events` end."""
+        """End `stream_events`."""
         self.queue.put_nowait(_END)
 
     def cancel(self, mode: Literal["immediate", "after_turn"] = "immediate") -> None:
-        """Stop the run, at once or after the turn under way; the session can be resumed."""
+        """Stop the run at once, or after the current turn; the session can be resumed."""
         self.cancel_mode = mode
         if mode == "after_turn":
             if self.stop_after_turn is not None:
@@ -212,10 +212,8 @@ class RunResultStreaming(RunResultBase):
         self.end()
 
     async def stream_events(self) -> AsyncIterator[Any]:
-        """What happens, while it does; raises what the run raises.
-
-        Leaving the loop early does not stop the run: `cancel` does.
-        """
+        """The events of the run as they happen. Raises the exceptions of the run. Leaving the loop
+        early does not stop the run; use `cancel`."""
         try:
             while True:
                 if self.is_complete and self.queue.empty():
@@ -234,7 +232,7 @@ class RunResultStreaming(RunResultBase):
             raise self.error
 
     def to_state(self) -> Any:
-        """The run as it stands: to be approved, stored and resumed."""
+        """The state of the run. You can approve calls in it, store it, and resume the run."""
         if self.make_state is None:
             raise AgentsException("this result belongs to no run")
         return self.make_state()

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @checked_dataclass
 class ModelRetryBackoffSettings:
-    """How long to wait before a call is made again, in seconds."""
+    """The delays before retries, in seconds."""
 
     initial_delay: float | None = Field(default=None, ge=0)
     max_delay: float | None = Field(default=None, ge=0)
@@ -45,7 +45,7 @@ class ModelRetryBackoffSettings:
         return dataclasses.asdict(self)
 
     def delay(self, attempt: int) -> float:
-        """How long to wait after this attempt, which counts from 1."""
+        """The delay after this attempt; the first attempt is 1."""
         first = 0.25 if self.initial_delay is None else self.initial_delay
         most = 2.0 if self.max_delay is None else self.max_delay
         factor = 2.0 if self.multiplier is None else self.multiplier
@@ -58,7 +58,7 @@ ModelRetryBackoffInput: TypeAlias = ModelRetryBackoffSettings | dict[str, Any]
 
 @dataclass
 class ModelRetryNormalizedError:
-    """What is known about a failure, whatever the provider."""
+    """Facts about a failure, in one form for all providers."""
 
     status_code: int | None = None
     error_code: str | None = None
@@ -72,12 +72,12 @@ class ModelRetryNormalizedError:
 
 @dataclass
 class ModelRetryAdvice:
-    """What the model itself says about making a call again."""
+    """The model's advice about retrying a call."""
 
     suggested: bool | None = None
     retry_after: float | None = None
     replay_safety: str | None = None
-    """``safe`` or ``unsafe``; `None` if it is not known."""
+    """``safe`` or ``unsafe``; `None` if unknown."""
     reason: str | None = None
     normalized: ModelRetryNormalizedError | None = None
     response_started: bool = False
@@ -85,7 +85,7 @@ class ModelRetryAdvice:
 
 @dataclass
 class ModelRetryAdviceRequest:
-    """The failure that a model is asked about."""
+    """The failure for which a model gives advice."""
 
     error: Exception
     attempt: int
@@ -96,21 +96,21 @@ class ModelRetryAdviceRequest:
 
 @dataclass
 class RetryDecision:
-    """What a policy decided."""
+    """The decision of a policy."""
 
     retry: bool
     delay: float | None = None
     reason: str | None = None
     approve_unsafe_replay: bool = False
     vetoes: bool = field(default=False, init=False, repr=False, compare=False)
-    """Whether no other policy may decide otherwise."""
+    """Whether the decision overrides all other policies."""
     can_be_overruled: bool = field(default=False, init=False, repr=False, compare=False)
-    """Whether a policy with `approve_unsafe_replay` may."""
+    """Whether a policy with `approve_unsafe_replay` overrides the decision."""
 
 
 @dataclass
 class RetryPolicyContext:
-    """What a policy decides about."""
+    """The failed call that a policy decides about."""
 
     error: Exception
     attempt: int
@@ -123,7 +123,7 @@ class RetryPolicyContext:
 
     @property
     def response_started(self) -> bool:
-        """Whether a part of the answer had come."""
+        """Whether a part of the answer had arrived."""
         return self.provider_advice is not None and self.provider_advice.response_started
 
     @property
@@ -144,7 +144,7 @@ RetryPolicy: TypeAlias = Callable[[RetryPolicyContext], Any]
 
 @checked_dataclass
 class ModelRetrySettings:
-    """How often, how soon, and after which failures."""
+    """The number of retries, their delays, and the failures that are retried."""
 
     max_retries: int | None = None
     backoff: ModelRetryBackoffInput | None = None
@@ -155,7 +155,7 @@ class ModelRetrySettings:
             self.backoff = ModelRetryBackoffSettings(**self.backoff)
 
     def to_json_dict(self) -> dict[str, Any]:
-        """The settings as JSON; a policy is code and is left out."""
+        """The settings as JSON, without the policy, which is code."""
         backoff: Any = self.backoff
         waits = None if backoff is None else backoff.to_json_dict()
         return {"max_retries": self.max_retries, "backoff": waits}

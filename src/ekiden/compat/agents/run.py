@@ -63,7 +63,7 @@ _UNSET: Any = object()
 
 
 class AgentRunner:
-    """Runs agents in this process; `Runner` asks the default one."""
+    """Runs agents in this process; `Runner` uses the default runner."""
 
     async def run(self, starting_agent: Agent[Any], input: Any, **kwargs: Any) -> RunResult:
         """See `Runner.run`."""
@@ -74,7 +74,8 @@ class AgentRunner:
     def run_sync(self, starting_agent: Agent[Any], input: Any, **kwargs: Any) -> RunResult:
         """See `Runner.run_sync`.
 
-        The thread's default event loop is used and kept: sessions and models may belong to it.
+        Uses the default event loop of the thread and keeps it open, because sessions and models may
+        belong to it.
         """
         try:
             asyncio.get_running_loop()
@@ -247,7 +248,7 @@ set_built_in(AgentRunner())
 
 
 class Runner:
-    """Runs agents, with the runner that is set as the default one."""
+    """Runs agents with the default runner."""
 
     @classmethod
     async def run(
@@ -265,10 +266,10 @@ class Runner:
         conversation_id: str | None = None,
         session: Any = None,
     ) -> RunResult:
-        """Give `input` to the agent, or resume a `RunState`, and run to an answer.
+        """Send `input` to the agent, or resume a `RunState`, and run to an answer.
 
-        Raises `MaxTurnsExceeded`, the errors of guardrails, and what models and tools raise. A run
-        that waits for approval returns with `interruptions`.
+        Raises `MaxTurnsExceeded`, the errors of guardrails, and the exceptions of models and tools.
+        A run that waits for approval returns with `interruptions`.
         """
         result: RunResult = await get_default_agent_runner().run(
             starting_agent,
@@ -301,7 +302,7 @@ class Runner:
         conversation_id: str | None = None,
         session: Any = None,
     ) -> RunResult:
-        """`run` for programs without an event loop; an interrupt cancels the run."""
+        """The same as `run`, for programs without an event loop. An interrupt cancels the run."""
         result: RunResult = get_default_agent_runner().run_sync(
             starting_agent,
             input,
@@ -333,7 +334,7 @@ class Runner:
         *,
         error_handlers: Any = None,
     ) -> RunResultStreaming:
-        """`run`, in the background: `stream_events` shows it while it happens."""
+        """The same as `run`, in the background. `stream_events` of the result yields the events."""
         result: RunResultStreaming = get_default_agent_runner().run_streamed(
             starting_agent,
             input,

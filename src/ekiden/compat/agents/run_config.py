@@ -45,7 +45,7 @@ def _default_trace_include_sensitive_data() -> bool:
 
 @dataclass
 class ModelInputData:
-    """What a model is about to be given."""
+    """The input of a model call."""
 
     input: list[Any]
     instructions: str | None
@@ -53,7 +53,7 @@ class ModelInputData:
 
 @dataclass
 class CallModelData(Generic[TContext]):
-    """What a `call_model_input_filter` gets."""
+    """The argument of a `call_model_input_filter`."""
 
     model_data: ModelInputData
     agent: Any
@@ -62,7 +62,7 @@ class CallModelData(Generic[TContext]):
 
 @dataclass
 class ToolErrorFormatterArgs(Generic[TContext]):
-    """What a `tool_error_formatter` gets."""
+    """The argument of a `tool_error_formatter`."""
 
     kind: Literal["approval_rejected", "tool_not_found", "tool_exception"]
     tool_type: Literal["function", "computer", "shell", "apply_patch", "custom"]
@@ -75,7 +75,7 @@ class ToolErrorFormatterArgs(Generic[TContext]):
 
 @dataclass
 class OutputGuardrailBlockedMessageArgs(Generic[TContext]):
-    """What a formatter of `output_guardrail_blocked_message` gets."""
+    """The argument of an `output_guardrail_blocked_message` function."""
 
     default_message: str
     guardrail_name: str
@@ -92,7 +92,7 @@ ToolErrorFormatter: TypeAlias = Callable[[ToolErrorFormatterArgs[Any]], Any]
 
 @dataclass
 class ToolExecutionConfig:
-    """How the tools of a turn are run."""
+    """Settings for running the tools of a turn."""
 
     max_function_tool_concurrency: int | None = None
     pre_approval_tool_input_guardrails: bool = False
@@ -105,11 +105,12 @@ class ToolExecutionConfig:
 
 @dataclass
 class RunConfig:
-    """Settings of one run; everything has a default that works."""
+    """Settings of one run; you can use all defaults."""
 
     model: Any = None
     model_provider: Any = None
-    """Finds models by name; `None`: OpenAI's for bare names, else ``provider:model``."""
+    """Finds models by name. `None`: OpenAI's models for plain names, otherwise ``provider:model``.
+    """
     model_settings: ModelSettings | None = None
     handoff_input_filter: Any = None
     nest_handoff_history: bool = False
@@ -135,9 +136,9 @@ class RunConfig:
     tool_not_found_behavior: ToolNotFoundBehavior = "raise_error"
     tool_name_collision_policy: ToolNameCollisionPolicy = "warn"
     output_guardrail_blocked_message: str | Callable[..., Any] | None = None
-    """Checked, and without effect; a warning is logged."""
+    """Has no effect. The value is checked, and a warning is logged."""
     sinks: list[Any] = field(default_factory=list, kw_only=True)
-    """Ekiden's: shown every event after it is stored."""
+    """Event sinks of Ekiden: each gets every event after it is stored."""
 
     def __post_init__(self) -> None:
         if self.tool_name_collision_policy not in ("warn", "error"):

@@ -55,10 +55,10 @@ class Decisions:
 
 
 class RunContextWrapper(native.RunContextWrapper[TContext]):
-    """The caller's own object, the usage so far, and what was approved.
+    """The caller's own object, the usage so far, and the approvals.
 
-    It also has what Ekiden's context has: variables that are stored with the step (`get`, `set`),
-    `ask`, `on_rollback` and so on.
+    It also has the methods of Ekiden's context: variables that are stored with the step (`get`,
+    `set`), `ask`, `on_rollback` and so on.
     """
 
     __slots__ = ("decisions", "tool_input", "turn_input")
@@ -83,11 +83,11 @@ class RunContextWrapper(native.RunContextWrapper[TContext]):
         self.decisions = Decisions() if decisions is None else decisions
 
     def join(self, run: native.RunContextWrapper[Any]) -> None:
-        """Reach the variables and the rest of this run from now on."""
+        """Connect this context to a run and its variables."""
         self.link, self.session_id, self.variables = run.link, run.session_id, run.variables
 
     def approve_tool(self, approval_item: Any, always_approve: bool = False) -> None:
-        """Allow the call, or all calls of the tool by this agent."""
+        """Approve the call, or all calls of the tool by this agent."""
         self.decisions.decide(_checked(approval_item), True, always=always_approve, message=None)
 
     def reject_tool(
@@ -96,13 +96,13 @@ class RunContextWrapper(native.RunContextWrapper[TContext]):
         always_reject: bool = False,
         rejection_message: str | None = None,
     ) -> None:
-        """Refuse the call, or all calls of the tool by this agent."""
+        """Reject the call, or all calls of the tool by this agent."""
         self.decisions.decide(
             _checked(approval_item), False, always=always_reject, message=rejection_message
         )
 
     def is_tool_approved(self, tool_name: str, call_id: str) -> bool | None:
-        """What was decided about the call; `None` if nothing was."""
+        """The decision about the call; `None` if there is no decision."""
         return self.decisions.of(None, tool_name, call_id)
 
     def get_approval_status(
@@ -115,7 +115,7 @@ class RunContextWrapper(native.RunContextWrapper[TContext]):
         tool_lookup_key: Any = None,
         current_invocation: Any = None,
     ) -> bool | None:
-        """The same for a call with a namespace."""
+        """Like `is_tool_approved`, for a call with a namespace."""
         item = current_invocation or existing_pending
         agent = None if item is None else getattr(item.agent, "name", None)
         name = f"{tool_namespace}.{tool_name}" if tool_namespace else tool_name
@@ -130,7 +130,7 @@ class RunContextWrapper(native.RunContextWrapper[TContext]):
         existing_pending: Any = None,
         tool_lookup_key: Any = None,
     ) -> str | None:
-        """What the model is to be told of a rejected call; `None`: the usual words."""
+        """The text for the model after a rejected call. `None`: the default text."""
         name = f"{tool_namespace}.{tool_name}" if tool_namespace else tool_name
         return self.decisions.message(name, call_id)
 
@@ -145,6 +145,6 @@ def _checked(item: Any) -> Any:
 
 
 class AgentHookContext(RunContextWrapper[TContext]):
-    """What `on_start` hooks get."""
+    """The context of `on_start` hooks."""
 
     __slots__ = ()

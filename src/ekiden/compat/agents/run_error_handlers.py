@@ -19,7 +19,7 @@ __all__ = [
 
 @dataclass
 class RunErrorData:
-    """What the run did before the error."""
+    """The work of the run before the error."""
 
     input: Any
     new_items: list[Any]
@@ -31,7 +31,7 @@ class RunErrorData:
 
 @dataclass
 class RunErrorHandlerInput(Generic[TContext]):
-    """What a handler is given."""
+    """The argument of a handler."""
 
     error: Any
     context: Any
@@ -52,7 +52,7 @@ let the error through."""
 
 
 class RunErrorHandlers(TypedDict, total=False):
-    """Handlers by the kind of error."""
+    """Handlers by type of error."""
 
     max_turns: RunErrorHandler
     model_refusal: RunErrorHandler

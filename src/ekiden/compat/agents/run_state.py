@@ -49,7 +49,7 @@ SUPPORTED_SCHEMA_VERSIONS = frozenset({CURRENT_SCHEMA_VERSION})
 
 @dataclass(eq=False)
 class RunState(Generic[TContext]):
-    """A run that can be resumed: ``Runner.run(agent, state)``."""
+    """The state of a run that can be resumed with ``Runner.run(agent, state)``."""
 
     context: RunContextWrapper[TContext]
     original_input: Any
@@ -59,7 +59,7 @@ class RunState(Generic[TContext]):
     previous_response_id: str | None = None
     auto_previous_response_id: bool = False
     sent: int = 0
-    """How much of the conversation the provider keeps itself."""
+    """The number of items of the conversation that the provider stores."""
     session_id: str = ""
     store: Any = None
     current_turn: int = 0
@@ -73,26 +73,26 @@ class RunState(Generic[TContext]):
     tool_output_guardrail_results: list[Any] = field(default_factory=list)
     pending: list[Any] = field(default_factory=list)
     snapshot: dict[str, Any] | None = None
-    """The session as another process stored it: imported when the run is resumed."""
+    """The exported session of another process. It is imported when the run is resumed."""
     nested: list[dict[str, Any]] = field(default_factory=list)
-    """The same of the sessions of agents as tools that wait."""
+    """Exported sessions of waiting agents that were called as tools."""
     is_open: bool = True
-    """Whether the loop has something to resume; else the run ended."""
+    """Whether the run is unfinished and can be resumed."""
     final_output: Any = None
     trace_state: TraceState | None = None
-    """The trace that the run goes on in."""
+    """The trace in which the run continues."""
 
     @property
     def pending_input(self) -> list[Any]:
-        """What the agent is told beside the decisions, when the run is resumed."""
+        """Additional input for the agent when the run is resumed."""
         return list(self.pending)
 
     def add_input(self, input: str | list[Any]) -> None:
-        """Tell the agent something when the run is resumed."""
+        """Add input for the agent; it gets the input when the run is resumed."""
         self.pending.extend(ItemHelpers.input_to_new_input_list(input))
 
     def clear_pending_input(self) -> None:
-        """Take back what `add_input` added."""
+        """Remove the input that `add_input` added."""
         self.pending.clear()
 
     def get_interruptions(self) -> list[ToolApprovalItem]:
@@ -100,7 +100,7 @@ class RunState(Generic[TContext]):
         return list(self.interruptions)
 
     def approve(self, approval_item: ToolApprovalItem, always_approve: bool = False) -> None:
-        """Allow the call, or all calls of the tool by this agent."""
+        """Approve the call, or all calls of the tool by this agent."""
         self.context.approve_tool(approval_item, always_approve)
 
     def reject(
@@ -110,7 +110,7 @@ class RunState(Generic[TContext]):
         *,
         rejection_message: str | None = None,
     ) -> None:
-        """Refuse the call; the model is told `rejection_message`."""
+        """Reject the call; the model gets `rejection_message`."""
         self.context.reject_tool(approval_item, always_reject, rejection_message)
 
     def to_json(
@@ -120,7 +120,7 @@ class RunState(Generic[TContext]):
         strict_context: bool = False,
         include_tracing_api_key: bool = False,
     ) -> dict[str, Any]:
-        """The state as JSON, with a copy of the session as far as it is stored."""
+        """The state as JSON, with a copy of the stored session."""
         decisions = self.context.decisions
         known = agents_of(self.starting_agent)
         return {
@@ -174,7 +174,7 @@ class RunState(Generic[TContext]):
         context_deserializer: Callable[[Mapping[str, Any]], Any] | None = None,
         strict_context: bool = False,
     ) -> RunState[Any]:
-        """The inverse of `to_json`; `initial_agent` leads to all agents of the run."""
+        """The inverse of `to_json`. `initial_agent` must reach all agents of the run."""
         version = state_json.get("$schemaVersion")
         if version not in SUPPORTED_SCHEMA_VERSIONS:
             raise UserError(

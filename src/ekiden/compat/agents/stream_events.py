@@ -19,7 +19,7 @@ __all__ = [
 
 @dataclass
 class RawResponsesStreamEvent:
-    """An event of the model, as the `openai` package has it."""
+    """An event of the model, in the format of the package `openai`."""
 
     data: Any
     type: Literal["raw_response_event"] = "raw_response_event"
@@ -29,7 +29,7 @@ class RawResponsesStreamEvent:
 
 @dataclass
 class RunItemStreamEvent:
-    """Something was said, called or returned."""
+    """A new item: a message, a tool call or an output."""
 
     name: str
     item: Any

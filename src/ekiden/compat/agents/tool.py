@@ -223,7 +223,7 @@ _UNSET: Any = object()
 
 
 class ToolOriginType(StrEnum):
-    """Where a tool comes from."""
+    """The type of a tool's origin."""
 
     FUNCTION = "function"
     MCP = "mcp"
@@ -232,7 +232,7 @@ class ToolOriginType(StrEnum):
 
 @dataclass(frozen=True)
 class ToolOrigin:
-    """Where a tool comes from, with the names of its source."""
+    """The origin of a tool, with the names of its source."""
 
     type: ToolOriginType
     mcp_server_name: str | None = None
@@ -249,7 +249,7 @@ class ToolOrigin:
 
     @classmethod
     def from_json_dict(cls, data: Any) -> ToolOrigin | None:
-        """The inverse of `to_json_dict`; `None` for what is none."""
+        """The inverse of `to_json_dict`; `None` for an invalid value."""
         if not isinstance(data, Mapping) or data.get("type") not in {
             t.value for t in ToolOriginType
         }:
@@ -260,7 +260,7 @@ class ToolOrigin:
 
 @dataclass(frozen=True)
 class FunctionToolCustomDataContext:
-    """What a `custom_data_extractor` is given."""
+    """The argument of a `custom_data_extractor`."""
 
     tool_context: Any
     tool: FunctionTool
@@ -270,7 +270,7 @@ class FunctionToolCustomDataContext:
 
 @dataclass
 class FunctionToolResult:
-    """What a tool gave in a turn, for a `tool_use_behavior` that is a function."""
+    """The result of a tool in a turn; the argument of a `tool_use_behavior` function."""
 
     tool: FunctionTool
     output: Any
@@ -281,7 +281,7 @@ class FunctionToolResult:
 
 @dataclass
 class FunctionTool:
-    """A function that the model may ask for; `function_tool` makes one."""
+    """A function that the model may call; `function_tool` creates it."""
 
     name: str
     description: str
@@ -293,7 +293,7 @@ class FunctionTool:
     tool_input_guardrails: list[Any] | None = None
     tool_output_guardrails: list[Any] | None = None
     needs_approval: bool | Callable[[Any, dict[str, Any], str], Any] = False
-    """Whether a person has to approve a call: always, or if the function says so."""
+    """Whether a person must approve the call: always, or if the function returns true."""
     timeout_seconds: float | None = None
     timeout_behavior: ToolTimeoutBehavior = "error_as_result"
     timeout_error_function: ToolErrorFunction | None = None
@@ -305,7 +305,7 @@ class FunctionTool:
     output_json_schema: dict[str, Any] | None = field(default=None, kw_only=True)
     failure_error_function: ToolErrorFunction | None = field(default=None, kw_only=True, repr=False)
     agent: Any = field(default=None, kw_only=True, repr=False)
-    """The agent that the tool runs, if it is one."""
+    """The agent that the tool calls, if any."""
     namespace: str | None = field(default=None, kw_only=True, repr=False)
     namespace_description: str | None = field(default=None, kw_only=True, repr=False)
     title: str | None = field(default=None, kw_only=True, repr=False)
@@ -365,7 +365,7 @@ Tool: TypeAlias = Any
 
 
 def default_tool_error_function(ctx: Any, error: Exception) -> str:
-    """What the model is told of a failure, without the words of the exception."""
+    """The text that the model gets after a failure, without the text of the exception."""
     return "An error occurred while running the tool. Please try again."
 
 
@@ -382,7 +382,7 @@ def get_function_tool_origin(function_tool: FunctionTool) -> ToolOrigin | None:
 def tool_namespace(
     *, name: str, description: str | None, tools: list[FunctionTool]
 ) -> list[FunctionTool]:
-    """Copies of the tools, in a namespace of the Responses API."""
+    """Copies of the tools in a namespace of the Responses API."""
     if not name or not name.strip():
         raise UserError("tool_namespace() requires a non-empty name.")
     if description is None or not description.strip():
@@ -536,9 +536,9 @@ def function_tool(  # type: ignore[misc]
     output_type: Any = None,
     output_json_schema: dict[str, Any] | None = None,
 ) -> Any:
-    """Make a tool of a function; a decorator, with or without arguments.
+    """Turn a function into a tool. Use it as a decorator, with or without arguments.
 
-    A synchronous function runs in a thread. `needs_approval` suspends the run until somebody
+    A synchronous function runs in a thread. `needs_approval` suspends the run until a person
     approves the call, in the inbox or with `RunState.approve`.
     """
     on_failure = (

@@ -15,7 +15,7 @@ _MISSING: Any = object()
 
 
 class ToolContext(RunContextWrapper[TContext]):
-    """The context of one call of a tool."""
+    """The context of one tool call."""
 
     __slots__ = (
         "_asking",
@@ -102,7 +102,7 @@ class ToolContext(RunContextWrapper[TContext]):
         tool_namespace: str | None = None,
         run_config: Any = None,
     ) -> ToolContext[TContext]:
-        """The context of a call within a run's."""
+        """Create the context of a tool call from the context of the run."""
         made = cls(
             context.context,
             context.usage,

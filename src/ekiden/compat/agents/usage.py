@@ -82,7 +82,7 @@ class Usage:
         self.output_tokens_details = _read_output(self.output_tokens_details)
 
     def add(self, other: Usage) -> None:
-        """Count `other` in."""
+        """Add the counts of `other`."""
         self.requests += other.requests or 0
         self.input_tokens += other.input_tokens or 0
         self.output_tokens += other.output_tokens or 0

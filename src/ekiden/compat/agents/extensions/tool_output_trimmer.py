@@ -20,7 +20,8 @@ __all__ = [
 
 @dataclass
 class ToolOutputTrimmer:
-    """A `call_model_input_filter`: outputs before the last turns keep only their beginning."""
+    """A `call_model_input_filter` that keeps only the beginning of tool outputs before the last
+    turns."""
 
     recent_turns: int = 2
     max_output_chars: int = 500

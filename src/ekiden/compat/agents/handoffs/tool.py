@@ -26,23 +26,24 @@ _NOT_WORD = re.compile(r"[^a-zA-Z0-9_]")
 
 @dataclass
 class Handoff(Generic[TContext, TAgent]):
-    """A way to hand the conversation to another agent; `handoff` makes one."""
+    """A possible handoff to another agent; `handoff` creates it."""
 
     tool_name: str
     tool_description: str
     input_json_schema: dict[str, Any]
     on_invoke_handoff: Callable[[Any, str], Awaitable[Any]]
-    """Called with the context and the JSON text of the arguments; gives the target."""
+    """A function that gets the context and the JSON text of the arguments, and returns the target.
+    """
     agent_name: str
     input_filter: HandoffInputFilter | None = None
     nest_handoff_history: bool | None = None
     strict_json_schema: bool = True
     is_enabled: bool | Callable[[Any, Any], Any] = True
     agent_ref: weakref.ref[Any] | None = field(default=None, kw_only=True, repr=False)
-    """The target, where it is known before the handoff is invoked."""
+    """The target, if it is known before the handoff."""
 
     def get_transfer_message(self, agent: Any) -> str:
-        """What the model is told when the transfer was made."""
+        """The text for the model after the transfer."""
         return json.dumps({"assistant": agent.name})
 
     @classmethod
@@ -61,7 +62,7 @@ class Handoff(Generic[TContext, TAgent]):
 
     @classmethod
     def default_tool_description(cls, agent: Any) -> str:
-        """Says whom the tool hands to."""
+        """A description that names the target."""
         return (
             f"Handoff to the {agent.name} agent to handle the request. "
             f"{agent.handoff_description or ''}"
@@ -78,7 +79,7 @@ def handoff(
     nest_handoff_history: bool | None = None,
     is_enabled: bool | Callable[[Any, Any], Any] = True,
 ) -> Handoff[Any, Any]:
-    """A handoff to `agent`, with what is to happen on the way."""
+    """Create a handoff to `agent`, with its callback, input filter and conditions."""
     if (on_handoff is None) != (input_type is None) and input_type is not None:
         raise UserError("You must provide either both on_handoff and input_type, or neither")
     adapter: TypeAdapter[Any] | None = None

@@ -31,7 +31,7 @@ class HttpClientFactory(Protocol):
 
 @dataclass
 class ToolFilterContext:
-    """Who sees the tools of which server."""
+    """The argument of a tool filter: the agent and the server."""
 
     run_context: Any
     agent: Any
@@ -39,7 +39,7 @@ class ToolFilterContext:
 
 
 class ToolFilterStatic(TypedDict):
-    """Tools by name."""
+    """Allowed and blocked tools, by name."""
 
     allowed_tool_names: NotRequired[list[str]]
     blocked_tool_names: NotRequired[list[str]]
@@ -51,7 +51,7 @@ ToolFilter: TypeAlias = ToolFilterCallable | ToolFilterStatic | None
 
 @dataclass
 class MCPToolMetaContext:
-    """The call that metadata is wanted for."""
+    """The argument of a metadata resolver: the tool call."""
 
     run_context: Any
     server_name: str
@@ -61,7 +61,7 @@ class MCPToolMetaContext:
 
 @dataclass
 class MCPToolCustomDataContext:
-    """The call that custom data is wanted of."""
+    """The argument of a `custom_data_extractor`: the tool call."""
 
     run_context: Any
     server_name: str
@@ -81,7 +81,7 @@ MCPToolCustomDataExtractor: TypeAlias = Callable[[MCPToolCustomDataContext], Any
 def create_static_tool_filter(
     allowed_tool_names: list[str] | None = None, blocked_tool_names: list[str] | None = None
 ) -> ToolFilterStatic | None:
-    """A filter by name; `None` if no names are given."""
+    """A tool filter by name; `None` if you pass no names."""
     wanted = ToolFilterStatic()
     if allowed_tool_names is not None:
         wanted["allowed_tool_names"] = allowed_tool_names

@@ -14,7 +14,7 @@ __all__ = ["MCPServerManager"]
 
 
 class MCPServerManager(AbstractAsyncContextManager["MCPServerManager"]):
-    """Connects servers; the ones that fail are left out, or raise with `strict`."""
+    """Connects servers. A server that fails is left out; with `strict` the failure is raised."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class MCPServerManager(AbstractAsyncContextManager["MCPServerManager"]):
 
     @property
     def active_servers(self) -> list[MCPServer]:
-        """The servers to give to agents."""
+        """The servers to pass to agents."""
         return list(self._active)
 
     @property
     def all_servers(self) -> list[MCPServer]:
-        """All servers, whether they answer or not."""
+        """All servers, including failed ones."""
         return list(self._servers)
 
     @property
@@ -55,7 +55,7 @@ class MCPServerManager(AbstractAsyncContextManager["MCPServerManager"]):
 
     @property
     def errors(self) -> dict[MCPServer, BaseException]:
-        """Why."""
+        """The error of each failed server."""
         return dict(self._errors)
 
     async def __aenter__(self) -> MCPServerManager:
@@ -70,7 +70,7 @@ class MCPServerManager(AbstractAsyncContextManager["MCPServerManager"]):
         return await self._connect(self._servers)
 
     async def reconnect(self, *, failed_only: bool = True) -> list[MCPServer]:
-        """Connect again: the servers that failed, or all."""
+        """Connect the failed servers again, or all servers."""
         chosen = self.failed_servers if failed_only else self._servers
         if not failed_only:
             await self.cleanup_all()

@@ -70,7 +70,8 @@ RequireApprovalSetting: TypeAlias = (
 
 
 class MCPServer(ABC):
-    """A server whose tools agents can use; `MCPServerStdio` and its siblings are ready to use."""
+    """Base class of MCP servers; `MCPServerStdio`, `MCPServerSse` and `MCPServerStreamableHttp`
+    implement it."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class MCPServer(ABC):
         self.tool_output_guardrails = tool_output_guardrails
 
     def needs_approval(self, tool: Any, agent: Any) -> bool | Callable[..., Any]:
-        """Whether calls of a tool need approval: a truth value, or a function of the call."""
+        """Whether calls of a tool need approval: a bool, or a function of the call."""
         setting = self.require_approval
         if setting is None or isinstance(setting, bool):
             return bool(setting)
@@ -114,11 +115,11 @@ class MCPServer(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the server is called."""
+        """The name of the server."""
 
     @property
     def cached_tools(self) -> list[Any] | None:
-        """Its tools, if they are remembered."""
+        """The cached tools of the server, if any."""
         return None
 
     @abstractmethod
@@ -131,7 +132,7 @@ class MCPServer(ABC):
 
     @abstractmethod
     async def list_tools(self, run_context: Any = None, agent: Any = None) -> list[Any]:
-        """Its tools, as far as the filter lets them through."""
+        """The tools of the server that the filter allows."""
 
     @abstractmethod
     async def call_tool(
@@ -141,22 +142,23 @@ class MCPServer(ABC):
 
     @abstractmethod
     async def list_prompts(self) -> Any:
-        """Its prompts."""
+        """The prompts of the server."""
 
     @abstractmethod
     async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> Any:
-        """One prompt, filled in."""
+        """The prompt with this name, with its arguments filled in."""
 
     async def list_resources(self, cursor: str | None = None) -> Any:
-        """Its resources; `NotImplementedError` for servers that have none."""
+        """The resources of the server. Raises `NotImplementedError` if the server has none."""
         raise NotImplementedError(f"MCP server {self.name!r} has no resources")
 
     async def list_resource_templates(self, cursor: str | None = None) -> Any:
-        """Templates of its resources; `NotImplementedError` for servers that have none."""
+        """The resource templates of the server. Raises `NotImplementedError` if the server has
+        none."""
         raise NotImplementedError(f"MCP server {self.name!r} has no resources")
 
     async def read_resource(self, uri: str) -> Any:
-        """One resource; `NotImplementedError` for servers that have none."""
+        """One resource. Raises `NotImplementedError` if the server has none."""
         raise NotImplementedError(f"MCP server {self.name!r} has no resources")
 
 
@@ -366,7 +368,7 @@ class MCPServerStdioParams(TypedDict):
 
 
 class MCPServerStdio(_Connected):
-    """A server that is started here and speaks over its standard input and output."""
+    """A server that this process starts; it communicates over standard input and output."""
 
     def _default_name(self) -> str:
         return f"stdio: {self.params['command']}"
@@ -378,7 +380,7 @@ class MCPServerStdio(_Connected):
 
 
 class MCPServerSseParams(TypedDict):
-    """The address of a server, and how it is reached."""
+    """The address of a server, and the connection options."""
 
     url: str
     headers: NotRequired[dict[str, str]]
@@ -402,7 +404,7 @@ class MCPServerSse(_Connected):
 
 
 class MCPServerStreamableHttpParams(TypedDict):
-    """The address of a server, and how it is reached."""
+    """The address of a server, and the connection options."""
 
     url: str
     headers: NotRequired[dict[str, str]]
@@ -422,7 +424,7 @@ class MCPServerStreamableHttp(_Connected):
 
     @property
     def session_id(self) -> str | None:
-        """The id that the server gave the connection, if the transport tells it."""
+        """The id of the connection, if the server and the transport provide it."""
         return getattr(self._client, "session_id", None)
 
     def create_streams(self) -> Any:

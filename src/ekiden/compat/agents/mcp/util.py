@@ -48,7 +48,7 @@ __all__ = [
 
 
 class MCPUtil:
-    """Makes and calls them."""
+    """Converts and calls MCP tools."""
 
     @classmethod
     async def get_all_function_tools(
@@ -61,7 +61,7 @@ class MCPUtil:
         include_server_in_tool_names: bool = False,
         reserved_tool_names: set[str] | None = None,
     ) -> list[Any]:
-        """The tools of several servers; `UserError` if two have the same name."""
+        """The tools of several servers. Raises `UserError` if two tools have the same name."""
         tools: list[Any] = []
         names: set[str] = set()
         for server in servers:
@@ -124,7 +124,7 @@ class MCPUtil:
         failure_error_function: ToolErrorFunction | None = default_tool_error_function,
         tool_name_override: str | None = None,
     ) -> FunctionTool:
-        """One tool."""
+        """Convert one MCP tool to a function tool."""
         name = tool_name_override or tool.name
         schema = copy.deepcopy(_field(tool, "input_schema", "inputSchema") or {})
         schema.setdefault("properties", {})
@@ -169,7 +169,7 @@ class MCPUtil:
         meta: dict[str, Any] | None = None,
         tool_display_name: str | None = None,
     ) -> Any:
-        """Call a tool; gives text or parts of content."""
+        """Call a tool; returns text or content parts."""
         shown = tool_display_name or tool.name
         try:
             arguments = json.loads(input_json) if input_json else {}

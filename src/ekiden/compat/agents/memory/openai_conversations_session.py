@@ -27,7 +27,7 @@ async def start_openai_conversations_session(openai_client: AsyncOpenAI | None =
 
 
 class OpenAIConversationsSession(SessionABC):
-    """A conversation at OpenAI; it is begun with the first use."""
+    """A conversation that OpenAI stores. The first use creates it."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class OpenAIConversationsSession(SessionABC):
 
     @property
     def session_id(self) -> str:
-        """The id of the conversation; `ValueError` before the first use."""
+        """The id of the conversation. Raises `ValueError` before the first use."""
         if self._id is None:
             raise ValueError("the conversation has not begun: use the session first")
         return self._id

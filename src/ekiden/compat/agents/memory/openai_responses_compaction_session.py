@@ -57,7 +57,7 @@ def is_openai_model_name(model: str) -> bool:
 
 
 class OpenAIResponsesCompactionSession(SessionABC):
-    """Another session, whose items are shortened when there are many."""
+    """Wraps another session, and compacts its items when there are many."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class OpenAIResponsesCompactionSession(SessionABC):
 
     @property
     def client(self) -> AsyncOpenAI:
-        """The client of OpenAI."""
+        """The OpenAI client."""
         if self._client is None:
             self._client = default_client()
         return self._client
@@ -107,7 +107,7 @@ class OpenAIResponsesCompactionSession(SessionABC):
     async def run_compaction(
         self, args: OpenAIResponsesCompactionArgs | None = None, *, wrapper: Any = None
     ) -> None:
-        """Shorten what is kept, if there is enough of it or `force` is set."""
+        """Compact the stored items if there are enough of them, or if `force` is set."""
         given: dict[str, Any] = dict(args or {})
         async with self._turn:
             self._response_id = given.get("response_id") or self._response_id

@@ -20,13 +20,13 @@ __all__ = [
 
 @runtime_checkable
 class Session(Protocol):
-    """Anything that keeps the items of a conversation."""
+    """An object that stores the items of a conversation."""
 
     session_id: str
     session_settings: SessionSettings | None = None
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
-        """The items, oldest first; with `limit` the newest ones."""
+        """The items, oldest first; with `limit` only the newest ones."""
         ...
 
     async def add_items(self, items: list[Any]) -> None:
@@ -34,7 +34,7 @@ class Session(Protocol):
         ...
 
     async def pop_item(self) -> Any:
-        """Remove the newest item and give it; `None` if there is none."""
+        """Remove the newest item and return it; `None` if the session is empty."""
         ...
 
     async def clear_session(self) -> None:
@@ -43,14 +43,14 @@ class Session(Protocol):
 
 
 class SessionABC(ABC):
-    """The same as a base class."""
+    """`Session` as a base class."""
 
     session_id: str
     session_settings: SessionSettings | None = None
 
     @abstractmethod
     async def get_items(self, limit: int | None = None) -> list[Any]:
-        """The items, oldest first; with `limit` the newest ones."""
+        """The items, oldest first; with `limit` only the newest ones."""
 
     @abstractmethod
     async def add_items(self, items: list[Any]) -> None:
@@ -58,7 +58,7 @@ class SessionABC(ABC):
 
     @abstractmethod
     async def pop_item(self) -> Any:
-        """Remove the newest item and give it; `None` if there is none."""
+        """Remove the newest item and return it; `None` if the session is empty."""
 
     @abstractmethod
     async def clear_session(self) -> None:
@@ -66,7 +66,7 @@ class SessionABC(ABC):
 
 
 class OpenAIResponsesCompactionArgs(TypedDict, total=False):
-    """What a compaction is about."""
+    """The arguments of a compaction."""
 
     response_id: str
     compaction_mode: Literal["previous_response_id", "input", "auto"]
@@ -76,15 +76,15 @@ class OpenAIResponsesCompactionArgs(TypedDict, total=False):
 
 @runtime_checkable
 class OpenAIResponsesCompactionAwareSession(Session, Protocol):
-    """A session that can shorten what it keeps."""
+    """A session that can compact its items."""
 
     async def run_compaction(self, args: OpenAIResponsesCompactionArgs | None = None) -> None:
-        """Shorten it, if it is long enough."""
+        """Compact the items if there are enough of them."""
         ...
 
 
 def is_openai_responses_compaction_aware_session(
     session: Session | None,
 ) -> TypeGuard[OpenAIResponsesCompactionAwareSession]:
-    """Whether the session can shorten what it keeps."""
+    """Whether the session can compact its items."""
     return callable(getattr(session, "run_compaction", None))

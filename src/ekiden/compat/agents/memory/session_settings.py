@@ -12,13 +12,13 @@ __all__ = ["SessionSettings", "coerce_session_settings", "resolve_session_limit"
 
 @dataclass
 class SessionSettings:
-    """How much of a session is read."""
+    """Limits for reading a session."""
 
     limit: int | None = None
-    """At most so many items, the newest ones; `None` for all."""
+    """The maximum number of items; the newest ones are read. `None`: all items."""
 
     def resolve(self, override: SessionSettings | dict[str, Any] | None) -> SessionSettings:
-        """These settings with those of `override` that are not `None` on top."""
+        """A copy of these settings; values of `override` that are not `None` win."""
         if override is None:
             return self
         given = coerce_session_settings(override)

@@ -24,9 +24,11 @@ T = TypeVar("T")
 
 
 class SQLiteSession(SessionABC):
-    """A conversation in a file, or in memory: ``:memory:`` is gone with the object.
+    """A conversation in a file, or in memory. With ``:memory:`` the conversation is lost when the
+    object is closed.
 
-    Each call is one durable transaction. Files of the SDK open here and the other way round.
+    Each call is one durable transaction. This class can open files of the SDK, and the SDK can open
+    files of this class.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class SQLiteSession(SessionABC):
             ON {self.messages_table} (session_id, id)"""
 
     async def in_transaction(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Do work with the database in a thread, as one transaction."""
+        """Run a function with the database in a thread, as one transaction."""
 
         def locked() -> T:
             with self._lock:

@@ -36,22 +36,22 @@ _EFFORTS = (
 
 
 def gpt_5_reasoning_settings_required(model_name: str) -> bool:
-    """Whether the model is a GPT-5 that takes a reasoning effort."""
+    """Whether the model is a GPT-5 model with a reasoning effort."""
     return model_name.startswith("gpt-5") and not _CHAT.fullmatch(model_name)
 
 
 def get_default_model() -> str:
-    """The model of agents that name none: ``OPENAI_DEFAULT_MODEL``, or the SDK's own."""
+    """The model of agents without a model: ``OPENAI_DEFAULT_MODEL``, or the default of the SDK."""
     return os.getenv(OPENAI_DEFAULT_MODEL_ENV_VARIABLE_NAME, "gpt-5.6-luna").lower()
 
 
 def is_gpt_5_default() -> bool:
-    """Whether the default model is a GPT-5."""
+    """Whether the default model is a GPT-5 model."""
     return gpt_5_reasoning_settings_required(get_default_model())
 
 
 def get_default_model_settings(model: str | None = None) -> ModelSettings:
-    """The settings that suit the model."""
+    """The default settings for the model."""
     name = get_default_model() if model is None else model
     if not gpt_5_reasoning_settings_required(name):
         return ModelSettings()

@@ -12,14 +12,14 @@ __all__ = ["Model", "ModelProvider", "ModelTracing"]
 
 
 class Model(abc.ABC):
-    """Anything that answers a conversation."""
+    """A model that answers a conversation."""
 
     async def close(self) -> None:
-        """Give up what the model holds; nothing by default."""
+        """Release the resources of the model; does nothing by default."""
         return None
 
     def get_retry_advice(self, request: Any) -> Any:
-        """What the model knows about repeating a failed call; nothing by default."""
+        """The model's advice about retrying a failed call; `None` by default."""
         return None
 
     @abc.abstractmethod
@@ -54,7 +54,7 @@ class Model(abc.ABC):
         conversation_id: str | None,
         prompt: Any,
     ) -> AsyncIterator[Any]:
-        """The answer piece by piece, as events of OpenAI's Responses API."""
+        """The answer as a stream of events of OpenAI's Responses API."""
 
 
 class ModelProvider(abc.ABC):
@@ -62,8 +62,8 @@ class ModelProvider(abc.ABC):
 
     @abc.abstractmethod
     def get_model(self, model_name: str | None) -> Model:
-        """The model of that name; `None` is the default one."""
+        """The model with this name; `None` means the default model."""
 
     async def aclose(self) -> None:
-        """Give up what the provider holds; nothing by default."""
+        """Release the resources of the provider; does nothing by default."""
         return None

@@ -58,7 +58,8 @@ class MultiProviderMap:
 
 
 class MultiProvider(ModelProvider):
-    """OpenAI for bare names and ``openai/…``; your providers and Ekiden's for other prefixes."""
+    """Uses OpenAI for plain names and ``openai/…``, and your providers or Ekiden's for other
+    prefixes."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class MultiProvider(ModelProvider):
         self._fallbacks: dict[str, ModelProvider] = {}
 
     def get_model(self, model_name: str | None) -> Model:
-        """The model of that name; `None` is the default model."""
+        """The model with this name; `None` means the default model."""
         prefix, slash, rest = (model_name or "").partition("/")
         if not slash:
             return self.openai_provider.get_model(model_name)
@@ -133,7 +134,7 @@ class MultiProvider(ModelProvider):
         return self._fallbacks[prefix]
 
     async def aclose(self) -> None:
-        """Close what its providers hold."""
+        """Release the resources of its providers."""
         mapped = [] if self.provider_map is None else list(self.provider_map.get_mapping().values())
         for provider in (self.openai_provider, *self._fallbacks.values(), *mapped):
             await provider.aclose()

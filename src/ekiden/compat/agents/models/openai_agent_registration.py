@@ -23,7 +23,7 @@ _VARIABLE = "OPENAI_AGENT_HARNESS_ID"
 
 @dataclass(frozen=True)
 class OpenAIAgentRegistrationConfig:
-    """The id as it was given."""
+    """The id for the registration of agents with OpenAI."""
 
     harness_id: str | None
 

@@ -33,7 +33,7 @@ __all__ = ["OpenAIChatCompletionsModel"]
 
 
 class OpenAIChatCompletionsModel(Model):
-    """A model through Chat Completions."""
+    """A model that is called through OpenAI's Chat Completions API."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class OpenAIChatCompletionsModel(Model):
         self._strict = strict_feature_validation
 
     def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
-        """As the errors of the `openai` package say."""
+        """The retry advice, from the errors of the package `openai`."""
         return retry_advice(request)
 
     async def get_response(

@@ -42,21 +42,21 @@ def default_client() -> AsyncOpenAI:
 
 
 def set_default_openai_key(key: str, use_for_tracing: bool = True) -> None:
-    """Use this key instead of ``OPENAI_API_KEY``, also for traces that are sent to OpenAI."""
+    """Use this key instead of ``OPENAI_API_KEY``, also to send traces to OpenAI."""
     defaults.key = key
     if use_for_tracing:
         set_tracing_export_api_key(key)
 
 
 def set_default_openai_client(client: AsyncOpenAI, use_for_tracing: bool = True) -> None:
-    """Use this client for all requests, and its key for traces that are sent to OpenAI."""
+    """Use this client for all requests, and its key to send traces to OpenAI."""
     defaults.client = client
     if use_for_tracing:
         set_tracing_export_api_key(client.api_key)
 
 
 def set_default_openai_api(api: Literal["chat_completions", "responses"]) -> None:
-    """Use this interface of OpenAI."""
+    """Set the OpenAI API to use: Responses or Chat Completions."""
     if api not in ("chat_completions", "responses"):
         raise ValueError(f"the API is chat_completions or responses, not {api!r}")
     defaults.api = api
@@ -75,11 +75,11 @@ def set_default_openai_responses_transport(transport: Literal["http", "websocket
 def set_default_openai_agent_registration(
     config: OpenAIAgentRegistrationConfig | dict[str, Any] | None,
 ) -> None:
-    """Register agents with OpenAI under this id; `None` forgets it."""
+    """Register agents with OpenAI under this id; `None` removes the id."""
     set_default_openai_agent_registration_config(config)
 
 
 def set_default_openai_harness(harness_id: str | None) -> None:
-    """The same with the id alone."""
+    """Like `set_default_openai_agent_registration`, with only the id."""
     config = None if harness_id is None else OpenAIAgentRegistrationConfig(harness_id=harness_id)
     set_default_openai_agent_registration_config(config)

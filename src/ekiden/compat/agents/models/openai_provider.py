@@ -28,7 +28,7 @@ DEFAULT_MODEL = "gpt-4o"
 
 
 class OpenAIProvider(ModelProvider):
-    """OpenAI's models, or those of a server that speaks the same."""
+    """Models of OpenAI, or of a server with the same API."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class OpenAIProvider(ModelProvider):
 
     @property
     def agent_registration(self) -> ResolvedOpenAIAgentRegistrationConfig | None:
-        """The id under which agents are registered."""
+        """The id for the registration of agents with OpenAI."""
         return self._registration
 
     def _get_client(self) -> AsyncOpenAI:
@@ -76,7 +76,7 @@ class OpenAIProvider(ModelProvider):
         return self._client
 
     def get_model(self, model_name: str | None) -> Model:
-        """The model of that name; `None` is the default model."""
+        """The model with this name; `None` means the default model."""
         name = model_name or get_default_model()
         client = self._get_client()
         uses_responses = self._use_responses

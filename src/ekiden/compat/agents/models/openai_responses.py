@@ -316,7 +316,7 @@ def retry_advice(request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
 
 
 class OpenAIResponsesModel(Model):
-    """A model of OpenAI through the Responses API."""
+    """A model that is called through OpenAI's Responses API."""
 
     def __init__(
         self, model: str, openai_client: AsyncOpenAI, *, model_is_explicit: bool = True
@@ -326,7 +326,7 @@ class OpenAIResponsesModel(Model):
         self._client = openai_client
 
     def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
-        """As the errors of the `openai` package say."""
+        """The retry advice, from the errors of the package `openai`."""
         return retry_advice(request)
 
     async def get_response(
@@ -385,7 +385,7 @@ class OpenAIResponsesModel(Model):
         conversation_id: str | None = None,
         prompt: Any = None,
     ) -> AsyncIterator[Any]:
-        """The events of the answer, the last one with all of it."""
+        """The events of the answer; the last event contains the whole answer."""
         body = self._body(
             system_instructions,
             input,
@@ -529,7 +529,7 @@ _events: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 
 class OpenAIResponsesWSModel(OpenAIResponsesModel):
-    """The same over one WebSocket that stays open between requests."""
+    """Like `OpenAIResponsesModel`, over one WebSocket that stays open between requests."""
 
     def __init__(
         self,

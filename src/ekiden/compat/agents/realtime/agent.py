@@ -20,7 +20,7 @@ RealtimeRunHooks: TypeAlias = RunHooksBase[TContext]
 
 @dataclass(eq=False)
 class RealtimeAgent(AgentBase[TContext]):
-    """An agent that talks in a live session; the model is the session's."""
+    """An agent for live sessions. The model belongs to the session, not to the agent."""
 
     instructions: str | Callable[[Any, Any], Any] | None = None
     prompt: Any = None
@@ -41,11 +41,11 @@ class RealtimeAgent(AgentBase[TContext]):
             )
 
     def clone(self, **kwargs: Any) -> RealtimeAgent[TContext]:
-        """A copy with some fields changed; lists that are not given are shared."""
+        """A copy with some fields changed. Lists that you do not pass are shared."""
         return dataclasses.replace(self, **kwargs)
 
     async def get_system_prompt(self, run_context: Any) -> str | None:
-        """The instructions as they are now."""
+        """The current instructions."""
         found: Any = self.instructions
         if callable(found):
             found = found(run_context, self)

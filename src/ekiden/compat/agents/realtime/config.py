@@ -66,20 +66,20 @@ RealtimeVoice: TypeAlias = str | RealtimeCustomVoice | Mapping[str, Any]
 
 
 class RealtimeClientMessage(TypedDict):
-    """A message in the API's own words; `other_data` are its further fields."""
+    """A message in the format of the API; `other_data` has its other fields."""
 
     type: str
     other_data: NotRequired[dict[str, Any]]
 
 
 class RealtimeInputAudioNoiseReductionConfig(TypedDict):
-    """How noise is filtered."""
+    """Settings of the noise filter."""
 
     type: NotRequired[Literal["near_field", "far_field"]]
 
 
 class RealtimeTurnDetectionConfig(TypedDict):
-    """How the end of a person's turn is detected."""
+    """Settings for detecting the end of a person's turn."""
 
     type: NotRequired[Literal["semantic_vad", "server_vad"]]
     create_response: NotRequired[bool]
@@ -93,7 +93,7 @@ class RealtimeTurnDetectionConfig(TypedDict):
 
 
 class RealtimeSessionModelSettings(TypedDict):
-    """How the model listens and speaks, and what it is offered."""
+    """Settings of the model: audio input and output, instructions and tools."""
 
     model_name: NotRequired[RealtimeModelName]
     instructions: NotRequired[str]
@@ -101,7 +101,7 @@ class RealtimeSessionModelSettings(TypedDict):
     modalities: NotRequired[list[Literal["text", "audio"]]]
     output_modalities: NotRequired[list[Literal["text", "audio"]]]
     audio: NotRequired[RealtimeAudioConfig]
-    """Takes precedence over the single audio settings below."""
+    """Overrides the single audio settings below."""
     voice: NotRequired[RealtimeVoice]
     speed: NotRequired[float]
     max_output_tokens: NotRequired[int | Literal["inf"]]
@@ -117,21 +117,21 @@ class RealtimeSessionModelSettings(TypedDict):
     tools: NotRequired[list[Any]]
     handoffs: NotRequired[list[Any]]
     tracing: NotRequired[RealtimeModelTracingConfig | None]
-    """OpenAI records a trace only if this is set."""
+    """If set, OpenAI records a trace."""
 
 
 class RealtimeGuardrailsSettings(TypedDict):
-    """When output guardrails run."""
+    """Settings that decide when output guardrails run."""
 
     debounce_text_length: NotRequired[int]
-    """They run each time that the answer has grown by so many characters; 100 by default."""
+    """The guardrails run whenever the answer has grown by this many characters; 100 by default."""
 
 
 class RealtimeToolExecutionConfig(TypedDict):
-    """How tools are run."""
+    """Settings for running tools."""
 
     pre_approval_tool_input_guardrails: NotRequired[bool]
-    """Accepted; input guardrails always run before a person is asked."""
+    """Has no effect: input guardrails always run before a person is asked."""
 
 
 class RealtimeRunConfig(TypedDict):
@@ -142,14 +142,14 @@ class RealtimeRunConfig(TypedDict):
     guardrails_settings: NotRequired[RealtimeGuardrailsSettings]
     tracing_disabled: NotRequired[bool]
     async_tool_calls: NotRequired[bool]
-    """Accepted; events are always read while tools run."""
+    """Has no effect: events are always read while tools run."""
     tool_execution: NotRequired[RealtimeToolExecutionConfig]
     tool_error_formatter: NotRequired[Any]
-    """Words what the model is told of a rejected call."""
+    """A function that makes the text for the model after a rejected call."""
 
 
 class RealtimeUserInputText(TypedDict):
-    """A text of the person."""
+    """A text from the person."""
 
     type: Literal["input_text"]
     text: str
@@ -164,7 +164,7 @@ class RealtimeUserInputImage(TypedDict, total=False):
 
 
 class RealtimeUserInputMessage(TypedDict):
-    """A message of the person."""
+    """A message from the person."""
 
     type: Literal["message"]
     role: Literal["user"]

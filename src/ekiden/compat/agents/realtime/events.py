@@ -46,7 +46,7 @@ __all__ = [
 
 @dataclass
 class RealtimeToolApprovalRequired:
-    """A call waits for `approve_tool_call` or `reject_tool_call` of the session."""
+    """A tool call waits for `approve_tool_call` or `reject_tool_call` of the session."""
 
     agent: Any
     tool: Any

@@ -37,7 +37,8 @@ def realtime_handoff(
     input_type: type[Any] | None = None,
     is_enabled: bool | Callable[[Any, Any], Any] = True,
 ) -> Handoff[Any, Any]:
-    """A handoff to `agent` in a live session; there is no filter, as the model stays the same.
+    """A handoff to `agent` in a live session; there is no input filter, because the model stays the
+    same.
 
     An `input_type` that is not an object, such as ``int``, becomes an object with the field
     ``value``.

@@ -38,18 +38,18 @@ class _Item(_Open):
 
 
 class InputText(_Open):
-    """Text of a person, or of the system."""
+    """Text from a person, or from the system."""
 
     type: Literal["input_text"] = "input_text"
     text: str | None = None
 
 
 class InputAudio(_Open):
-    """Speech of a person."""
+    """Speech from a person."""
 
     type: Literal["input_audio"] = "input_audio"
     audio: str | None = None
-    """In base64."""
+    """The audio in base64."""
     transcript: str | None = None
 
 
@@ -62,7 +62,7 @@ class InputImage(_Open):
 
 
 class AssistantText(_Open):
-    """Text of the model."""
+    """Text from the model."""
 
     type: Literal["text"] = "text"
     text: str | None = None
@@ -78,7 +78,7 @@ class AssistantAudio(_Open):
 
 
 class SystemMessageItem(_Item):
-    """A message of the system."""
+    """A system message."""
 
     type: Literal["message"] = "message"
     role: Literal["system"] = "system"
@@ -86,7 +86,7 @@ class SystemMessageItem(_Item):
 
 
 class UserMessageItem(_Item):
-    """A message of the person."""
+    """A message from the person."""
 
     type: Literal["message"] = "message"
     role: Literal["user"] = "user"
@@ -94,7 +94,7 @@ class UserMessageItem(_Item):
 
 
 class AssistantMessageItem(_Item):
-    """A message of the model."""
+    """A message from the model."""
 
     type: Literal["message"] = "message"
     role: Literal["assistant"] = "assistant"
@@ -103,7 +103,7 @@ class AssistantMessageItem(_Item):
 
 
 class RealtimeToolCallItem(_Item):
-    """A call of a tool."""
+    """A tool call."""
 
     call_id: str | None
     type: Literal["function_call"] = "function_call"
@@ -120,7 +120,7 @@ RealtimeItem: TypeAlias = RealtimeMessageItem | RealtimeToolCallItem
 
 
 class RealtimeResponse(BaseModel):
-    """An answer of the model."""
+    """An answer from the model."""
 
     id: str
     output: list[RealtimeMessageItem]

@@ -23,7 +23,7 @@ __all__ = [
 
 
 class RealtimePlaybackState(TypedDict):
-    """What is being played, and how much of it was heard."""
+    """The item that is being played, and the part that the person heard."""
 
     current_item_id: str | None
     current_item_content_index: int | None
@@ -33,7 +33,7 @@ class RealtimePlaybackState(TypedDict):
 class RealtimePlaybackTracker:
     """Tells the model how much audio was heard: call `on_play_bytes` or `on_play_ms` as you play.
 
-    Without one the model assumes that audio is played at once.
+    Without a tracker the model assumes that audio is played at once.
     """
 
     def __init__(self) -> None:
@@ -42,25 +42,25 @@ class RealtimePlaybackTracker:
         self._heard_ms: float | None = None
 
     def on_play_bytes(self, item_id: str, item_content_index: int, bytes: bytes) -> None:
-        """So much audio was played."""
+        """Report that this audio was played."""
         self.on_play_ms(item_id, item_content_index, audio_ms(self._format, bytes))
 
     def on_play_ms(self, item_id: str, item_content_index: int, ms: float) -> None:
-        """So many milliseconds were played."""
+        """Report that this many milliseconds were played."""
         is_same = self._playing == (item_id, item_content_index)
         self._playing = (item_id, item_content_index)
         self._heard_ms = ms + (self._heard_ms or 0.0 if is_same else 0.0)
 
     def on_interrupted(self) -> None:
-        """Nothing is played any more."""
+        """Report that playback has stopped."""
         self._playing = self._heard_ms = None
 
     def set_audio_format(self, format: RealtimeAudioFormat) -> None:
-        """The format of what is played."""
+        """Set the format of the played audio."""
         self._format = format
 
     def get_state(self) -> RealtimePlaybackState:
-        """What is being played now."""
+        """The current state of the playback."""
         item_id, index = (None, None) if self._playing is None else self._playing
         return {
             "current_item_id": item_id,
@@ -70,28 +70,28 @@ class RealtimePlaybackTracker:
 
 
 class RealtimeModelListener(ABC):
-    """Is told what a model reports."""
+    """Receives the events of a model."""
 
     @abstractmethod
     async def on_event(self, event: RealtimeModelEvent) -> None:
-        """The model reports something."""
+        """Handle an event of the model."""
 
 
 class RealtimeModelConfig(TypedDict):
-    """How to connect to a model."""
+    """Options for the connection to a model."""
 
     api_key: NotRequired[str | Callable[[], Any]]
     url: NotRequired[str]
     headers: NotRequired[dict[str, str]]
-    """Instead of the header with the key."""
+    """Headers to send instead of the header with the key."""
     initial_model_settings: NotRequired[RealtimeSessionModelSettings]
     playback_tracker: NotRequired[RealtimePlaybackTracker]
     call_id: NotRequired[str]
-    """A call that exists already, such as one over SIP."""
+    """The id of an existing call, such as a SIP call."""
 
 
 class RealtimeModel(ABC):
-    """A model for live conversations; a session is its listener."""
+    """A model for live conversations; sessions listen to it."""
 
     @abstractmethod
     async def connect(self, options: RealtimeModelConfig) -> None:
@@ -99,25 +99,26 @@ class RealtimeModel(ABC):
 
     @abstractmethod
     def add_listener(self, listener: RealtimeModelListener) -> None:
-        """Report to this listener."""
+        """Send events of the model to this listener."""
 
     @abstractmethod
     def remove_listener(self, listener: RealtimeModelListener) -> None:
-        """Report no more to this listener."""
+        """Stop sending events to this listener."""
 
     @abstractmethod
     async def send_event(self, event: RealtimeModelSendEvent) -> None:
-        """Tell the model something."""
+        """Send an event to the model."""
 
     async def send_event_if(
         self, event: RealtimeModelSendEvent, send_if: Callable[[], bool]
     ) -> bool:
-        """Tell the model something if `send_if` holds when it is sent; gives whether it was.
+        """Send an event to the model if `send_if` returns true at the time of sending. Returns
+        whether the event was sent.
 
-        A model that cannot check this at the moment of sending sends nothing.
+        A model that cannot make this check sends nothing.
         """
         return False
 
     @abstractmethod
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""

@@ -40,7 +40,7 @@ RealtimeConnectionStatus: TypeAlias = Literal["connecting", "connected", "discon
 
 @dataclass
 class RealtimeModelErrorEvent:
-    """Something went wrong that the connection survives."""
+    """An error that does not end the connection."""
 
     error: Any
     type: Literal["error"] = "error"
@@ -60,7 +60,7 @@ class RealtimeModelToolCallEvent:
 
 @dataclass
 class RealtimeModelAudioEvent:
-    """A piece of what the model says."""
+    """A piece of audio from the model."""
 
     data: bytes
     response_id: str
@@ -71,7 +71,7 @@ class RealtimeModelAudioEvent:
 
 @dataclass
 class RealtimeModelAudioInterruptedEvent:
-    """What is being said should no longer be played."""
+    """Stop playing the current audio."""
 
     item_id: str
     content_index: int
@@ -80,7 +80,7 @@ class RealtimeModelAudioInterruptedEvent:
 
 @dataclass
 class RealtimeModelAudioDoneEvent:
-    """The model has said all of this part."""
+    """The audio of this part is complete."""
 
     item_id: str
     content_index: int
@@ -89,7 +89,7 @@ class RealtimeModelAudioDoneEvent:
 
 @dataclass
 class RealtimeModelInputAudioTranscriptionCompletedEvent:
-    """What the person said, as text."""
+    """The transcript of the person's speech."""
 
     item_id: str
     transcript: str
@@ -98,7 +98,7 @@ class RealtimeModelInputAudioTranscriptionCompletedEvent:
 
 @dataclass
 class RealtimeModelTranscriptDeltaEvent:
-    """A piece of the text of what the model says."""
+    """A piece of the transcript of the model's speech."""
 
     item_id: str
     delta: str
@@ -108,7 +108,7 @@ class RealtimeModelTranscriptDeltaEvent:
 
 @dataclass
 class RealtimeModelOutputTextDeltaEvent:
-    """A piece of what the model writes."""
+    """A piece of text from the model."""
 
     item_id: str
     delta: str
@@ -142,7 +142,7 @@ class RealtimeModelTurnStartedEvent:
 
 @dataclass
 class RealtimeModelTurnEndedEvent:
-    """The model's answer is over."""
+    """The model's answer has ended."""
 
     type: Literal["turn_ended"] = "turn_ended"
     response_id: str | None = None
@@ -160,7 +160,7 @@ class RealtimeModelInputAudioTimeoutTriggeredEvent:
 
 @dataclass
 class RealtimeModelItemUpdatedEvent:
-    """An item is new, or changed."""
+    """An item was added or changed."""
 
     item: Any
     type: Literal["item_updated"] = "item_updated"

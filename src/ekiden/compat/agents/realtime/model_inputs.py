@@ -38,21 +38,21 @@ RealtimeModelUserInput: TypeAlias = str | RealtimeModelUserInputMessage
 
 @dataclass
 class RealtimeModelSendRawMessage:
-    """Send a message in the provider's own words."""
+    """Send a message in the provider's own format."""
 
     message: RealtimeModelRawClientMessage
 
 
 @dataclass
 class RealtimeModelSendUserInput:
-    """Send a message of the person, and have the model answer."""
+    """Send a message from the person, and request an answer from the model."""
 
     user_input: RealtimeModelUserInput
 
 
 @dataclass
 class RealtimeModelSendAudio:
-    """Send speech of the person."""
+    """Send audio from the person."""
 
     audio: bytes
     commit: bool = False
@@ -65,16 +65,16 @@ class RealtimeModelSendToolOutput:
     tool_call: RealtimeModelToolCallEvent
     output: str
     start_response: bool
-    """Whether the model goes on."""
+    """Whether the model answers next."""
 
 
 @dataclass
 class RealtimeModelSendInterrupt:
-    """Stop the answer, and what is played of it."""
+    """Stop the current answer and its playback."""
 
     force_response_cancel: bool = False
     response_id: str | None = None
-    """Only this answer."""
+    """Stop only this answer."""
     cancel_response_only: bool = False
     playback_only: bool = False
 

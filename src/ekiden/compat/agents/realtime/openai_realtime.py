@@ -129,7 +129,7 @@ def get_server_event_type_adapter() -> TypeAdapter[Any]:
 
 
 async def get_api_key(key: str | Callable[[], Any] | None) -> str | None:
-    """The key, also if a function gives it; without one ``OPENAI_API_KEY``."""
+    """The key, or the result of a function that returns it. The default is ``OPENAI_API_KEY``."""
     if callable(key):
         found = key()
         return await found if inspect.isawaitable(found) else found  # type: ignore[no-any-return]
@@ -200,7 +200,7 @@ def _spec(offer: Any) -> ToolSpec:
 
 
 class OpenAIRealtimeWebSocketModel(RealtimeModel):
-    """A model of OpenAI's Realtime API, or of a server that speaks like it."""
+    """A model of OpenAI's Realtime API, or of a server with the same API."""
 
     def __init__(self, *, transport_config: TransportConfig | None = None) -> None:
         self.model = DEFAULT_REALTIME_MODEL
@@ -214,7 +214,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
         self._calls: deque[str] = deque(maxlen=64)
 
     async def connect(self, options: RealtimeModelConfig) -> None:
-        """Connect and send the settings; reports go to the listeners from now on."""
+        """Connect and send the settings. From then on, listeners get the events."""
         if self._connection is not None:
             raise AssertionError("the model is connected already: close it first")
         settings = options.get("initial_model_settings") or {}
@@ -248,17 +248,17 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
         self._reading = asyncio.create_task(self._read(self._connection))
 
     def add_listener(self, listener: RealtimeModelListener) -> None:
-        """Report to this listener."""
+        """Send events of the model to this listener."""
         if listener not in self._listeners:
             self._listeners.append(listener)
 
     def remove_listener(self, listener: RealtimeModelListener) -> None:
-        """Report no more to this listener."""
+        """Stop sending events to this listener."""
         if listener in self._listeners:
             self._listeners.remove(listener)
 
     async def send_event(self, event: RealtimeModelSendEvent) -> None:
-        """Tell the model something."""
+        """Send an event to the model."""
         if self._connection is None or self._gate is None:
             raise AssertionError("the model is not connected")
         send, gate = self._connection.send, self._gate
@@ -300,14 +300,14 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
     async def send_event_if(
         self, event: RealtimeModelSendEvent, send_if: Callable[[], bool]
     ) -> bool:
-        """Tell the model something if `send_if` holds."""
+        """Send an event to the model if `send_if` returns true."""
         if not send_if():
             return False
         await self.send_event(event)
         return True
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
@@ -383,7 +383,8 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
 
 
 class OpenAIRealtimeSIPModel(OpenAIRealtimeWebSocketModel):
-    """The same for a phone call that OpenAI accepted; `connect` needs its ``call_id``."""
+    """Like `OpenAIRealtimeWebSocketModel`, for a phone call that OpenAI accepted; `connect` needs
+    its ``call_id``."""
 
     async def connect(self, options: RealtimeModelConfig) -> None:
         """Join the call."""

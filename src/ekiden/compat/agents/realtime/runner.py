@@ -14,7 +14,7 @@ __all__ = ["RealtimeRunner"]
 
 
 class RealtimeRunner:
-    """Makes live sessions that begin with `starting_agent`; the model is OpenAI's by default."""
+    """Creates live sessions that start with `starting_agent`; the default model is from OpenAI."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class RealtimeRunner:
     async def run(
         self, *, context: Any = None, model_config: RealtimeModelConfig | None = None
     ) -> RealtimeSession:
-        """A session for ``async with``; it is not connected yet."""
+        """Create a session. It connects at the start of ``async with``."""
         return RealtimeSession(
             model=self._model,
             agent=self._agent,

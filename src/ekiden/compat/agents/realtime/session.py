@@ -79,9 +79,9 @@ _MOST_HANDOFFS = 1000
 
 
 class RealtimeSession(RealtimeModelListener):
-    """A conversation over a live connection; `RealtimeRunner.run` makes one.
+    """A conversation over a live connection; `RealtimeRunner.run` creates it.
 
-    Inside ``async with`` the connection is open; iterate over the session for its events.
+    The connection is open inside ``async with``. Iterate over the session to get its events.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class RealtimeSession(RealtimeModelListener):
 
     @property
     def model(self) -> RealtimeModel:
-        """The model, for further listeners and for messages of your own."""
+        """The model; use it to add listeners and to send your own messages."""
         return self._model
 
     async def __aenter__(self) -> RealtimeSession:
@@ -145,11 +145,11 @@ class RealtimeSession(RealtimeModelListener):
             await self._native.close()
 
     async def send_message(self, message: RealtimeUserInput) -> None:
-        """Send a message of the person; the agent answers."""
+        """Send a message from the person; the agent answers."""
         await self._open().send_message(message)
 
     async def send_audio(self, audio: bytes, *, commit: bool = False) -> None:
-        """Send speech of the person."""
+        """Send audio from the person."""
         await self._open().send_audio(audio, commit=commit)
 
     async def interrupt(self) -> None:
@@ -157,25 +157,25 @@ class RealtimeSession(RealtimeModelListener):
         await self._model.send_event(RealtimeModelSendInterrupt())
 
     async def update_agent(self, agent: RealtimeAgent[Any]) -> None:
-        """Give the conversation to one of the active agent's handoffs."""
+        """Hand the conversation to a handoff target of the active agent."""
         await self._open().update_agent(self._team.agent(agent))
 
     async def approve_tool_call(self, call_id: str, *, always: bool = False) -> None:
-        """Allow a call that waits, or from now on all calls of this tool."""
+        """Approve a waiting tool call, or from now on all calls of this tool."""
         self._decide(call_id, is_approved=True, always=always)
 
     async def reject_tool_call(
         self, call_id: str, *, always: bool = False, rejection_message: str | None = None
     ) -> None:
-        """Refuse a call that waits, or from now on all calls of this tool."""
+        """Reject a waiting tool call, or from now on all calls of this tool."""
         self._decide(call_id, is_approved=False, always=always, message=rejection_message)
 
     async def on_event(self, event: RealtimeModelEvent) -> None:
-        """The model reports something."""
+        """Handle an event of the model."""
         self._bridge.reports.put_nowait(event)
 
     def show(self, event: Any) -> None:
-        """Show an event to whoever iterates over the session."""
+        """Add an event to the events of the session."""
         if self._native is not None:
             self._native.show(event)
 

@@ -21,11 +21,11 @@ from ekiden.core.conversation.run_items import raw_field
 
 
 class ModelScriptError(Exception):
-    """Something is wrong with a script, or not all of it was used."""
+    """Base class of script errors."""
 
 
 class InvalidModelStep(ModelScriptError):
-    """A step that cannot be taken."""
+    """A step of the script is invalid."""
 
     def __init__(self, message: str, *, reason: str, input_index: int) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class InvalidModelStep(ModelScriptError):
 
 
 class UnexpectedModelCall(ModelScriptError):
-    """The model was asked more often than the script has steps."""
+    """The model was called more often than the script has steps."""
 
     def __init__(self, message: str, *, call: ModelCall, call_index: int) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class UnconsumedModelSteps(ModelScriptError):
 
 @dataclass(frozen=True)
 class ModelCall:
-    """What the model was given in one call."""
+    """The arguments of one model call."""
 
     system_instructions: str | None
     input: Any
@@ -67,7 +67,7 @@ class ModelCall:
     streamed: bool
 
     def copied(self) -> ModelCall:
-        """The call as it was, whatever becomes of its parts."""
+        """A copy of the call that later changes do not affect."""
         return replace(
             self,
             input=copy.deepcopy(self.input),
@@ -80,7 +80,7 @@ class ModelCall:
 
 @dataclass
 class ModelStep:
-    """What one call gives: an output, an error, what a function makes of it, or exact events."""
+    """The result of one call: an output, an error, the result of a function, or exact events."""
 
     output: Sequence[Any] = field(default_factory=tuple)
     usage: Usage = field(default_factory=Usage)
@@ -99,7 +99,7 @@ class ModelStep:
 
     @classmethod
     def respond(cls, responder: Callable[[ModelCall], Any]) -> ModelStep:
-        """A call whose step depends on what the model is given."""
+        """A call whose step a function chooses from the arguments of the call."""
         return cls(responder=responder)
 
     @classmethod
@@ -139,7 +139,7 @@ _FIELDS = frozenset(each.name for each in fields(ModelStep))
 
 
 class ScriptedModel(Model):
-    """Gives its steps one after the other, and remembers what it was asked."""
+    """Plays its steps one after the other, and records the calls."""
 
     def __init__(
         self,
@@ -156,12 +156,12 @@ class ScriptedModel(Model):
 
     @property
     def calls(self) -> tuple[ModelCall, ...]:
-        """What the model was given, call by call."""
+        """The recorded calls."""
         return tuple(each.copied() for each in self._calls)
 
     @property
     def remaining_steps(self) -> int:
-        """How many steps were not taken yet."""
+        """The number of unused steps."""
         return len(self._steps)
 
     @property
@@ -183,15 +183,15 @@ class ScriptedModel(Model):
         self._steps.extend([_step(each, index) for index, each in enumerate(steps)])
 
     def set_default_usage(self, usage: Usage | None) -> None:
-        """The usage of steps that have none of their own."""
+        """Set the usage of steps without a usage."""
         self._default_usage = copy.deepcopy(usage)
 
     def get_retry_advice(self, request: Any) -> Any:
-        """The advice that the step brought along with its error."""
+        """The retry advice of the failed step."""
         return copy.deepcopy(self._advice.get(id(request.error)))
 
     def assert_complete(self) -> None:
-        """`UnconsumedModelSteps` if steps are left."""
+        """Raises `UnconsumedModelSteps` if steps are unused."""
         if self._steps:
             raise UnconsumedModelSteps(
                 f"{len(self._steps)} scripted model step(s) were not consumed.",
@@ -340,7 +340,7 @@ def _invalid(reason: str, index: int, detail: str) -> InvalidModelStep:
 
 
 def assistant_message(text: str, *, item_id: str = "scripted-message") -> Any:
-    """A message of the assistant, as an output item."""
+    """An assistant message, as an output item."""
     return ResponseOutputMessage.model_validate(
         {
             "id": item_id,
@@ -360,7 +360,7 @@ def function_call(
     item_id: str | None = None,
     namespace: str | None = None,
 ) -> Any:
-    """A call of a tool, as an output item."""
+    """A tool call, as an output item."""
     given = arguments
     if not isinstance(given, str):
         given = json.dumps(given, ensure_ascii=False, separators=(",", ":"))

@@ -8,7 +8,8 @@ __all__ = ["TracingConfig", "include_task_and_turn_spans"]
 
 
 class TracingConfig(TypedDict, total=False):
-    """The key that the trace is sent to OpenAI with, and how much it shows."""
+    """Tracing settings of a run: the key for sending the trace to OpenAI, and the spans of the
+    trace."""
 
     api_key: str
     include_task_and_turn_spans: bool

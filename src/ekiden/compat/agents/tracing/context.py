@@ -39,7 +39,7 @@ def create_trace_for_run(
 
 
 class TraceCtxManager:
-    """The same for a ``with`` statement around a run."""
+    """A context manager that creates a trace for a run."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ def trace(
     tracing: TracingConfig | None = None,
     disabled: bool = False,
 ) -> Trace:
-    """A trace; runs and spans inside its ``with`` statement are part of it."""
+    """Create a trace. Runs and spans inside its ``with`` block belong to it."""
     provider = get_trace_provider()
     if provider.get_current_trace() is not None:
         logger.warning("a trace is open already: this one is begun inside it")
@@ -57,12 +57,12 @@ def trace(
 
 
 def get_current_trace() -> Trace | None:
-    """The trace that is open."""
+    """The open trace."""
     return get_trace_provider().get_current_trace()
 
 
 def get_current_span() -> Span[Any] | None:
-    """The innermost span that is open."""
+    """The innermost open span."""
     return get_trace_provider().get_current_span()
 
 
@@ -81,7 +81,7 @@ def agent_span(
     parent: Parent = None,
     disabled: bool = False,
 ) -> Span[kinds.AgentSpanData]:
-    """An agent has the conversation."""
+    """Create a span for an agent."""
     data = kinds.AgentSpanData(name, handoffs, tools, output_type)
     return _span(data, span_id, parent, disabled)
 
@@ -89,7 +89,7 @@ def agent_span(
 def task_span(
     name: str, span_id: str | None = None, parent: Parent = None, disabled: bool = False
 ) -> Span[kinds.TaskSpanData]:
-    """A whole run."""
+    """Create a span for a whole run."""
     return _span(kinds.TaskSpanData(name), span_id, parent, disabled)
 
 
@@ -100,7 +100,7 @@ def turn_span(
     parent: Parent = None,
     disabled: bool = False,
 ) -> Span[kinds.TurnSpanData]:
-    """One turn of an agent."""
+    """Create a span for one turn of an agent."""
     return _span(kinds.TurnSpanData(turn, agent_name), span_id, parent, disabled)
 
 
@@ -112,7 +112,7 @@ def function_span(
     parent: Parent = None,
     disabled: bool = False,
 ) -> Span[kinds.FunctionSpanData]:
-    """A tool is called."""
+    """Create a span for a tool call."""
     return _span(kinds.FunctionSpanData(name, input, output), span_id, parent, disabled)
 
 
@@ -126,7 +126,7 @@ def generation_span(
     parent: Parent = None,
     disabled: bool = False,
 ) -> Span[kinds.GenerationSpanData]:
-    """A model is asked."""
+    """Create a span for a model call."""
     data = kinds.GenerationSpanData(input, output, model, model_config, usage)
     return _span(data, span_id, parent, disabled)
 
@@ -134,7 +134,7 @@ def generation_span(
 def response_span(
     response: Any = None, span_id: str | None = None, parent: Parent = None, disabled: bool = False
 ) -> Span[kinds.ResponseSpanData]:
-    """A model is asked through the Responses API."""
+    """Create a span for a model call through the Responses API."""
     return _span(kinds.ResponseSpanData(response), span_id, parent, disabled)
 
 
@@ -145,7 +145,7 @@ def handoff_span(
     parent: Parent = None,
     disabled: bool = False,
 ) -> Span[kinds.HandoffSpanData]:
-    """The conversation is handed over."""
+    """Create a span for a handoff."""
     return _span(kinds.HandoffSpanData(from_agent, to_agent), span_id, parent, disabled)
 
 
@@ -156,7 +156,7 @@ def custom_span(
     parent: Parent = None,
     disabled: bool = False,
 ) -> Span[kinds.CustomSpanData]:
-    """Anything else, with data of yours."""
+    """Create a span with your own data."""
     return _span(kinds.CustomSpanData(name, data or {}), span_id, parent, disabled)
 
 
@@ -167,7 +167,7 @@ def guardrail_span(
     parent: Parent = None,
     disabled: bool = False,
 ) -> Span[kinds.GuardrailSpanData]:
-    """A guardrail looks at something."""
+    """Create a span for a guardrail."""
     return _span(kinds.GuardrailSpanData(name, triggered), span_id, parent, disabled)
 
 
@@ -181,7 +181,7 @@ def transcription_span(
     parent: Parent = None,
     disabled: bool = False,
 ) -> Span[kinds.TranscriptionSpanData]:
-    """Speech becomes text."""
+    """Create a span for a transcription."""
     data = kinds.TranscriptionSpanData(input, input_format, output, model, model_config)
     return _span(data, span_id, parent, disabled)
 
@@ -197,7 +197,7 @@ def speech_span(
     parent: Parent = None,
     disabled: bool = False,
 ) -> Span[kinds.SpeechSpanData]:
-    """Text becomes speech."""
+    """Create a span for speech synthesis."""
     data = kinds.SpeechSpanData(input, output, output_format, model, model_config, first_content_at)
     return _span(data, span_id, parent, disabled)
 
@@ -208,7 +208,7 @@ def speech_group_span(
     parent: Parent = None,
     disabled: bool = False,
 ) -> Span[kinds.SpeechGroupSpanData]:
-    """Several pieces of speech."""
+    """Create a span for several pieces of speech."""
     return _span(kinds.SpeechGroupSpanData(input), span_id, parent, disabled)
 
 
@@ -219,5 +219,5 @@ def mcp_tools_span(
     parent: Parent = None,
     disabled: bool = False,
 ) -> Span[kinds.MCPListToolsSpanData]:
-    """An MCP server is asked for its tools."""
+    """Create a span for listing the tools of an MCP server."""
     return _span(kinds.MCPListToolsSpanData(server, result), span_id, parent, disabled)

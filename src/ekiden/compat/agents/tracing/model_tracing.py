@@ -6,18 +6,18 @@ __all__ = ["ModelTracing", "get_model_tracing_impl"]
 
 
 class ModelTracing(enum.Enum):
-    """Whether a model's call is traced, and with what was said."""
+    """Whether a model call is traced, and whether the trace contains message content."""
 
     DISABLED = 0
     ENABLED = 1
     ENABLED_WITHOUT_DATA = 2
 
     def is_disabled(self) -> bool:
-        """Whether nothing is traced."""
+        """Whether tracing is disabled."""
         return self is ModelTracing.DISABLED
 
     def include_data(self) -> bool:
-        """Whether the trace has what was said."""
+        """Whether the trace contains message content."""
         return self is ModelTracing.ENABLED
 
 

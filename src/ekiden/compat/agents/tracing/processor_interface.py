@@ -12,11 +12,11 @@ __all__ = ["TracingExporter", "TracingProcessor"]
 
 
 class TracingProcessor(ABC):
-    """Sees traces and spans as they happen."""
+    """Receives traces and spans as they happen."""
 
     @abstractmethod
     def on_trace_start(self, trace: Trace) -> None:
-        """A trace began."""
+        """A trace started."""
 
     @abstractmethod
     def on_trace_end(self, trace: Trace) -> None:
@@ -24,19 +24,19 @@ class TracingProcessor(ABC):
 
     @abstractmethod
     def on_span_start(self, span: Span[Any]) -> None:
-        """A piece of work began."""
+        """A span started."""
 
     @abstractmethod
     def on_span_end(self, span: Span[Any]) -> None:
-        """A piece of work ended."""
+        """A span ended."""
 
     @abstractmethod
     def shutdown(self) -> None:
-        """Nothing more will come."""
+        """Release resources; no more traces follow."""
 
     @abstractmethod
     def force_flush(self) -> None:
-        """Pass on what is held back."""
+        """Send buffered data."""
 
 
 class TracingExporter(ABC):

@@ -60,23 +60,23 @@ class SynchronousMultiTracingProcessor(TracingProcessor):
 
 
 class TraceProvider(ABC):
-    """Makes traces and spans; `set_trace_provider` replaces the default one."""
+    """Creates traces and spans; `set_trace_provider` replaces the default provider."""
 
     @abstractmethod
     def register_processor(self, processor: TracingProcessor) -> None:
-        """Show traces to one more processor."""
+        """Add a processor."""
 
     @abstractmethod
     def set_processors(self, processors: list[TracingProcessor]) -> None:
-        """Show traces to these processors and no others."""
+        """Use only these processors."""
 
     @abstractmethod
     def get_current_trace(self) -> Trace | None:
-        """The trace that is open."""
+        """The open trace."""
 
     @abstractmethod
     def get_current_span(self) -> Span[Any] | None:
-        """The innermost span that is open."""
+        """The innermost open span."""
 
     @abstractmethod
     def set_disabled(self, disabled: bool) -> None:
@@ -84,19 +84,19 @@ class TraceProvider(ABC):
 
     @abstractmethod
     def time_iso(self) -> str:
-        """The time as spans have it."""
+        """The current time in the format of spans."""
 
     @abstractmethod
     def gen_trace_id(self) -> str:
-        """A new id of a trace."""
+        """A new trace id."""
 
     @abstractmethod
     def gen_span_id(self) -> str:
-        """A new id of a span."""
+        """A new span id."""
 
     @abstractmethod
     def gen_group_id(self) -> str:
-        """A new id of a group."""
+        """A new group id."""
 
     @abstractmethod
     def create_trace(
@@ -108,7 +108,7 @@ class TraceProvider(ABC):
         disabled: bool = False,
         tracing: TracingConfig | None = None,
     ) -> Trace:
-        """A trace that has not begun."""
+        """Create a trace without starting it."""
 
     @abstractmethod
     def create_span(
@@ -118,19 +118,19 @@ class TraceProvider(ABC):
         parent: Trace | Span[Any] | None = None,
         disabled: bool = False,
     ) -> Span[TSpanData]:
-        """A span that has not begun."""
+        """Create a span without starting it."""
 
     @property
     def run_processor(self) -> TracingProcessor:
-        """Who is shown the spans of runs; a provider of one's own may override it."""
+        """The processor that gets the spans of runs. Your own provider may override this method."""
         return SynchronousMultiTracingProcessor()
 
     def force_flush(self) -> None:
-        """Let processors pass on what they hold back."""
+        """Let all processors send their buffered data."""
         return None
 
     def shutdown(self) -> None:
-        """Nothing more will come."""
+        """Shut down all processors."""
         return None
 
 

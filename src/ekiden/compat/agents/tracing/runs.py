@@ -190,12 +190,12 @@ when_watched(show_runs)
 
 
 def add_trace_processor(span_processor: TracingProcessor) -> None:
-    """Show every trace of this process to one more processor."""
+    """Add a processor for all traces of this process."""
     get_trace_provider().register_processor(span_processor)
 
 
 def set_trace_processors(processors: Iterable[TracingProcessor]) -> None:
-    """Show traces to these processors and no others; the ones before are shut down."""
+    """Use only these processors. Earlier processors are shut down."""
     get_trace_provider().set_processors(list(processors))
 
 
@@ -206,12 +206,12 @@ def set_tracing_disabled(disabled: bool) -> None:
 
 
 def set_tracing_export_api_key(api_key: str) -> None:
-    """Send traces to OpenAI with this key, where a processor does."""
+    """Set the key for processors that send traces to OpenAI."""
     from ekiden.compat.agents.tracing.processors import default_exporter
 
     default_exporter().set_api_key(api_key)
 
 
 def flush_traces() -> None:
-    """Let processors pass on what they hold back."""
+    """Let all processors send their buffered data."""
     get_trace_provider().force_flush()

@@ -10,13 +10,13 @@ GLOBAL_TRACE_PROVIDER: TraceProvider | None = None
 
 
 def set_trace_provider(provider: TraceProvider) -> None:
-    """Let this provider make all traces and spans from now on."""
+    """Use this provider for all new traces and spans."""
     global GLOBAL_TRACE_PROVIDER
     GLOBAL_TRACE_PROVIDER = provider
 
 
 def get_trace_provider() -> TraceProvider:
-    """The provider; made on first use."""
+    """The current provider; the first call creates it."""
     global GLOBAL_TRACE_PROVIDER
     if GLOBAL_TRACE_PROVIDER is None:
         GLOBAL_TRACE_PROVIDER = DefaultTraceProvider()

@@ -26,16 +26,16 @@ __all__ = [
 
 
 class SpanData(ABC):
-    """The details of a span."""
+    """Base class of the data of a span."""
 
     @property
     @abstractmethod
     def type(self) -> str:
-        """The kind of work."""
+        """The type of the span."""
 
     @abstractmethod
     def export(self) -> dict[str, Any]:
-        """As JSON, with its type."""
+        """The data as JSON, with the type."""
 
     def _fields(self, *names: str) -> dict[str, Any]:
         return {"type": self.type, **{name: getattr(self, name) for name in names}}
@@ -43,7 +43,7 @@ class SpanData(ABC):
 
 @dataclass
 class AgentSpanData(SpanData):
-    """An agent had the conversation."""
+    """Data of a span for an agent."""
 
     name: str
     handoffs: list[str] | None = None
@@ -66,7 +66,7 @@ def _as_custom(kind: str, data: dict[str, Any], usage: dict[str, Any] | None) ->
 
 @dataclass
 class TaskSpanData(SpanData):
-    """A whole run."""
+    """Data of a span for a whole run."""
 
     name: str
     usage: dict[str, Any] | None = None
@@ -82,7 +82,7 @@ class TaskSpanData(SpanData):
 
 @dataclass
 class TurnSpanData(SpanData):
-    """One turn of an agent."""
+    """Data of a span for one turn of an agent."""
 
     turn: int
     agent_name: str
@@ -100,7 +100,7 @@ class TurnSpanData(SpanData):
 
 @dataclass
 class FunctionSpanData(SpanData):
-    """A tool was called."""
+    """Data of a span for a tool call."""
 
     name: str
     input: str | None = None
@@ -118,7 +118,7 @@ class FunctionSpanData(SpanData):
 
 @dataclass
 class GenerationSpanData(SpanData):
-    """A model was asked."""
+    """Data of a span for a model call."""
 
     input: Sequence[Mapping[str, Any]] | None = None
     output: Sequence[Mapping[str, Any]] | None = None
@@ -136,7 +136,7 @@ class GenerationSpanData(SpanData):
 
 @dataclass
 class ResponseSpanData(SpanData):
-    """A model was asked through the Responses API."""
+    """Data of a span for a model call through the Responses API."""
 
     response: Any = None
     input: Any = None
@@ -153,7 +153,7 @@ class ResponseSpanData(SpanData):
 
 @dataclass
 class HandoffSpanData(SpanData):
-    """The conversation was handed over, or was to be."""
+    """Data of a span for a handoff, completed or not."""
 
     from_agent: str | None = None
     to_agent: str | None = None
@@ -168,7 +168,7 @@ class HandoffSpanData(SpanData):
 
 @dataclass
 class CustomSpanData(SpanData):
-    """Anything else."""
+    """Data of a custom span."""
 
     name: str
     data: dict[str, Any]
@@ -183,7 +183,7 @@ class CustomSpanData(SpanData):
 
 @dataclass
 class GuardrailSpanData(SpanData):
-    """A guardrail looked at something."""
+    """Data of a span for a guardrail."""
 
     name: str
     triggered: bool = False
@@ -198,7 +198,7 @@ class GuardrailSpanData(SpanData):
 
 @dataclass
 class TranscriptionSpanData(SpanData):
-    """Speech became text."""
+    """Data of a span for a transcription."""
 
     input: str | None = None
     input_format: str | None = "pcm"
@@ -217,7 +217,7 @@ class TranscriptionSpanData(SpanData):
 
 @dataclass
 class SpeechSpanData(SpanData):
-    """Text became speech."""
+    """Data of a span for speech synthesis."""
 
     input: str | None = None
     output: str | None = None
@@ -238,7 +238,7 @@ class SpeechSpanData(SpanData):
 
 @dataclass
 class SpeechGroupSpanData(SpanData):
-    """Several pieces of speech."""
+    """Data of a span for several pieces of speech."""
 
     input: str | None = None
 
@@ -252,7 +252,7 @@ class SpeechGroupSpanData(SpanData):
 
 @dataclass
 class MCPListToolsSpanData(SpanData):
-    """An MCP server was asked for its tools."""
+    """Data of a span for listing the tools of an MCP server."""
 
     server: str | None = None
     result: list[str] | None = None

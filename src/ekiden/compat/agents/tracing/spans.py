@@ -20,7 +20,7 @@ TSpanData = TypeVar("TSpanData", bound=SpanData)
 
 
 class SpanError(TypedDict):
-    """What went wrong in a span."""
+    """An error in a span."""
 
     message: str
     data: dict[str, Any] | None
@@ -32,67 +32,67 @@ def now_iso() -> str:
 
 
 class Span(ABC, Generic[TSpanData]):
-    """One piece of work; used in a ``with`` statement, or with `start` and `finish`."""
+    """A unit of work in a trace. Use it in a ``with`` statement, or call `start` and `finish`."""
 
     @property
     @abstractmethod
     def trace_id(self) -> str:
-        """The trace it is part of."""
+        """The id of the trace."""
 
     @property
     @abstractmethod
     def span_id(self) -> str:
-        """Its own id."""
+        """The id of the span."""
 
     @property
     @abstractmethod
     def span_data(self) -> TSpanData:
-        """What kind of work it is."""
+        """The data of the span, by its type."""
 
     @property
     @abstractmethod
     def parent_id(self) -> str | None:
-        """The span that it is part of."""
+        """The id of the parent span."""
 
     @abstractmethod
     def start(self, mark_as_current: bool = False) -> None:
-        """The work begins."""
+        """Start the span."""
 
     @abstractmethod
     def finish(self, reset_current: bool = False) -> None:
-        """The work has ended."""
+        """End the span."""
 
     @abstractmethod
     def set_error(self, error: SpanError) -> None:
-        """Say what went wrong."""
+        """Set the error of the span."""
 
     @property
     @abstractmethod
     def error(self) -> SpanError | None:
-        """What went wrong."""
+        """The error of the span."""
 
     @abstractmethod
     def export(self) -> dict[str, Any] | None:
-        """The span as JSON; `None` if there is nothing to show."""
+        """The span as JSON; `None` if the span is not recorded."""
 
     @property
     @abstractmethod
     def started_at(self) -> str | None:
-        """As ISO 8601."""
+        """The start time in ISO 8601."""
 
     @property
     @abstractmethod
     def ended_at(self) -> str | None:
-        """As ISO 8601; `None` while it is open."""
+        """The end time in ISO 8601; `None` while the span is open."""
 
     @property
     def tracing_api_key(self) -> str | None:
-        """The key that it is sent to OpenAI with."""
+        """The key for sending the span to OpenAI."""
         return None
 
     @property
     def trace_metadata(self) -> dict[str, Any] | None:
-        """The metadata of its trace."""
+        """The metadata of the trace."""
         return None
 
     def __enter__(self) -> Span[TSpanData]:

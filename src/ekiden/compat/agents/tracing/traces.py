@@ -24,37 +24,37 @@ __all__ = [
 
 
 class Trace(ABC):
-    """Used in a ``with`` statement, or with `start` and `finish`."""
+    """A trace. Use it in a ``with`` statement, or call `start` and `finish`."""
 
     @property
     @abstractmethod
     def trace_id(self) -> str:
-        """Its id."""
+        """The id of the trace."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the work is called."""
+        """The name of the workflow."""
 
     @abstractmethod
     def start(self, mark_as_current: bool = False) -> None:
-        """The work begins."""
+        """Start the trace."""
 
     @abstractmethod
     def finish(self, reset_current: bool = False) -> None:
-        """The work has ended."""
+        """End the trace."""
 
     @abstractmethod
     def export(self) -> dict[str, Any] | None:
-        """The trace as JSON; `None` if there is nothing to show."""
+        """The trace as JSON; `None` if the trace is not recorded."""
 
     @property
     def tracing_api_key(self) -> str | None:
-        """The key that it is sent to OpenAI with."""
+        """The key for sending the trace to OpenAI."""
         return None
 
     def to_json(self, *, include_tracing_api_key: bool = False) -> dict[str, Any] | None:
-        """What `TraceState.from_json` reads."""
+        """The trace as JSON, for `TraceState.from_json`."""
         state = TraceState.from_trace(self)
         if state is None:
             return None

@@ -11,12 +11,12 @@ def time_iso() -> str:
 
 
 def gen_trace_id() -> str:
-    """A new id of a trace."""
+    """A new trace id."""
     return get_trace_provider().gen_trace_id()
 
 
 def gen_span_id() -> str:
-    """A new id of a span."""
+    """A new span id."""
     return get_trace_provider().gen_span_id()
 
 

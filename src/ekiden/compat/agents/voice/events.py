@@ -15,7 +15,7 @@ __all__ = [
 
 @dataclass
 class VoiceStreamEventAudio:
-    """Samples to play."""
+    """Audio samples to play."""
 
     data: Any
     type: Literal["voice_stream_event_audio"] = "voice_stream_event_audio"
@@ -23,7 +23,7 @@ class VoiceStreamEventAudio:
 
 @dataclass
 class VoiceStreamEventLifecycle:
-    """A turn or the session begins or ends."""
+    """A turn or the session starts or ends."""
 
     event: Literal["turn_started", "turn_ended", "session_ended"]
     type: Literal["voice_stream_event_lifecycle"] = "voice_stream_event_lifecycle"
@@ -31,7 +31,7 @@ class VoiceStreamEventLifecycle:
 
 @dataclass
 class VoiceStreamEventError:
-    """What ended the session."""
+    """The error that ended the session."""
 
     error: Exception
     type: Literal["voice_stream_event_error"] = "voice_stream_event_error"

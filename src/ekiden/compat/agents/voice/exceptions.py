@@ -6,7 +6,7 @@ __all__ = ["STTWebsocketConnectionError"]
 
 
 class STTWebsocketConnectionError(AgentsException):
-    """The connection to the transcribing model failed."""
+    """The connection to the transcription model failed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

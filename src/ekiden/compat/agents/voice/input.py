@@ -51,7 +51,7 @@ class AudioInput:
     channels: int = 1
 
     def to_audio_file(self) -> tuple[str, io.BytesIO, str]:
-        """The recording as a WAV file: its name, content and type."""
+        """The recording as a WAV file: name, content and content type."""
         self._check()
         file = io.BytesIO()
         with wave.open(file, "wb") as wav:
@@ -78,7 +78,7 @@ class AudioInput:
 
 
 class StreamedAudioInput:
-    """Speech as it comes."""
+    """A stream of speech."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[Any] = asyncio.Queue()

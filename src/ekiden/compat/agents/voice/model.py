@@ -30,7 +30,7 @@ _SENTENCES = get_sentence_based_splitter()
 
 
 class TTSCustomVoice(TypedDict):
-    """A voice of one's own at OpenAI."""
+    """A custom voice that OpenAI stores."""
 
     id: str
 
@@ -57,35 +57,35 @@ TTSVoice = (
 
 @dataclass
 class TTSModelSettings:
-    """How to speak."""
+    """Settings for speech synthesis."""
 
     voice: TTSVoice | None = None
     buffer_size: int = DEFAULT_TTS_BUFFER_SIZE
-    """So many pieces of audio make one event."""
+    """The number of audio pieces in one event."""
     dtype: Any = np.int16
-    """int16 or float32."""
+    """The type of the samples: int16 or float32."""
     transform_data: Callable[[Any], Any] | None = None
     instructions: str = DEFAULT_TTS_INSTRUCTIONS
     text_splitter: Callable[[str], tuple[str, str]] = _SENTENCES
-    """What of the text can be spoken, and what waits for more."""
+    """A function that splits the text into the part to speak now and the rest."""
     speed: float | None = None
 
 
 @dataclass
 class STTModelSettings:
-    """How to transcribe."""
+    """Settings for transcription."""
 
     prompt: str | None = None
     language: str | None = None
     temperature: float | None = None
     turn_detection: dict[str, Any] | None = None
     languages: list[str] | None = field(default=None, kw_only=True)
-    """Instead of `language`, with models that know several."""
+    """Replaces `language` for models that support several languages."""
     keywords: list[str] | None = field(default=None, kw_only=True)
 
 
 class TTSModel(ABC):
-    """Makes speech of text."""
+    """A model that converts text to speech."""
 
     @property
     @abstractmethod
@@ -98,11 +98,11 @@ class TTSModel(ABC):
 
 
 class StreamedTranscriptionSession(ABC):
-    """Transcribes speech as it comes."""
+    """Transcribes a stream of speech."""
 
     @abstractmethod
     def transcribe_turns(self) -> AsyncIterator[str]:
-        """What was said, turn by turn, until the session is closed."""
+        """The transcript of each turn, until the session is closed."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -110,7 +110,7 @@ class StreamedTranscriptionSession(ABC):
 
 
 class STTModel(ABC):
-    """Makes text of speech."""
+    """A model that transcribes speech."""
 
     @property
     @abstractmethod
@@ -135,16 +135,16 @@ class STTModel(ABC):
         trace_include_sensitive_data: bool,
         trace_include_sensitive_audio_data: bool,
     ) -> StreamedTranscriptionSession:
-        """A session that transcribes what comes."""
+        """A session that transcribes a stream of speech."""
 
 
 class VoiceModelProvider(ABC):
-    """Finds models by name; `None` is the default."""
+    """Finds models by name; `None` means the default model."""
 
     @abstractmethod
     def get_stt_model(self, model_name: str | None) -> STTModel:
-        """The model that transcribes."""
+        """The transcription model with this name."""
 
     @abstractmethod
     def get_tts_model(self, model_name: str | None) -> TTSModel:
-        """The model that speaks."""
+        """The speech model with this name."""

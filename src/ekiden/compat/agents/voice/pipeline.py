@@ -20,10 +20,8 @@ __all__ = ["VoicePipeline"]
 
 
 class VoicePipeline:
-    """Transcribes speech, lets a workflow answer, and speaks the answer.
-
-    Runs of agents in the workflow are runs as all others: stored, traced, resumed.
-    """
+    """Transcribes speech, lets a workflow answer, and speaks the answer. Agent runs in the workflow
+    are stored, traced and resumed like all runs."""
 
     def __init__(
         self,
@@ -40,14 +38,14 @@ class VoicePipeline:
 
     @property
     def stt_model(self) -> STTModel:
-        """The model that transcribes."""
+        """The transcription model."""
         if not isinstance(self._stt, STTModel):
             self._stt = self._settings.model_provider.get_stt_model(self._stt)
         return self._stt
 
     @property
     def tts_model(self) -> TTSModel:
-        """The model that speaks."""
+        """The speech model."""
         if not isinstance(self._tts, TTSModel):
             self._tts = self._settings.model_provider.get_tts_model(self._tts)
         return self._tts
@@ -58,7 +56,7 @@ class VoicePipeline:
         return self.config
 
     async def run(self, audio_input: AudioInput | StreamedAudioInput) -> StreamedAudioResult:
-        """Start; the result streams what is spoken."""
+        """Start the pipeline; the result streams the spoken answer."""
         if isinstance(audio_input, AudioInput):
             heard = self._recorded(audio_input)
         elif isinstance(audio_input, StreamedAudioInput):

@@ -19,7 +19,7 @@ __all__ = ["VoicePipelineConfig"]
 
 @dataclass(init=False)
 class VoicePipelineConfig:
-    """Settings of a `VoicePipeline`; settings of models may be dictionaries."""
+    """Settings of a `VoicePipeline`. Model settings may be dictionaries."""
 
     model_provider: VoiceModelProvider = field(default_factory=OpenAIVoiceModelProvider)
     tracing_disabled: bool = False

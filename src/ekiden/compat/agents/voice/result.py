@@ -24,11 +24,9 @@ __all__ = ["StreamedAudioResult"]
 
 
 class StreamedAudioResult:
-    """Speech as it is made.
-
-    Each sentence is spoken by a task of its own, so that the next one is being made while the
-    first is played; `stream` gives them in the order of the text.
-    """
+    """A stream of the spoken answer. Each sentence is converted to speech in a separate task, so
+    that the next sentence is ready while the first is played. `stream` yields the audio in the
+    order of the text."""
 
     def __init__(
         self,
@@ -48,7 +46,7 @@ class StreamedAudioResult:
         self._error: Exception | None = None
 
     async def stream(self) -> AsyncIterator[VoiceStreamEvent]:
-        """The events; raises what went wrong after the event that tells of it."""
+        """The events. After an error event, the error is raised."""
         try:
             while (piece := await self._pieces.get()) is not None:
                 while (event := await piece.get()) is not None:
@@ -60,7 +58,7 @@ class StreamedAudioResult:
             await self.stop()
 
     async def stop(self) -> None:
-        """End all work on it."""
+        """Cancel all work on this result."""
         tasks = set(self._speaking)
         if self.text_generation_task is not None:
             tasks.add(self.text_generation_task)
@@ -70,7 +68,7 @@ class StreamedAudioResult:
             await asyncio.wait(tasks)
 
     def say(self, text: str) -> None:
-        """Add text to the turn; sentences are spoken once they are whole."""
+        """Add text to the turn. Each sentence is spoken when it is complete."""
         self._begin_turn()
         self.total_output_text += text
         spoken, self._waiting = self.tts_settings.text_splitter(self._waiting + text)
@@ -78,7 +76,7 @@ class StreamedAudioResult:
             self._speak(spoken)
 
     async def end_turn(self) -> None:
-        """Speak what is left, and wait until all is spoken."""
+        """Speak the remaining text, and wait until everything is spoken."""
         if self._waiting:
             self._speak(self._waiting)
             self._waiting = ""
@@ -90,7 +88,7 @@ class StreamedAudioResult:
             self._show(VoiceStreamEventLifecycle("turn_ended"))
 
     def end(self, error: Exception | None = None) -> None:
-        """There is no more to come."""
+        """End the stream."""
         if self._group is not None:
             self._group.finish()
             self._group = None

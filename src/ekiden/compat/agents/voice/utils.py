@@ -13,7 +13,7 @@ _BOUNDARY = re.compile(r"[.!?]\s+(?=\S)")
 def get_sentence_based_splitter(
     min_sentence_length: int = 20,
 ) -> Callable[[str], tuple[str, str]]:
-    """A function that gives whole sentences of at least that length, and the rest of a text."""
+    """A function that splits off complete sentences with at least this length in total."""
 
     def split(text_buffer: str) -> tuple[str, str]:
         ends = [found.end() for found in _BOUNDARY.finditer(text_buffer)]

@@ -19,24 +19,24 @@ __all__ = [
 
 
 class VoiceWorkflowBase(ABC):
-    """Answers what was said with text to speak."""
+    """Answers a transcript with text to speak."""
 
     @abstractmethod
     def run(self, transcription: str) -> AsyncIterator[str]:
-        """The answer, piece by piece."""
+        """The text of the answer, piece by piece."""
 
     async def on_start(self) -> AsyncIterator[str]:
-        """What to say before anybody spoke; with live speech only."""
+        """The text to speak before the person speaks; only for live speech."""
         if False:
             yield ""
 
 
 class VoiceWorkflowHelper:
-    """Reads text out of runs."""
+    """Reads the text of agent runs."""
 
     @classmethod
     async def stream_text_from(cls, result: RunResultStreaming) -> AsyncIterator[str]:
-        """The text of a run as it comes."""
+        """Stream the text of a run."""
         async for event in result.stream_events():
             data = getattr(event, "data", None)
             if getattr(data, "type", None) == "response.output_text.delta":
@@ -44,14 +44,14 @@ class VoiceWorkflowHelper:
 
 
 class SingleAgentWorkflowCallbacks:
-    """Is told what a `SingleAgentVoiceWorkflow` does."""
+    """Callbacks of a `SingleAgentVoiceWorkflow`."""
 
     def on_run(self, workflow: SingleAgentVoiceWorkflow, transcription: str) -> None:
-        """Somebody said something."""
+        """Called with the transcript at the start of each turn."""
 
 
 class SingleAgentVoiceWorkflow(VoiceWorkflowBase):
-    """One agent that answers, and remembers the conversation."""
+    """A workflow with one agent that answers and keeps the conversation."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class SingleAgentVoiceWorkflow(VoiceWorkflowBase):
         self._history: list[Any] = []
 
     async def run(self, transcription: str) -> AsyncIterator[str]:
-        """The agent's answer; the agent that gave it answers next time."""
+        """The agent's answer. After a handoff, the new agent gets the next turn."""
         if self._callbacks is not None:
             self._callbacks.on_run(self, transcription)
         given = [*self._history, {"role": "user", "content": transcription}]

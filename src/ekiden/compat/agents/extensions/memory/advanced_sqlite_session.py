@@ -21,7 +21,7 @@ _DETAILS = ("input_tokens_details", "output_tokens_details")
 
 
 class AdvancedSQLiteSession(SQLiteSession):
-    """A conversation that can go back to a turn and continue from there in another branch."""
+    """A conversation with branches: you can return to a turn and continue from there."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class AdvancedSQLiteSession(SQLiteSession):
         self._current_branch_id = "main"
 
     async def store_run_usage(self, result: Any) -> None:
-        """Remember the token counts of a run for the current turn."""
+        """Store the token counts of a run for the current turn."""
         usage = result.context_wrapper.usage
         details = [getattr(usage, name, None) for name in _DETAILS]
         texts = [None if each is None else each.model_dump_json() for each in details]
@@ -167,7 +167,7 @@ class AdvancedSQLiteSession(SQLiteSession):
     async def create_branch_from_turn(
         self, turn_number: int, branch_name: str | None = None
     ) -> str:
-        """Copy what was before a turn into a new branch, and switch to it."""
+        """Copy the conversation before a turn into a new branch, and switch to this branch."""
         if branch_name is not None and not branch_name.strip():
             raise ValueError("Branch name cannot be empty")
         name = branch_name or f"branch_from_turn_{turn_number}_{time.time_ns() // 1_000_000}"
@@ -196,7 +196,7 @@ class AdvancedSQLiteSession(SQLiteSession):
     async def create_branch_from_content(
         self, search_term: str, branch_name: str | None = None
     ) -> str:
-        """The same from the first turn whose user message has the words."""
+        """Create a branch from the first turn whose user message contains the text."""
         found = await self.find_turns_by_content(search_term)
         if not found:
             raise ValueError(f"No user turns found containing '{search_term}'")
@@ -209,7 +209,7 @@ class AdvancedSQLiteSession(SQLiteSession):
         self._current_branch_id = branch_id
 
     async def delete_branch(self, branch_id: str, force: bool = False) -> None:
-        """Remove a branch; the current one only with `force`, the main one never."""
+        """Delete a branch. The current branch needs `force`; the main branch cannot be deleted."""
         if not branch_id or not branch_id.strip():
             raise ValueError("Branch ID cannot be empty")
         if branch_id == "main":
@@ -249,7 +249,7 @@ class AdvancedSQLiteSession(SQLiteSession):
         ]
 
     async def get_conversation_turns(self, branch_id: str | None = None) -> list[dict[str, Any]]:
-        """What the user said, turn by turn."""
+        """The messages of the user, by turn."""
         rows = await self._rows(
             f"SELECT s.branch_turn_number, m.message_data, s.created_at FROM message_structure s "
             f"JOIN {self.messages_table} m ON m.id = s.message_id WHERE s.session_id = ? "
@@ -274,7 +274,7 @@ class AdvancedSQLiteSession(SQLiteSession):
     async def find_turns_by_content(
         self, search_term: str, branch_id: str | None = None
     ) -> list[dict[str, Any]]:
-        """Turns whose user message has the words."""
+        """The turns whose user message contains the text."""
         words = search_term.lower()
         turns = await self.get_conversation_turns(branch_id)
         return [each for each in turns if words in str(each["full_content"]).lower()]
@@ -282,7 +282,7 @@ class AdvancedSQLiteSession(SQLiteSession):
     async def get_conversation_by_turns(
         self, branch_id: str | None = None
     ) -> dict[int, list[dict[str, str | None]]]:
-        """The kinds of items of each turn."""
+        """The types of the items of each turn."""
         turns: dict[int, list[dict[str, str | None]]] = {}
         for turn, kind, tool in await self._rows(
             "SELECT user_turn_number, message_type, tool_name FROM message_structure "
@@ -293,7 +293,7 @@ class AdvancedSQLiteSession(SQLiteSession):
         return turns
 
     async def get_tool_usage(self, branch_id: str | None = None) -> list[tuple[str, int, int]]:
-        """Calls of each tool: its name, how many, in which turn."""
+        """The tool calls: the name of the tool, the number of calls, and the turn."""
         found = await self._rows(
             "SELECT tool_name, COUNT(*), user_turn_number FROM message_structure "
             "WHERE session_id = ? AND branch_id = ? AND tool_name IS NOT NULL "
@@ -319,7 +319,7 @@ class AdvancedSQLiteSession(SQLiteSession):
     async def get_turn_usage(
         self, user_turn_number: int | None = None, branch_id: str | None = None
     ) -> list[dict[str, Any]] | dict[str, Any]:
-        """Token counts of one turn, or of each."""
+        """Token counts of one turn, or of all turns."""
         names = ("user_turn_number", *_COUNTS, *_DETAILS)
         rows = await self._rows(
             f"SELECT {', '.join(names)} FROM turn_usage WHERE session_id = ? AND branch_id = ? "

@@ -13,7 +13,7 @@ __all__ = ["AsyncSQLiteSession"]
 
 
 class AsyncSQLiteSession(SQLiteSession):
-    """A conversation in an SQLite file; `close` is awaited."""
+    """A conversation in an SQLite file, with an async `close`."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ _ATTEMPTS = 5
 
 
 class DaprSession(SessionABC):
-    """A conversation as one value of a Dapr state store; it needs the `dapr` package."""
+    """A conversation in one value of a Dapr state store. Needs the package `dapr`."""
 
     def __init__(
         self,

@@ -23,9 +23,10 @@ _KIND = {"__enc__": 1, "v": 1, "kid": "hkdf-v1"}
 
 
 class EncryptedSession(SessionABC):
-    """Another session with encrypted items; what is older than `ttl` seconds is not given.
+    """Wraps another session, and encrypts its items. Items older than `ttl` seconds are not
+    returned.
 
-    It needs the `cryptography` package.
+    Needs the package `cryptography`.
     """
 
     def __init__(

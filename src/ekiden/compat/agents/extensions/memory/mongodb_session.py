@@ -18,7 +18,7 @@ __all__ = ["MongoDBSession"]
 
 
 class MongoDBSession(SessionABC):
-    """A conversation as documents in MongoDB; it needs the `pymongo` package."""
+    """A conversation as documents in MongoDB. Needs the package `pymongo`."""
 
     def __init__(
         self,

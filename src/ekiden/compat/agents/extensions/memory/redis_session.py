@@ -18,7 +18,7 @@ __all__ = ["RedisSession"]
 
 
 class RedisSession(SessionABC):
-    """A conversation as a list in Redis; it needs the `redis` package."""
+    """A conversation as a list in Redis. Needs the package `redis`."""
 
     def __init__(
         self,

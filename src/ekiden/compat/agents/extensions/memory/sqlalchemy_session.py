@@ -18,7 +18,7 @@ __all__ = ["SQLAlchemySession"]
 
 
 class SQLAlchemySession(SessionABC):
-    """A conversation in two tables; it needs `sqlalchemy[asyncio]` and a driver."""
+    """A conversation in two tables. Needs `sqlalchemy[asyncio]` and a driver."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class SQLAlchemySession(SessionABC):
 
     @property
     def engine(self) -> Any:
-        """The engine, for its `dispose`."""
+        """The engine; call its `dispose` at the end."""
         return self._engine
 
     async def _ready(self) -> None:

@@ -36,7 +36,7 @@ def shared_http_client() -> Any:
 
 
 class OpenAIVoiceModelProvider(VoiceModelProvider):
-    """OpenAI's models; a client is made when one is needed."""
+    """Models of OpenAI. The client is created at its first use."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class OpenAIVoiceModelProvider(VoiceModelProvider):
 
     @property
     def agent_registration(self) -> ResolvedOpenAIAgentRegistrationConfig | None:
-        """The id under which agents are registered."""
+        """The id for the registration of agents with OpenAI."""
         return self._registration
 
     def _get_client(self) -> AsyncOpenAI:
@@ -74,9 +74,9 @@ class OpenAIVoiceModelProvider(VoiceModelProvider):
         return self._client
 
     def get_stt_model(self, model_name: str | None) -> STTModel:
-        """The model that transcribes."""
+        """The transcription model with this name."""
         return OpenAISTTModel(model_name or DEFAULT_STT_MODEL, self._get_client())
 
     def get_tts_model(self, model_name: str | None) -> TTSModel:
-        """The model that speaks."""
+        """The speech model with this name."""
         return OpenAITTSModel(model_name or DEFAULT_TTS_MODEL, self._get_client())

@@ -57,7 +57,7 @@ class WebsocketDoneSentinel:
 
 
 class OpenAISTTTranscriptionSession(StreamedTranscriptionSession):
-    """Live speech over one WebSocket; the server finds out where a turn ends."""
+    """Transcribes live speech over one WebSocket. The server detects the end of each turn."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class OpenAISTTTranscriptionSession(StreamedTranscriptionSession):
         return {key: value for key, value in found.items() if value is not None}
 
     async def transcribe_turns(self) -> AsyncIterator[str]:
-        """What was said, turn by turn."""
+        """The transcript of each turn."""
         address = str(self._client.base_url).replace("http", "ws", 1).rstrip("/")
         headers = {
             key: value
@@ -266,7 +266,7 @@ class OpenAISTTModel(STTModel):
         trace_include_sensitive_data: bool,
         trace_include_sensitive_audio_data: bool,
     ) -> StreamedTranscriptionSession:
-        """A session that transcribes what comes."""
+        """A session that transcribes a stream of speech."""
         return OpenAISTTTranscriptionSession(
             input,
             self._client,

@@ -16,7 +16,7 @@ _PIECE_BYTES = 1024
 
 
 class OpenAITTSModel(TTSModel):
-    """Speaks with OpenAI's audio API."""
+    """Converts text to speech with OpenAI's audio API."""
 
     def __init__(self, model: str, openai_client: AsyncOpenAI) -> None:
         self.model = model

@@ -23,7 +23,7 @@ __all__ = ["Codex"]
 class Codex:
     """Starts and resumes threads of the `codex` command.
 
-    Give the fields of `CodexOptions` as an object, as a mapping, or as keyword arguments.
+    Pass the fields of `CodexOptions` as an object, as a mapping, or as keyword arguments.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class Codex:
         )
 
     def start_thread(self, options: ThreadOptions | Mapping[str, Any] | None = None) -> Thread:
-        """A new thread."""
+        """Start a new thread."""
         return self._thread(None, options)
 
     def resume_thread(
         self, thread_id: str, options: ThreadOptions | Mapping[str, Any] | None = None
     ) -> Thread:
-        """A thread of earlier."""
+        """Continue an earlier thread."""
         return self._thread(thread_id, options)
 
     def _thread(

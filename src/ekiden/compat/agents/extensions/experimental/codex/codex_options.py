@@ -30,16 +30,16 @@ def coerced(kind: type[_T], options: _T | Mapping[str, Any] | None) -> _T | None
 
 @dataclass(frozen=True)
 class CodexOptions:
-    """Options of the command; `None` leaves the choice to Codex."""
+    """Options of the command; `None` uses the default of Codex."""
 
     codex_path_override: str | None = None
-    """The executable; else ``CODEX_PATH``, else ``codex`` on the ``PATH``."""
+    """The executable. `None`: the variable ``CODEX_PATH``, or ``codex`` on the ``PATH``."""
     base_url: str | None = None
     api_key: str | None = None
     env: Mapping[str, str] | None = None
-    """The whole environment of the process; `None`: that of this process."""
+    """The whole environment of the process. `None`: the environment of this process."""
     codex_subprocess_stream_limit_bytes: int | None = None
-    """The longest line that is read, from 64 KiB to 64 MiB; 8 MiB by default."""
+    """The maximum length of a line of output, from 64 KiB to 64 MiB; 8 MiB by default."""
 
 
 def coerce_codex_options(

@@ -170,7 +170,7 @@ class OutputSchemaPropertyDescriptor(TypedDict, total=False):
 
 
 class OutputSchemaDescriptor(TypedDict, total=False):
-    """The answer as a list of fields, instead of a JSON Schema."""
+    """Describes the answer as a list of fields, instead of a JSON Schema."""
 
     title: NotRequired[str]
     description: NotRequired[str]
@@ -187,7 +187,7 @@ class CodexToolCallArguments(TypedDict):
 
 @dataclass(frozen=True)
 class CodexToolResult:
-    """What the tool returns; the model gets it as JSON."""
+    """The result of the tool; the model gets it as JSON."""
 
     thread_id: str | None
     response: str
@@ -204,7 +204,7 @@ class CodexToolResult:
 
 @dataclass(frozen=True)
 class CodexToolStreamEvent(Payload):
-    """An event of Codex, with the call that it belongs to."""
+    """An event of Codex, with the tool call that it belongs to."""
 
     event: ThreadEvent
     thread: Thread
@@ -219,7 +219,7 @@ class CodexToolOptions:
     """``codex``, or a name that starts with ``codex_``."""
     description: str | None = None
     parameters: type[BaseModel] | None = None
-    """Other arguments; they need a field `inputs`."""
+    """Other parameters of the tool; they must include the field `inputs`."""
     output_schema: OutputSchemaDescriptor | Mapping[str, Any] | None = None
     codex: Codex | None = None
     codex_options: CodexOptions | Mapping[str, Any] | None = None
@@ -231,22 +231,23 @@ class CodexToolOptions:
     default_turn_options: TurnOptions | Mapping[str, Any] | None = None
     span_data_max_chars: int | None = 8192
     persist_session: bool = False
-    """All calls continue one thread."""
+    """Whether all calls continue the same thread."""
     on_stream: Callable[[CodexToolStreamEvent], Any] | None = None
     is_enabled: bool | Callable[[Any, Any], Any] = True
     failure_error_function: ToolErrorFunction | None = default_tool_error_function
     use_run_context_thread_id: bool = False
-    """The thread's id is read from the run context, and stored there."""
+    """Whether the id of the thread is read from the run context and stored there."""
     run_context_thread_id_key: str | None = None
 
 
 def codex_tool(
     options: CodexToolOptions | Mapping[str, Any] | None = None, **given: Any
 ) -> FunctionTool:
-    """A tool that lets Codex work on a task; the keywords are the fields of `CodexToolOptions`.
+    """A tool that lets Codex work on a task. The keyword arguments are the fields of
+    `CodexToolOptions`.
 
-    Keywords replace fields of `options`. `UserError` for unknown options, for a name that Codex
-    tools cannot have, and for an output schema that is not an object.
+    Keyword arguments override fields of `options`. Raises `UserError` for unknown options, for an
+    invalid name, and for an output schema that is not an object.
     """
     kept = {key: value for key, value in given.items() if value is not None or key in _NONE_COUNTS}
     coerced(CodexToolOptions, kept)  # Refuses unknown names.

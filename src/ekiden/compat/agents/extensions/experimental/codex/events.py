@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ThreadStartedEvent(Payload):
-    """A thread has started; its id resumes it."""
+    """A thread has started; use its id to resume the thread."""
 
     thread_id: str
     type: Literal["thread.started"] = field(default="thread.started", init=False)
@@ -56,7 +56,7 @@ class Usage(Payload):
 
 @dataclass(frozen=True)
 class TurnCompletedEvent(Payload):
-    """The turn is over."""
+    """The turn has ended."""
 
     usage: Usage | None = None
     type: Literal["turn.completed"] = field(default="turn.completed", init=False)

@@ -126,7 +126,7 @@ class McpToolCallItem(Payload):
 
 @dataclass(frozen=True)
 class AgentMessageItem(Payload):
-    """A message of Codex; the last one of a turn is its answer."""
+    """A message of Codex. The last message of a turn is the answer."""
 
     id: str
     text: str

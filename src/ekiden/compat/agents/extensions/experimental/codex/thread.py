@@ -63,7 +63,7 @@ Input: TypeAlias = str | list[UserInput]
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn that is complete."""
+    """A completed turn."""
 
     items: list[ThreadItem]
     final_response: str
@@ -72,7 +72,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class StreamedTurn:
-    """A turn whose events are read while it runs."""
+    """A turn with a stream of events."""
 
     events: AsyncGenerator[ThreadEvent, None]
 
@@ -82,7 +82,7 @@ RunStreamedResult: TypeAlias = StreamedTurn
 
 
 class Thread:
-    """A conversation with Codex; `Codex.start_thread` makes one."""
+    """A conversation with Codex; `Codex.start_thread` creates it."""
 
     def __init__(
         self,
@@ -99,17 +99,17 @@ class Thread:
 
     @property
     def id(self) -> str | None:
-        """The id that resumes the thread; known once its first turn has started."""
+        """The id that resumes the thread; `None` before the first turn has started."""
         return self._id
 
     async def run_streamed(
         self, input: Input, turn_options: TurnOptions | None = None
     ) -> StreamedTurn:
-        """Start a turn; iterating over its events runs it."""
+        """Start a turn. The turn runs while you read its events."""
         return StreamedTurn(events=self._events(input, turn_options or TurnOptions()))
 
     async def run(self, input: Input, turn_options: TurnOptions | None = None) -> Turn:
-        """Run a turn to its end; `RuntimeError` if it fails."""
+        """Run a turn to its end. Raises `RuntimeError` if the turn fails."""
         items: list[ThreadItem] = []
         answer, usage = "", None
         async with aclosing(self._events(input, turn_options or TurnOptions())) as events:

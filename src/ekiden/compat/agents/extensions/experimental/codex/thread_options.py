@@ -25,7 +25,7 @@ WebSearchMode: TypeAlias = Literal["disabled", "cached", "live"]
 
 @dataclass(frozen=True)
 class ThreadOptions:
-    """Options of a thread; `None` leaves the choice to Codex."""
+    """Options of a thread; `None` uses the default of Codex."""
 
     model: str | None = None
     sandbox_mode: SandboxMode | None = None
@@ -33,10 +33,10 @@ class ThreadOptions:
     skip_git_repo_check: bool | None = None
     model_reasoning_effort: ModelReasoningEffort | None = None
     network_access_enabled: bool | None = None
-    """Network access of commands in the sandbox ``workspace-write``."""
+    """Whether commands in the sandbox ``workspace-write`` have network access."""
     web_search_mode: WebSearchMode | None = None
     web_search_enabled: bool | None = None
-    """The same as a switch: ``live`` or ``disabled``."""
+    """Sets `web_search_mode`: `True` means ``live``, `False` means ``disabled``."""
     approval_policy: ApprovalMode | None = None
     additional_directories: Sequence[str] | None = None
 

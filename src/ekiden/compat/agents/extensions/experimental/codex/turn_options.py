@@ -21,9 +21,9 @@ class TurnOptions:
     output_schema: dict[str, Any] | None = None
     """The JSON Schema of the answer."""
     signal: AbortSignal | None = None
-    """Ends the command when it is set."""
+    """Stops the command when the signal is set."""
     idle_timeout_seconds: float | None = None
-    """Ends the command if it reports nothing for this long."""
+    """Stops the command after this many seconds without an event."""
 
 
 def coerce_turn_options(options: TurnOptions | Mapping[str, Any] | None) -> TurnOptions | None:
