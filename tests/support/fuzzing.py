@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 import httpx2
 from fastapi import FastAPI
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 
 from ekiden.core.agent import Team
 from ekiden.server import ServerConfig

@@ -11,9 +11,7 @@ from ekiden.api.methods.values import MOST_EVENTS, ONE_LINE, PLAIN, SAID, SESSIO
 from ekiden.api.state import VariableName
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
-from ekiden.core.runs import Run, RunStarted
-from ekiden.core.runs import RunError as RunError
-from ekiden.core.runs import RunStatus as RunStatus
+from ekiden.core.runs import Run, RunError as RunError, RunStarted, RunStatus as RunStatus
 from ekiden.core.values import Priority
 from ekiden.routing.decision import Strategy
 from ekiden.sessions.scopes import MAX_VARIABLES

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from ekiden.cli.ids import begun_session_id, sessions_of
-from ekiden.cli.ids import session_id as find_session
+from ekiden.cli.ids import begun_session_id, session_id as find_session, sessions_of
 from ekiden.cli.options import LimitFlags
 from ekiden.cli.place import Place
 from ekiden.cli.projects import title_of

@@ -5,19 +5,20 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.api.events import LiveEvent as LiveEvent
-    from ekiden.api.events import Position as Position
+    from ekiden.api.events import LiveEvent as LiveEvent, Position as Position
     from ekiden.api.methods.values import Page as Page
-    from ekiden.api.sessions import SessionDetails as SessionDetails
-    from ekiden.api.sessions import SessionSummary as SessionSummary
-    from ekiden.client.clients import AsyncClient as AsyncClient
-    from ekiden.client.clients import Client as Client
+    from ekiden.api.sessions import (
+        SessionDetails as SessionDetails,
+        SessionSummary as SessionSummary,
+    )
+    from ekiden.client.clients import AsyncClient as AsyncClient, Client as Client
     from ekiden.client.ekiden import Ekiden as Ekiden
-    from ekiden.client.errors import ClientMisconfigured as ClientMisconfigured
-    from ekiden.client.errors import ServerProblem as ServerProblem
-    from ekiden.client.errors import ServerUnavailable as ServerUnavailable
-    from ekiden.core.runs import Run as Run
-    from ekiden.core.runs import RunStarted as RunStarted
+    from ekiden.client.errors import (
+        ClientMisconfigured as ClientMisconfigured,
+        ServerProblem as ServerProblem,
+        ServerUnavailable as ServerUnavailable,
+    )
+    from ekiden.core.runs import Run as Run, RunStarted as RunStarted
 
 __all__ = [
     "AsyncClient",

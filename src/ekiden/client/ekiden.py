@@ -132,8 +132,7 @@ class Ekiden:
         from ekiden.core.errors import UserError
         from ekiden.project.project import project_of
         from ekiden.project.service import TenantService
-        from ekiden.project.settings import LoadedSettings
-        from ekiden.project.settings import Settings as ProjectSettings
+        from ekiden.project.settings import LoadedSettings, Settings as ProjectSettings
         from ekiden.project.stores import open_store
 
         if settings is not None and not isinstance(settings, ProjectSettings):

@@ -16,8 +16,7 @@ from ekiden.engine.fleet import BackgroundWork, Fleet
 from ekiden.engine.registry import Enlisting, served_agents
 from ekiden.engine.stops import StopHere, Stops
 from ekiden.engine.store_worker import Audience, StoreWorker, once_reachable
-from ekiden.runtime import RunConfig, RunOptions
-from ekiden.runtime import submit as store_message
+from ekiden.runtime import RunConfig, RunOptions, submit as store_message
 from ekiden.runtime.questions.due import see_to_timers
 from ekiden.sessions import Session
 from ekiden.sessions.retention import Retention

@@ -6,9 +6,17 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any
 
-from agents import Agent, FunctionTool, Model, RunConfig, Runner, RunState, function_tool
-from agents import ModelResponse as SdkResponse
-from agents import Usage as SdkUsage
+from agents import (
+    Agent,
+    FunctionTool,
+    Model,
+    ModelResponse as SdkResponse,
+    RunConfig,
+    Runner,
+    RunState,
+    Usage as SdkUsage,
+    function_tool,
+)
 from agents.models.multi_provider import MultiProvider
 from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter

@@ -19,8 +19,8 @@ from pydantic_ai.exceptions import (
     ModelQuotaExceededError,
     ModelTimeoutError,
     UnexpectedModelBehavior,
+    UserError as LibraryUserError,
 )
-from pydantic_ai.exceptions import UserError as LibraryUserError
 from pydantic_ai.messages import InstructionPart, ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, create_async_httpx2_client
 from pydantic_ai.output import OutputObjectDefinition

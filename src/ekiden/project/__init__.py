@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.project.project import Project as Project
-    from ekiden.project.project import load_project as load_project
-    from ekiden.project.settings import Settings as Settings
-    from ekiden.project.settings import load_settings as load_settings
+    from ekiden.project.project import Project as Project, load_project as load_project
+    from ekiden.project.settings import Settings as Settings, load_settings as load_settings
     from ekiden.project.stores import open_store as open_store
     from ekiden.project.teams import load_team as load_team
 

@@ -35,8 +35,7 @@ from ekiden.handoff.records.requests import Asked, document_of
 from ekiden.project import open_store
 from ekiden.runtime import Runner
 from ekiden.sessions import Session
-from ekiden.testing import ScriptedModel
-from ekiden.testing import say as answer
+from ekiden.testing import ScriptedModel, say as answer
 from tests.unit.cli.commands.counter import TEAM, look, team
 
 

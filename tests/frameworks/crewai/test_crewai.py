@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crewai import Agent as CrewAgent
-from crewai import BaseLLM, Crew, Task
+from crewai import Agent as CrewAgent, BaseLLM, Crew, Task
 from crewai.flow import Flow, start
 from crewai.llms.base_llm import LLMCallType
 from crewai.tools import tool

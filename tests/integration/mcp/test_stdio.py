@@ -14,8 +14,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.profile import Confirmation
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime import RunConfig, Runner
-from ekiden.testing import ScriptedModel, say
-from ekiden.testing import call as asks_for
+from ekiden.testing import ScriptedModel, call as asks_for, say
 from tests.integration.mcp.conftest import SERVER, Call, mcp_tools, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

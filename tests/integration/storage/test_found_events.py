@@ -8,11 +8,9 @@ import pytest
 
 from ekiden.core.events import AUDITED, EventType
 from ekiden.storage.base import EventFilter
-from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres import journal as postgres
+from ekiden.storage.postgres import PostgresStore, journal as postgres
 from ekiden.storage.postgres.migrate import shipped
-from ekiden.storage.sqlite import SqliteStore, migrate
-from ekiden.storage.sqlite import journal as sqlite
+from ekiden.storage.sqlite import SqliteStore, journal as sqlite, migrate
 from ekiden.storage.sqlite.rows import stored_type
 from ekiden.testing.contracts.base import claimed, step
 from ekiden.testing.contracts.feed import at

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ekiden.agents import AgentDefinition, AgentFile, HandoffDefinition
 from ekiden.agents.definition import WrittenCondition

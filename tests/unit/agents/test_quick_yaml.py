@@ -6,8 +6,7 @@ import random
 from textwrap import dedent
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from ekiden.agents.yaml.nodes import Node, YamlFault
 from ekiden.agents.yaml.parser import parse_yaml

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from ekiden.agents import agent_file_schema, read_agent_text
 from ekiden.agents.keys.table import AGENT

@@ -6,8 +6,7 @@ from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ekiden import Agent, Runner, Session, function_tool
 from ekiden.audit import GENESIS, AuditChain, ChainHead, chained, head_of, link, verify_audit

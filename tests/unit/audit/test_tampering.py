@@ -8,8 +8,7 @@ from typing import Any
 
 import apsw
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from ekiden.audit import AuditQuery, Verification, export_audit, verify_audit
 from ekiden.core.questions import InboxItem

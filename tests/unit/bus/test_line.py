@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ekiden.bus.serving.delivery import Delivery, DeliveryQueue
 from ekiden.core.conversation.messages import AgentMessage

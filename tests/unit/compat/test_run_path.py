@@ -40,8 +40,7 @@ from ekiden.compat.agents.hosted_tools import (
 from ekiden.compat.agents.items import typed
 from ekiden.compat.agents.testing import ScriptedModel, assistant_message, function_call
 from ekiden.inbox import Inbox
-from ekiden.testing import ScriptedModel as NativeModel
-from ekiden.testing import say
+from ekiden.testing import ScriptedModel as NativeModel, say
 
 
 @function_tool

@@ -6,8 +6,7 @@ import json
 from math import isfinite
 from typing import Any
 
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from ekiden.conditions import FUNCTIONS, Condition, compile_condition
 from ekiden.core.errors import ConditionError

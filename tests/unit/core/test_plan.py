@@ -6,8 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ekiden.core.agent import Agent
 from ekiden.core.documents import to_json

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ekiden.core.context import RunContextWrapper
 from ekiden.guardrails import SchemaUnusable, schema_guardrail

@@ -7,8 +7,7 @@ import sys
 import unicodedata
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ekiden.handoff import prompt_with_handoff_instructions, received_block
 from ekiden.handoff.offers import FENCE, quote

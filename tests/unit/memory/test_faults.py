@@ -14,8 +14,14 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.letters import HashingEmbedder
-from ekiden.memory import Memory, MemoryBackend, RemoteHit, backend, register_backend
-from ekiden.memory import search as timing
+from ekiden.memory import (
+    Memory,
+    MemoryBackend,
+    RemoteHit,
+    backend,
+    register_backend,
+    search as timing,
+)
 from ekiden.memory.outbox import queue_of, refused_by, unreadable_for
 from ekiden.memory.remote_copy import remote_copy_of
 from ekiden.memory.search import Lane, Resting

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ekiden.core.errors import ModelError, UserError
 from ekiden.core.errors.memory import MemoryInvalid, MemoryTooLarge, NoEmbedder, NoMemory

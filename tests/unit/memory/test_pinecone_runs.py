@@ -11,9 +11,7 @@ from ekiden import Agent, Runner, Session
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.integrations.pinecone import open_backend
-from ekiden.memory import Memory, backend, register_backend
-from ekiden.memory import base as registry
-from ekiden.memory import remote_copy as copies
+from ekiden.memory import Memory, backend, base as registry, register_backend, remote_copy as copies
 from ekiden.runtime import RunConfig
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say

@@ -8,8 +8,7 @@ from math import floor
 
 import pytest
 import re2
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ekiden import Agent, UserError
 from ekiden.agents import pattern_set

@@ -6,8 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext

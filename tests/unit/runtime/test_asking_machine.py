@@ -6,8 +6,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, note, settings, strategies as st
 
 from tests.unit.runtime.asking_machine.play import Play
 from tests.unit.runtime.asking_machine.programs import draw_story

@@ -6,8 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ekiden.audit import verify_audit
 from ekiden.core.agent import Agent

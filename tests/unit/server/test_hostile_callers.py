@@ -18,9 +18,7 @@ from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.errors.server import RequestInvalid, TooManyRequests
 from ekiden.integrations.mcp_server.http import IDLE_S, SessionQuota
-from ekiden.server import ServerConfig
-from ekiden.server import idempotency as kept
-from ekiden.server import lifespan as tidying
+from ekiden.server import ServerConfig, idempotency as kept, lifespan as tidying
 from ekiden.server.access.access import Caller
 from ekiden.server.middleware import bodies
 from ekiden.server.middleware.bodies import check_json

@@ -1,8 +1,7 @@
 """Any string can be stored as text."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ekiden.storage.postgres.rows import from_column, to_column
 

@@ -4,8 +4,7 @@ import gc
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps, loads

@@ -3,8 +3,7 @@
 import asyncio
 import threading
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ekiden.storage.search import (
     LONGEST_WORD,

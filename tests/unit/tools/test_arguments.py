@@ -11,8 +11,7 @@ from inspect import Parameter, Signature
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 

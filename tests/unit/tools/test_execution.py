@@ -10,8 +10,14 @@ from typing import Any
 
 import pytest
 
-from ekiden import FunctionTool, RunContextWrapper, ToolContext, ToolError, ToolTimeout
-from ekiden import function_tool as make_tool
+from ekiden import (
+    FunctionTool,
+    RunContextWrapper,
+    ToolContext,
+    ToolError,
+    ToolTimeout,
+    function_tool as make_tool,
+)
 from ekiden.tools import ToolResult, default_tool_error_function
 
 Run = Callable[..., Awaitable[ToolResult]]

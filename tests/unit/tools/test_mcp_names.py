@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ekiden.core.errors import UnknownTool
 from ekiden.tools.mcp.content import Wish, read_name, tool_name

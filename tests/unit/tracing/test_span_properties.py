@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any, get_args
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ekiden.core.events import Event, EventType
 from ekiden.tracing import Span, Trace, for_export, spans_of

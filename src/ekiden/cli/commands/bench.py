@@ -114,8 +114,7 @@ async def bench(
         )
         emit(await load(size, store=store, folder=folder, note=note))
         return
-    from ekiden.project.bench import SCENARIOS, Sizes
-    from ekiden.project.bench import bench as measure
+    from ekiden.project.bench import SCENARIOS, Sizes, bench as measure
 
     sizes = Sizes.quick() if quick else Sizes()
     status = StatusLine(as_json=as_json)

@@ -21,16 +21,6 @@ from ekiden.compat.agents.prompts import PromptUtil
 from ekiden.compat.agents.tool import FunctionTool, default_tool_error_function
 from ekiden.core.context import TContext
 
-__all__ = [
-    "Agent",
-    "AgentBase",
-    "AgentToolStreamEvent",
-    "MCPConfig",
-    "StopAtTools",
-    "ToolsToFinalOutputFunction",
-    "ToolsToFinalOutputResult",
-]
-
 _log = logging.getLogger("openai.agents")
 
 

@@ -12,8 +12,6 @@ from typing_extensions import TypedDict
 from ekiden.compat.agents.exceptions import ModelBehaviorError, UserError
 from ekiden.compat.agents.strict_schema import ensure_strict_json_schema
 
-__all__ = ["AgentOutputSchema", "AgentOutputSchemaBase"]
-
 _KEY = "response"
 _typed_dict: Any = TypedDict
 """Type checkers know only `TypedDict`s that are written out."""

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-__all__ = ["apply_diff"]
-
 ApplyDiffMode: TypeAlias = Literal["default", "create"]
 
 _END = "*** End Patch"

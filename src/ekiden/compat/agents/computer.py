@@ -5,8 +5,6 @@ from __future__ import annotations
 import abc
 from typing import Literal, TypeAlias
 
-__all__ = ["AsyncComputer", "Button", "Computer", "Environment"]
-
 Environment: TypeAlias = Literal["mac", "windows", "ubuntu", "browser"]
 Button: TypeAlias = Literal["left", "right", "wheel", "back", "forward"]
 

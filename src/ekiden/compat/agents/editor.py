@@ -5,13 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-__all__ = [
-    "ApplyPatchEditor",
-    "ApplyPatchOperation",
-    "ApplyPatchOperationType",
-    "ApplyPatchResult",
-]
-
 ApplyPatchOperationType: TypeAlias = Literal["create_file", "update_file", "delete_file"]
 
 

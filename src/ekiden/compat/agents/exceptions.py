@@ -5,30 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ekiden.core.errors import EkidenError as AgentsException
-from ekiden.core.errors import ModelBehaviorError, UserError
+from ekiden.core.errors import (
+    EkidenError,
+    ModelBehaviorError as ModelBehaviorError,
+    UserError as UserError,
+)
 from ekiden.core.guardrails import (
-    InputGuardrailTripwireTriggered,
-    OutputGuardrailTripwireTriggered,
-    ToolInputGuardrailTripwireTriggered,
-    ToolOutputGuardrailTripwireTriggered,
+    InputGuardrailTripwireTriggered as InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered as OutputGuardrailTripwireTriggered,
+    ToolInputGuardrailTripwireTriggered as ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered as ToolOutputGuardrailTripwireTriggered,
 )
 
-__all__ = [
-    "AgentsException",
-    "InputGuardrailTripwireTriggered",
-    "MCPToolCancellationError",
-    "MaxTurnsExceeded",
-    "ModelBehaviorError",
-    "ModelRefusalError",
-    "ModelTimeoutError",
-    "OutputGuardrailTripwireTriggered",
-    "RunErrorDetails",
-    "ToolInputGuardrailTripwireTriggered",
-    "ToolOutputGuardrailTripwireTriggered",
-    "ToolTimeoutError",
-    "UserError",
-]
+AgentsException = EkidenError
 
 
 @dataclass

@@ -15,14 +15,6 @@ from ekiden.compat.agents.strict_schema import ensure_strict_json_schema
 from ekiden.core.context import RunContextWrapper
 from ekiden.tools.signature import read_docstring, without_partial
 
-__all__ = [
-    "DocstringStyle",
-    "FuncDocumentation",
-    "FuncSchema",
-    "function_schema",
-    "generate_func_documentation",
-]
-
 DocstringStyle: TypeAlias = Literal["google", "numpy", "sphinx"]
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

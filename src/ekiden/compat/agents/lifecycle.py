@@ -1,8 +1,6 @@
 """Callbacks at the joints of a run."""
 
-from ekiden.core.hooks import AgentHooks, RunHooks
-
-__all__ = ["AgentHooks", "AgentHooksBase", "RunHooks", "RunHooksBase"]
+from ekiden.core.hooks import AgentHooks as AgentHooks, RunHooks as RunHooks
 
 AgentHooksBase = AgentHooks
 RunHooksBase = RunHooks

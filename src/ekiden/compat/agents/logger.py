@@ -8,20 +8,6 @@ from typing import Any
 
 from ekiden.compat.agents.not_supported import placeholders
 
-__all__ = [
-    "enable_verbose_stdout_logging",
-    "log_model_action_debug",
-    "log_model_action_error",
-    "log_model_action_warning",
-    "log_model_and_tool_action_debug",
-    "log_model_and_tool_action_error",
-    "log_model_and_tool_action_warning",
-    "log_tool_action_debug",
-    "log_tool_action_error",
-    "log_tool_action_warning",
-    "logger",
-]
-
 logger = logging.getLogger("openai.agents")
 _handlers: list[logging.Handler] = []
 

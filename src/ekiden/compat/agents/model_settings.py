@@ -15,8 +15,6 @@ from pydantic_core import core_schema
 
 from ekiden.compat.agents.retry import ModelRetrySettings
 
-__all__ = ["Headers", "MCPToolChoice", "ModelSettings", "ToolChoice"]
-
 
 class _OmitIsNone:
     """Lets pydantic read and write the `openai` package's marker for a header to leave out."""

@@ -18,8 +18,6 @@ from typing import Any, NoReturn
 
 from ekiden.core.errors import UserError
 
-__all__ = ["NotSupported", "placeholders", "public_names", "reason_for"]
-
 _HERE = "ekiden.compat."
 _REASONS = (
     (
@@ -85,6 +83,11 @@ def public_names() -> Mapping[str, Sequence[str]]:
     text = Path(__file__).with_name("public_names.json").read_text(encoding="utf-8")
     names: Mapping[str, Sequence[str]] = json.loads(text)
     return names
+
+
+def names_of(module: str) -> list[str]:
+    """The `__all__` of a package: the public names of the SDK's package of the same path."""
+    return list(public_names()[module.removeprefix(_HERE)])
 
 
 class Placeholder(type):

@@ -11,8 +11,6 @@ from typing_extensions import TypedDict
 
 from ekiden.compat.agents.exceptions import UserError
 
-__all__ = ["DynamicPromptFunction", "GenerateDynamicPromptData", "Prompt", "PromptUtil"]
-
 
 class Prompt(TypedDict):
     """A prompt by its id, with its version and variables."""

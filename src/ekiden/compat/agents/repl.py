@@ -11,8 +11,6 @@ from ekiden.compat.agents.items import ItemHelpers, TResponseInputItem
 from ekiden.compat.agents.run import Runner
 from ekiden.compat.agents.run_config import DEFAULT_MAX_TURNS
 
-__all__ = ["run_demo_loop"]
-
 
 async def run_demo_loop(
     agent: Agent[Any],

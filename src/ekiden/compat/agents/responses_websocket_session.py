@@ -17,8 +17,6 @@ from ekiden.compat.agents.models.openai_responses import OpenAIResponsesWebSocke
 from ekiden.compat.agents.run import Runner
 from ekiden.compat.agents.run_config import RunConfig
 
-__all__ = ["ResponsesWebSocketSession", "responses_websocket_session"]
-
 
 @dataclass(frozen=True)
 class ResponsesWebSocketSession:

@@ -13,14 +13,6 @@ from ekiden.compat.agents.exceptions import AgentsException, RunErrorDetails
 from ekiden.compat.agents.items import ItemHelpers, ToolApprovalItem
 from ekiden.compat.agents.not_supported import placeholders
 
-__all__ = [
-    "AgentToolInvocation",
-    "RunResult",
-    "RunResultBase",
-    "RunResultStreaming",
-    "ToInputListMode",
-]
-
 T = TypeVar("T")
 
 

@@ -13,21 +13,6 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-__all__ = [
-    "ModelRetryAdvice",
-    "ModelRetryAdviceRequest",
-    "ModelRetryBackoffInput",
-    "ModelRetryBackoffSettings",
-    "ModelRetryNormalizedError",
-    "ModelRetrySettings",
-    "RetryDecision",
-    "RetryPolicy",
-    "RetryPolicyContext",
-    "retry_policies",
-    "retry_policy_retries_all_transient_errors",
-    "retry_policy_retries_safe_transport_errors",
-]
-
 T = TypeVar("T")
 
 

@@ -11,53 +11,32 @@ from ekiden.compat.agents._relay.history import History
 from ekiden.compat.agents._relay.relay import NOTHING, Relay
 from ekiden.compat.agents.agent import Agent
 from ekiden.compat.agents.default_runner import (
-    get_default_agent_runner,
+    get_default_agent_runner as get_default_agent_runner,
     set_built_in,
-    set_default_agent_runner,
+    set_default_agent_runner as set_default_agent_runner,
 )
 from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.not_supported import placeholders
 from ekiden.compat.agents.result import RunResult, RunResultStreaming, copied
 from ekiden.compat.agents.run_config import (
-    DEFAULT_MAX_TURNS,
-    CallModelData,
-    CallModelInputFilter,
-    ModelInputData,
-    OutputGuardrailBlockedMessageArgs,
-    OutputGuardrailBlockedMessageFormatter,
-    ReasoningItemIdPolicy,
-    RunConfig,
-    RunOptions,
-    ToolErrorFormatter,
-    ToolErrorFormatterArgs,
-    ToolExecutionConfig,
-    ToolNameCollisionPolicy,
-    ToolNotFoundBehavior,
+    DEFAULT_MAX_TURNS as DEFAULT_MAX_TURNS,
+    CallModelData as CallModelData,
+    CallModelInputFilter as CallModelInputFilter,
+    ModelInputData as ModelInputData,
+    OutputGuardrailBlockedMessageArgs as OutputGuardrailBlockedMessageArgs,
+    OutputGuardrailBlockedMessageFormatter as OutputGuardrailBlockedMessageFormatter,
+    ReasoningItemIdPolicy as ReasoningItemIdPolicy,
+    RunConfig as RunConfig,
+    RunOptions as RunOptions,
+    ToolErrorFormatter as ToolErrorFormatter,
+    ToolErrorFormatterArgs as ToolErrorFormatterArgs,
+    ToolExecutionConfig as ToolExecutionConfig,
+    ToolNameCollisionPolicy as ToolNameCollisionPolicy,
+    ToolNotFoundBehavior as ToolNotFoundBehavior,
     coerce_config,
 )
 from ekiden.compat.agents.run_context import RunContextWrapper
 from ekiden.compat.agents.run_state import RunState
-
-__all__ = [
-    "DEFAULT_MAX_TURNS",
-    "AgentRunner",
-    "CallModelData",
-    "CallModelInputFilter",
-    "ModelInputData",
-    "OutputGuardrailBlockedMessageArgs",
-    "OutputGuardrailBlockedMessageFormatter",
-    "ReasoningItemIdPolicy",
-    "RunConfig",
-    "RunOptions",
-    "Runner",
-    "ToolErrorFormatter",
-    "ToolErrorFormatterArgs",
-    "ToolExecutionConfig",
-    "ToolNameCollisionPolicy",
-    "ToolNotFoundBehavior",
-    "get_default_agent_runner",
-    "set_default_agent_runner",
-]
 
 _UNSET: Any = object()
 

@@ -15,23 +15,6 @@ from ekiden.compat.agents.model_settings import ModelSettings, coerce_settings
 from ekiden.compat.agents.not_supported import placeholders
 from ekiden.core.context import TContext
 
-__all__ = [
-    "DEFAULT_MAX_TURNS",
-    "CallModelData",
-    "CallModelInputFilter",
-    "ModelInputData",
-    "OutputGuardrailBlockedMessageArgs",
-    "OutputGuardrailBlockedMessageFormatter",
-    "ReasoningItemIdPolicy",
-    "RunConfig",
-    "RunOptions",
-    "ToolErrorFormatter",
-    "ToolErrorFormatterArgs",
-    "ToolExecutionConfig",
-    "ToolNameCollisionPolicy",
-    "ToolNotFoundBehavior",
-]
-
 DEFAULT_MAX_TURNS = 10
 ReasoningItemIdPolicy: TypeAlias = Literal["preserve", "omit"]
 ToolNotFoundBehavior: TypeAlias = Literal["raise_error", "return_error_to_model"]

@@ -8,10 +8,8 @@ from typing import Any
 
 from ekiden.compat.agents.usage import Usage
 from ekiden.core import context as native
-from ekiden.core.context import TContext
+from ekiden.core.context import TContext as TContext
 from ekiden.core.errors import UserError
-
-__all__ = ["AgentHookContext", "RunContextWrapper", "TContext"]
 
 
 @dataclass

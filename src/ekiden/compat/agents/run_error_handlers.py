@@ -8,14 +8,6 @@ from typing import Any, Generic, TypeAlias, TypedDict
 
 from ekiden.core.context import TContext
 
-__all__ = [
-    "RunErrorData",
-    "RunErrorHandler",
-    "RunErrorHandlerInput",
-    "RunErrorHandlerResult",
-    "RunErrorHandlers",
-]
-
 
 @dataclass
 class RunErrorData:

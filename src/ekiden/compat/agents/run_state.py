@@ -21,19 +21,6 @@ from ekiden.compat.agents.usage import deserialize_usage, serialize_usage
 from ekiden.core.context import TContext
 from ekiden.core.conversation.model import to_item
 
-__all__ = [
-    "CURRENT_SCHEMA_VERSION",
-    "SCHEMA_VERSION_SUMMARIES",
-    "SUPPORTED_SCHEMA_VERSIONS",
-    "ContextDeserializer",
-    "ContextOverride",
-    "ContextSerializer",
-    "RunState",
-    "RunStateValidationError",
-    "RunStateValidationErrorFactory",
-    "RunStateValidationErrorType",
-]
-
 ContextOverride: TypeAlias = Mapping[str, Any] | RunContextWrapper[Any]
 ContextSerializer: TypeAlias = Callable[[Any], Mapping[str, Any]]
 ContextDeserializer: TypeAlias = Callable[[Mapping[str, Any]], Any]

@@ -9,13 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-__all__ = [
-    "AgentUpdatedStreamEvent",
-    "RawResponsesStreamEvent",
-    "RunItemStreamEvent",
-    "StreamEvent",
-]
-
 
 @dataclass
 class RawResponsesStreamEvent:

@@ -3,15 +3,7 @@
 from typing import Any
 from urllib.parse import unquote
 
-from ekiden.core.tools.tool import ensure_strict_json_schema
-
-__all__ = [
-    "ensure_strict_json_schema",
-    "has_more_than_n_keys",
-    "is_dict",
-    "is_list",
-    "resolve_ref",
-]
+from ekiden.core.tools.tool import ensure_strict_json_schema as ensure_strict_json_schema
 
 
 def is_dict(obj: object) -> bool:

@@ -9,8 +9,6 @@ from ekiden.compat.agents.run_context import Decisions, RunContextWrapper
 from ekiden.compat.agents.usage import Usage
 from ekiden.core.context import TContext
 
-__all__ = ["ToolContext"]
-
 _MISSING: Any = object()
 
 

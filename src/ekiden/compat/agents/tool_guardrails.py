@@ -1,31 +1,16 @@
 """Checks around one tool."""
 
 from ekiden.core.tools.guardrails import (
-    AllowBehavior,
-    RaiseExceptionBehavior,
-    RejectContentBehavior,
-    ToolGuardrailFunctionOutput,
-    ToolInputGuardrail,
-    ToolInputGuardrailData,
-    ToolInputGuardrailResult,
-    ToolOutputGuardrail,
-    ToolOutputGuardrailData,
-    ToolOutputGuardrailResult,
-    tool_input_guardrail,
-    tool_output_guardrail,
+    AllowBehavior as AllowBehavior,
+    RaiseExceptionBehavior as RaiseExceptionBehavior,
+    RejectContentBehavior as RejectContentBehavior,
+    ToolGuardrailFunctionOutput as ToolGuardrailFunctionOutput,
+    ToolInputGuardrail as ToolInputGuardrail,
+    ToolInputGuardrailData as ToolInputGuardrailData,
+    ToolInputGuardrailResult as ToolInputGuardrailResult,
+    ToolOutputGuardrail as ToolOutputGuardrail,
+    ToolOutputGuardrailData as ToolOutputGuardrailData,
+    ToolOutputGuardrailResult as ToolOutputGuardrailResult,
+    tool_input_guardrail as tool_input_guardrail,
+    tool_output_guardrail as tool_output_guardrail,
 )
-
-__all__ = [
-    "AllowBehavior",
-    "RaiseExceptionBehavior",
-    "RejectContentBehavior",
-    "ToolGuardrailFunctionOutput",
-    "ToolInputGuardrail",
-    "ToolInputGuardrailData",
-    "ToolInputGuardrailResult",
-    "ToolOutputGuardrail",
-    "ToolOutputGuardrailData",
-    "ToolOutputGuardrailResult",
-    "tool_input_guardrail",
-    "tool_output_guardrail",
-]

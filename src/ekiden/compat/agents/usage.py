@@ -12,17 +12,6 @@ from openai.types.responses.response_usage import InputTokensDetails, OutputToke
 from ekiden.compat.agents.not_supported import placeholders
 from ekiden.core.conversation.model import Usage as NativeUsage
 
-__all__ = [
-    "RequestUsage",
-    "Usage",
-    "deserialize_usage",
-    "model_usage_to_span_usage",
-    "serialize_usage",
-    "task_usage_to_span_data",
-    "total_usage_to_span_metadata",
-    "turn_usage_to_span_data",
-]
-
 
 def _count(details: Any, name: str) -> int:
     return getattr(details, name, 0) or 0

@@ -44,8 +44,13 @@ from ekiden.hub.tails import Shown
 from ekiden.project.runs.stored_runs import done_run, read_run, run_status
 from ekiden.project.runs.tasks import RunTasks, RunWatch, ended, is_stopped
 from ekiden.routing.decision import Strategy
-from ekiden.runtime import HandoffController, RunConfig, RunOptions, advance
-from ekiden.runtime import submit as store_message
+from ekiden.runtime import (
+    HandoffController,
+    RunConfig,
+    RunOptions,
+    advance,
+    submit as store_message,
+)
 from ekiden.runtime.loop.claim import begun, read_input, resumed
 from ekiden.runtime.questions.cancel_question import take_back
 from ekiden.runtime.state.state import RunState

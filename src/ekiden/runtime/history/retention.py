@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 from ekiden.core.documents import Value
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
-from ekiden.inbox.items import DONE, as_item, order_key
-from ekiden.inbox.items import ORDER as INBOX_ORDER
+from ekiden.inbox.items import DONE, ORDER as INBOX_ORDER, as_item, order_key
 from ekiden.runtime.history.deletion import ASKED_IN, remove_session
 from ekiden.runtime.questions.cancel_question import is_left
 from ekiden.runtime.state.cursor import open_questions

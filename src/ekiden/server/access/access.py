@@ -16,8 +16,7 @@ from starlette.types import Scope as AsgiScope
 from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.core.errors.messages import InboxForbidden
 from ekiden.core.errors.server import Forbidden
-from ekiden.project.keys import SCOPES as SCOPES
-from ekiden.project.keys import Scope as Scope
+from ekiden.project.keys import SCOPES as SCOPES, Scope as Scope
 from ekiden.project.service import Service, TenantService
 from ekiden.project.stores import DEFAULT_TENANT
 

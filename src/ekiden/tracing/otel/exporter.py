@@ -127,8 +127,7 @@ class OtelSpans:
     def _span(self, span: Span, tops: Mapping[str, str | None]) -> ReadableSpan:
         from opentelemetry.attributes import BoundedAttributes
         from opentelemetry.sdk.trace import ReadableSpan
-        from opentelemetry.trace import Link, Status, StatusCode
-        from opentelemetry.trace import SpanKind as OtelKind
+        from opentelemetry.trace import Link, SpanKind as OtelKind, Status, StatusCode
 
         described = describe_span(span, content=self.content)
         parent_id = span.parent_id

@@ -12,8 +12,7 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from ekiden.integrations.temporal import relay as leader_lease
-from ekiden.integrations.temporal import relay as relaying
+from ekiden.integrations.temporal import relay as leader_lease, relay as relaying
 from ekiden.integrations.temporal.names import SessionJob, workflow_id
 from ekiden.integrations.temporal.relay import TERM_S, LeaderLease, WorkflowSignaller
 from ekiden.storage.base import NewSession

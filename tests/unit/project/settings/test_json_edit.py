@@ -7,8 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ekiden.project.settings.changes import KeyPath, with_value, without
 from ekiden.project.settings.jsonc import JsoncError, JsoncMember, JsoncNode, ObjectNode, parse

@@ -7,8 +7,7 @@ from json import JSONDecodeError
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ekiden.project.settings.jsonc import JsoncError, ObjectNode, parse
 from tests.support.cases import each_case

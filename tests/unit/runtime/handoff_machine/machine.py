@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, ClassVar
 
-from hypothesis import note
-from hypothesis import strategies as st
+from hypothesis import note, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from ekiden.audit import AuditQuery, audit_records, verify_audit

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table, told
 from ekiden.cli.chat.typed.picker import session_options
 from ekiden.cli.errors import UsageError
-from ekiden.cli.ids import session_id as find_session
-from ekiden.cli.ids import sessions_of
+from ekiden.cli.ids import session_id as find_session, sessions_of
 from ekiden.cli.terminal.transcript import shorten, transcript
 from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows, session_heading
 from ekiden.core.conversation.model import is_message, text_of

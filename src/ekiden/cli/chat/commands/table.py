@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ekiden.cli.chat.catalogue import COMMANDS, Command, find_command
-from ekiden.cli.chat.commands import agents as agent_commands
-from ekiden.cli.chat.commands import inbox as inbox_commands
-from ekiden.cli.chat.commands import sessions as session_commands
-from ekiden.cli.chat.commands import state as state_commands
+from ekiden.cli.chat.commands import (
+    agents as agent_commands,
+    inbox as inbox_commands,
+    sessions as session_commands,
+    state as state_commands,
+)
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Table, told
 from ekiden.cli.errors import UsageError
 from ekiden.cli.exits import Exit

@@ -45,14 +45,14 @@ from ekiden.core.conversation.model import (
     ModelDelta,
     ModelEvent,
     ModelRequest,
+    ModelResponse as NativeResponse,
+    ModelSettings as NativeSettings,
     OutputSpec,
     ToolSpec,
     assistant_message,
     to_input_item,
     to_items,
 )
-from ekiden.core.conversation.model import ModelResponse as NativeResponse
-from ekiden.core.conversation.model import ModelSettings as NativeSettings
 from ekiden.core.conversation.run_items import raw_field
 from ekiden.runtime.state.calls import both, settled
 from ekiden.runtime.turn.model_call import without_duplicates

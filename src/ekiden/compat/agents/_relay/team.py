@@ -37,8 +37,7 @@ from ekiden.core.guardrails import (
     OutputGuardrail,
     OutputGuardrailResult,
 )
-from ekiden.core.handoffs.handoff import Handoff as NativeHandoff
-from ekiden.core.handoffs.handoff import HandoffInputData
+from ekiden.core.handoffs.handoff import Handoff as NativeHandoff, HandoffInputData
 from ekiden.core.hooks import RunHooks
 from ekiden.core.profile import Confirmation
 from ekiden.core.tools.guardrails import (

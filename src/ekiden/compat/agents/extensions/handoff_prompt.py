@@ -1,5 +1,6 @@
 """What agents are told about handoffs."""
 
-from ekiden.handoff import RECOMMENDED_PROMPT_PREFIX, prompt_with_handoff_instructions
-
-__all__ = ["RECOMMENDED_PROMPT_PREFIX", "prompt_with_handoff_instructions"]
+from ekiden.handoff import (
+    RECOMMENDED_PROMPT_PREFIX as RECOMMENDED_PROMPT_PREFIX,
+    prompt_with_handoff_instructions as prompt_with_handoff_instructions,
+)

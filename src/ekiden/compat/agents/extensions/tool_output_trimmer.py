@@ -8,14 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.compat.agents.logger import logger
+from ekiden.compat.agents.logger import logger as logger
 from ekiden.compat.agents.not_supported import placeholders
 from ekiden.compat.agents.run_config import CallModelData, ModelInputData
-
-__all__ = [
-    "ToolOutputTrimmer",
-    "logger",
-]
 
 
 @dataclass

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["draw_graph", "get_all_edges", "get_all_nodes", "get_main_graph"]
-
 _AGENT = "shape=box, style=filled, fillcolor=lightyellow, width=1.5, height=0.8"
 _ROUND = "shape=box, style=filled, style=rounded, fillcolor=lightyellow, width=1.5, height=0.8"
 _TOOL = "shape=ellipse, style=filled, fillcolor=lightgreen, width=0.5, height=0.3"

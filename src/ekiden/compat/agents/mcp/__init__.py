@@ -1,51 +1,28 @@
 """MCP servers and their tools."""
 
 from ekiden.compat.agents.mcp.filters import (
-    MCPToolCustomDataContext,
-    MCPToolCustomDataExtractor,
-    MCPToolMetaContext,
-    MCPToolMetaResolver,
-    ToolFilter,
-    ToolFilterCallable,
-    ToolFilterContext,
-    ToolFilterStatic,
-    create_static_tool_filter,
+    MCPToolCustomDataContext as MCPToolCustomDataContext,
+    MCPToolCustomDataExtractor as MCPToolCustomDataExtractor,
+    MCPToolMetaContext as MCPToolMetaContext,
+    MCPToolMetaResolver as MCPToolMetaResolver,
+    ToolFilter as ToolFilter,
+    ToolFilterCallable as ToolFilterCallable,
+    ToolFilterContext as ToolFilterContext,
+    ToolFilterStatic as ToolFilterStatic,
+    create_static_tool_filter as create_static_tool_filter,
 )
-from ekiden.compat.agents.mcp.manager import (
-    MCPServerManager,
-)
+from ekiden.compat.agents.mcp.manager import MCPServerManager as MCPServerManager
 from ekiden.compat.agents.mcp.server import (
-    LocalMCPApprovalCallable,
-    MCPServer,
-    MCPServerSse,
-    MCPServerSseParams,
-    MCPServerStdio,
-    MCPServerStdioParams,
-    MCPServerStreamableHttp,
-    MCPServerStreamableHttpParams,
+    LocalMCPApprovalCallable as LocalMCPApprovalCallable,
+    MCPServer as MCPServer,
+    MCPServerSse as MCPServerSse,
+    MCPServerSseParams as MCPServerSseParams,
+    MCPServerStdio as MCPServerStdio,
+    MCPServerStdioParams as MCPServerStdioParams,
+    MCPServerStreamableHttp as MCPServerStreamableHttp,
+    MCPServerStreamableHttpParams as MCPServerStreamableHttpParams,
 )
-from ekiden.compat.agents.mcp.util import (
-    MCPUtil,
-)
+from ekiden.compat.agents.mcp.util import MCPUtil as MCPUtil
+from ekiden.compat.agents.not_supported import names_of
 
-__all__ = [
-    "LocalMCPApprovalCallable",
-    "MCPServer",
-    "MCPServerManager",
-    "MCPServerSse",
-    "MCPServerSseParams",
-    "MCPServerStdio",
-    "MCPServerStdioParams",
-    "MCPServerStreamableHttp",
-    "MCPServerStreamableHttpParams",
-    "MCPToolCustomDataContext",
-    "MCPToolCustomDataExtractor",
-    "MCPToolMetaContext",
-    "MCPToolMetaResolver",
-    "MCPUtil",
-    "ToolFilter",
-    "ToolFilterCallable",
-    "ToolFilterContext",
-    "ToolFilterStatic",
-    "create_static_tool_filter",
-]
+__all__ = names_of(__name__)

@@ -8,19 +8,6 @@ from typing import Any, NotRequired, Protocol, TypeAlias
 
 from typing_extensions import TypedDict
 
-__all__ = [
-    "HttpClientFactory",
-    "MCPToolCustomDataContext",
-    "MCPToolCustomDataExtractor",
-    "MCPToolMetaContext",
-    "MCPToolMetaResolver",
-    "ToolFilter",
-    "ToolFilterCallable",
-    "ToolFilterContext",
-    "ToolFilterStatic",
-    "create_static_tool_filter",
-]
-
 
 class HttpClientFactory(Protocol):
     """Makes the HTTP client for a server."""

@@ -10,8 +10,6 @@ from typing import Any
 from ekiden.compat.agents.logger import logger
 from ekiden.compat.agents.mcp.server import MCPServer
 
-__all__ = ["MCPServerManager"]
-
 
 class MCPServerManager(AbstractAsyncContextManager["MCPServerManager"]):
     """Connects servers. A server that fails is left out; with `strict` the failure is raised."""

@@ -26,23 +26,6 @@ from ekiden.compat.agents.not_supported import placeholders
 
 _log = logging.getLogger("ekiden.mcp")
 
-__all__ = [
-    "GetSessionIdCallback",
-    "LocalMCPApprovalCallable",
-    "MCPServer",
-    "MCPServerSse",
-    "MCPServerSseParams",
-    "MCPServerStdio",
-    "MCPServerStdioParams",
-    "MCPServerStreamableHttp",
-    "MCPServerStreamableHttpParams",
-    "MCPStreamTransport",
-    "RequireApprovalMapping",
-    "RequireApprovalObject",
-    "RequireApprovalPolicy",
-    "RequireApprovalSetting",
-    "RequireApprovalToolList",
-]
 
 T = TypeVar("T")
 UNSET: Any = object()

@@ -10,16 +10,16 @@ from typing import Any
 
 from ekiden.compat.agents.exceptions import AgentsException, ModelBehaviorError, UserError
 from ekiden.compat.agents.mcp.filters import (
-    HttpClientFactory,
-    MCPToolCustomDataContext,
-    MCPToolCustomDataExtractor,
-    MCPToolMetaContext,
-    MCPToolMetaResolver,
-    ToolFilter,
-    ToolFilterCallable,
-    ToolFilterContext,
-    ToolFilterStatic,
-    create_static_tool_filter,
+    HttpClientFactory as HttpClientFactory,
+    MCPToolCustomDataContext as MCPToolCustomDataContext,
+    MCPToolCustomDataExtractor as MCPToolCustomDataExtractor,
+    MCPToolMetaContext as MCPToolMetaContext,
+    MCPToolMetaResolver as MCPToolMetaResolver,
+    ToolFilter as ToolFilter,
+    ToolFilterCallable as ToolFilterCallable,
+    ToolFilterContext as ToolFilterContext,
+    ToolFilterStatic as ToolFilterStatic,
+    create_static_tool_filter as create_static_tool_filter,
 )
 from ekiden.compat.agents.mcp.server import UNSET, MCPServer
 from ekiden.compat.agents.strict_schema import ensure_strict_json_schema
@@ -31,20 +31,6 @@ from ekiden.compat.agents.tool import (
     default_tool_error_function,
     handled,
 )
-
-__all__ = [
-    "HttpClientFactory",
-    "MCPToolCustomDataContext",
-    "MCPToolCustomDataExtractor",
-    "MCPToolMetaContext",
-    "MCPToolMetaResolver",
-    "MCPUtil",
-    "ToolFilter",
-    "ToolFilterCallable",
-    "ToolFilterContext",
-    "ToolFilterStatic",
-    "create_static_tool_filter",
-]
 
 
 class MCPUtil:

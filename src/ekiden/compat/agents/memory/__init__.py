@@ -1,37 +1,21 @@
 """Sessions: conversations that are kept between runs."""
 
 from ekiden.compat.agents.memory.openai_conversations_session import (
-    OpenAIConversationsSession,
+    OpenAIConversationsSession as OpenAIConversationsSession,
 )
 from ekiden.compat.agents.memory.openai_responses_compaction_session import (
-    OpenAIResponsesCompactionSession,
+    OpenAIResponsesCompactionSession as OpenAIResponsesCompactionSession,
 )
 from ekiden.compat.agents.memory.session import (
-    OpenAIResponsesCompactionArgs,
-    OpenAIResponsesCompactionAwareSession,
-    Session,
-    SessionABC,
-    is_openai_responses_compaction_aware_session,
+    OpenAIResponsesCompactionArgs as OpenAIResponsesCompactionArgs,
+    OpenAIResponsesCompactionAwareSession as OpenAIResponsesCompactionAwareSession,
+    Session as Session,
+    SessionABC as SessionABC,
+    is_openai_responses_compaction_aware_session as is_openai_responses_compaction_aware_session,
 )
-from ekiden.compat.agents.memory.session_settings import (
-    SessionSettings,
-)
-from ekiden.compat.agents.memory.sqlite_session import (
-    SQLiteSession,
-)
-from ekiden.compat.agents.memory.util import (
-    SessionInputCallback,
-)
+from ekiden.compat.agents.memory.session_settings import SessionSettings as SessionSettings
+from ekiden.compat.agents.memory.sqlite_session import SQLiteSession as SQLiteSession
+from ekiden.compat.agents.memory.util import SessionInputCallback as SessionInputCallback
+from ekiden.compat.agents.not_supported import names_of
 
-__all__ = [
-    "OpenAIConversationsSession",
-    "OpenAIResponsesCompactionArgs",
-    "OpenAIResponsesCompactionAwareSession",
-    "OpenAIResponsesCompactionSession",
-    "SQLiteSession",
-    "Session",
-    "SessionABC",
-    "SessionInputCallback",
-    "SessionSettings",
-    "is_openai_responses_compaction_aware_session",
-]
+__all__ = names_of(__name__)

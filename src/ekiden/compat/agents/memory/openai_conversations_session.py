@@ -14,8 +14,6 @@ from ekiden.compat.agents.memory.session_settings import (
 )
 from ekiden.compat.agents.models.openai_defaults import default_client
 
-__all__ = ["OpenAIConversationsSession", "start_openai_conversations_session"]
-
 _MOST_AT_ONCE = 20
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
-from ekiden.compat.agents.logger import logger
+from ekiden.compat.agents.logger import logger as logger
 from ekiden.compat.agents.memory.openai_conversations_session import OpenAIConversationsSession
 from ekiden.compat.agents.memory.session import (
     OpenAIResponsesCompactionArgs,
@@ -18,16 +18,6 @@ from ekiden.compat.agents.memory.session import (
 )
 from ekiden.compat.agents.models.openai_defaults import default_client
 from ekiden.compat.agents.not_supported import placeholders
-
-__all__ = [
-    "DEFAULT_COMPACTION_THRESHOLD",
-    "OpenAIResponsesCompactionMode",
-    "OpenAIResponsesCompactionSession",
-    "default_should_trigger_compaction",
-    "is_openai_model_name",
-    "logger",
-    "select_compaction_candidate_items",
-]
 
 DEFAULT_COMPACTION_THRESHOLD = 10
 OpenAIResponsesCompactionMode: TypeAlias = Literal["previous_response_id", "input", "auto"]

@@ -9,14 +9,6 @@ from typing_extensions import TypedDict
 
 from ekiden.compat.agents.memory.session_settings import SessionSettings
 
-__all__ = [
-    "OpenAIResponsesCompactionArgs",
-    "OpenAIResponsesCompactionAwareSession",
-    "Session",
-    "SessionABC",
-    "is_openai_responses_compaction_aware_session",
-]
-
 
 @runtime_checkable
 class Session(Protocol):

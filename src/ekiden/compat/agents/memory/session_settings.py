@@ -7,8 +7,6 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-__all__ = ["SessionSettings", "coerce_session_settings", "resolve_session_limit"]
-
 
 @dataclass
 class SessionSettings:

@@ -18,8 +18,6 @@ from ekiden.compat.agents.memory.session_settings import (
     resolve_session_limit,
 )
 
-__all__ = ["SQLiteSession"]
-
 T = TypeVar("T")
 
 

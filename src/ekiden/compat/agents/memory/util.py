@@ -3,7 +3,5 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-__all__ = ["SessionInputCallback"]
-
 SessionInputCallback: TypeAlias = Callable[[list[Any], list[Any]], Any]
 """Gives the input of the run; may be async."""

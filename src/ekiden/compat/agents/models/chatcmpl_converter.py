@@ -35,8 +35,6 @@ from ekiden.compat.agents.tool import (
     ensure_tool_choice_supports_backend,
 )
 
-__all__ = ["Converter", "ResponseInputContentWithAudioParam"]
-
 ResponseInputContentWithAudioParam: TypeAlias = Any
 """A part of a message's content, audio included."""
 

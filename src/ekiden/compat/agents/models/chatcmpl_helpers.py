@@ -9,8 +9,6 @@ from openai import AsyncOpenAI
 
 from ekiden.compat.agents.models.openai_client_utils import is_official_openai_client
 
-__all__ = ["HEADERS", "HEADERS_OVERRIDE", "ChatCmplHelpers"]
-
 HEADERS = {"User-Agent": "Agents/Python 0.24.0"}
 HEADERS_OVERRIDE: ContextVar[dict[str, str] | None] = ContextVar(
     "openai_chatcompletions_headers_override", default=None

@@ -14,8 +14,6 @@ from ekiden.compat.agents.models.chatcmpl_converter import thought_signature
 from ekiden.compat.agents.models.fake_id import FAKE_RESPONSES_ID
 from ekiden.compat.agents.not_supported import placeholders
 
-__all__ = ["ChatCmplStreamHandler", "Part", "SequenceNumber", "StreamingState"]
-
 _adapter: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 

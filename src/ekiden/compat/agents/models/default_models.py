@@ -11,15 +11,6 @@ from openai.types.shared import Reasoning
 from ekiden.compat.agents.model_settings import ModelSettings
 from ekiden.compat.agents.not_supported import placeholders
 
-__all__ = [
-    "OPENAI_DEFAULT_MODEL_ENV_VARIABLE_NAME",
-    "GPT5DefaultReasoningEffort",
-    "get_default_model",
-    "get_default_model_settings",
-    "gpt_5_reasoning_settings_required",
-    "is_gpt_5_default",
-]
-
 OPENAI_DEFAULT_MODEL_ENV_VARIABLE_NAME = "OPENAI_DEFAULT_MODEL"
 _CHAT = re.compile(r"gpt-5(\.[123])?-chat-latest")
 _EFFORTS = (

@@ -6,9 +6,7 @@ import abc
 from collections.abc import AsyncIterator
 from typing import Any
 
-from ekiden.compat.agents.tracing.model_tracing import ModelTracing
-
-__all__ = ["Model", "ModelProvider", "ModelTracing"]
+from ekiden.compat.agents.tracing.model_tracing import ModelTracing as ModelTracing
 
 
 class Model(abc.ABC):

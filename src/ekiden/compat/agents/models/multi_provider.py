@@ -14,14 +14,6 @@ from ekiden.compat.agents.models.openai_defaults import defaults
 from ekiden.compat.agents.models.openai_provider import OpenAIProvider
 from ekiden.compat.agents.models.openai_responses import OpenAIResponsesWebSocketOptions
 
-__all__ = [
-    "MultiProvider",
-    "MultiProviderMap",
-    "MultiProviderOpenAIPrefixMode",
-    "MultiProviderUnknownPrefixMode",
-    "default_provider",
-]
-
 MultiProviderOpenAIPrefixMode: TypeAlias = Literal["alias", "model_id"]
 MultiProviderUnknownPrefixMode: TypeAlias = Literal["error", "model_id"]
 

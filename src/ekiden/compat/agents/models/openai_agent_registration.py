@@ -6,17 +6,6 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "OPENAI_HARNESS_ID_TRACE_METADATA_KEY",
-    "OpenAIAgentRegistrationConfig",
-    "ResolvedOpenAIAgentRegistrationConfig",
-    "add_openai_harness_id_to_metadata",
-    "get_default_openai_agent_registration_config",
-    "resolve_openai_agent_registration_config",
-    "resolve_openai_harness_id_for_model_provider",
-    "set_default_openai_agent_registration_config",
-]
-
 OPENAI_HARNESS_ID_TRACE_METADATA_KEY = "agent_harness_id"
 _VARIABLE = "OPENAI_AGENT_HARNESS_ID"
 

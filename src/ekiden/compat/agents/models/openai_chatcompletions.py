@@ -29,8 +29,6 @@ from ekiden.compat.agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
 from ekiden.compat.agents.tracing.create import generation_span
 from ekiden.compat.agents.usage import Usage, model_usage_to_span_usage
 
-__all__ = ["OpenAIChatCompletionsModel"]
-
 
 class OpenAIChatCompletionsModel(Model):
     """A model that is called through OpenAI's Chat Completions API."""

@@ -6,8 +6,6 @@ from urllib.parse import urlsplit
 
 from openai import AsyncOpenAI
 
-__all__ = ["is_official_openai_base_url", "is_official_openai_client"]
-
 
 def is_official_openai_base_url(base_url: object, *, websocket: bool = False) -> bool:
     """Whether the address is OpenAI's own."""

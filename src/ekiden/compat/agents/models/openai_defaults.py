@@ -13,17 +13,6 @@ from ekiden.compat.agents.models.openai_agent_registration import (
 )
 from ekiden.compat.agents.tracing.runs import set_tracing_export_api_key
 
-__all__ = [
-    "default_client",
-    "defaults",
-    "set_default_openai_agent_registration",
-    "set_default_openai_api",
-    "set_default_openai_client",
-    "set_default_openai_harness",
-    "set_default_openai_key",
-    "set_default_openai_responses_transport",
-]
-
 
 @dataclass
 class _Defaults:

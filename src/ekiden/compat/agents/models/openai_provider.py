@@ -22,8 +22,6 @@ from ekiden.compat.agents.models.openai_responses import (
 )
 from ekiden.compat.agents.not_supported import placeholders
 
-__all__ = ["DEFAULT_MODEL", "OpenAIProvider"]
-
 DEFAULT_MODEL = "gpt-4o"
 
 

@@ -26,15 +26,6 @@ from ekiden.compat.agents.tool import FunctionTool
 from ekiden.compat.agents.tracing.create import response_span
 from ekiden.compat.agents.usage import Usage, input_details
 
-__all__ = [
-    "ConvertedTools",
-    "Converter",
-    "OpenAIResponsesModel",
-    "OpenAIResponsesWSModel",
-    "OpenAIResponsesWebSocketOptions",
-    "ResponsesWebSocketError",
-]
-
 _BY_TYPE = frozenset(
     [
         "file_search",

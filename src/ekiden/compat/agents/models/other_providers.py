@@ -13,16 +13,6 @@ from ekiden.compat.agents.models.default_models import get_default_model
 from ekiden.compat.agents.models.interface import Model, ModelProvider
 from ekiden.compat.agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
 
-__all__ = [
-    "AnyLLMApi",
-    "AnyLLMModel",
-    "AnyLLMProvider",
-    "InternalChatCompletionMessage",
-    "InternalToolCall",
-    "LitellmModel",
-    "LitellmProvider",
-]
-
 AnyLLMApi: TypeAlias = Literal["responses", "chat_completions"]
 
 _ADDRESSES = {

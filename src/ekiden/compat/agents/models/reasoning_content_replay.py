@@ -6,13 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = [
-    "ReasoningContentReplayContext",
-    "ReasoningContentSource",
-    "ShouldReplayReasoningContent",
-    "default_should_replay_reasoning_content",
-]
-
 
 @dataclass
 class ReasoningContentSource:

@@ -12,8 +12,6 @@ from ekiden.compat.agents.agent import AgentBase
 from ekiden.compat.agents.lifecycle import AgentHooksBase, RunHooksBase
 from ekiden.core.context import TContext
 
-__all__ = ["RealtimeAgent", "RealtimeAgentHooks", "RealtimeRunHooks"]
-
 RealtimeAgentHooks: TypeAlias = AgentHooksBase[TContext]
 RealtimeRunHooks: TypeAlias = RunHooksBase[TContext]
 

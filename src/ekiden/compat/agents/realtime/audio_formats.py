@@ -14,8 +14,6 @@ from openai.types.realtime.realtime_audio_formats import (
 
 from ekiden.compat.agents.logger import logger
 
-__all__ = ["to_realtime_audio_format"]
-
 _PCM_HZ, _G711_HZ = 24_000, 8_000
 _KINDS: dict[str, RealtimeAudioFormats] = {}
 for _names, _format in (

@@ -18,31 +18,6 @@ from typing_extensions import TypedDict
 
 from ekiden.compat.agents.prompts import Prompt
 
-__all__ = [
-    "RealtimeAudioConfig",
-    "RealtimeAudioFormat",
-    "RealtimeAudioInputConfig",
-    "RealtimeAudioOutputConfig",
-    "RealtimeClientMessage",
-    "RealtimeCustomVoice",
-    "RealtimeGuardrailsSettings",
-    "RealtimeInputAudioNoiseReductionConfig",
-    "RealtimeInputAudioTranscriptionConfig",
-    "RealtimeModelName",
-    "RealtimeModelTracingConfig",
-    "RealtimeReasoningConfig",
-    "RealtimeReasoningEffort",
-    "RealtimeRunConfig",
-    "RealtimeSessionModelSettings",
-    "RealtimeToolExecutionConfig",
-    "RealtimeTurnDetectionConfig",
-    "RealtimeUserInput",
-    "RealtimeUserInputImage",
-    "RealtimeUserInputMessage",
-    "RealtimeUserInputText",
-    "RealtimeVoice",
-]
-
 RealtimeModelName: TypeAlias = str
 RealtimeReasoningEffort: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh"] | str
 RealtimeAudioFormat: TypeAlias = str | Mapping[str, Any] | RealtimeAudioFormats

@@ -7,41 +7,21 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.compat.agents.guardrail import OutputGuardrailResult
 from ekiden.integrations.realtime import (
-    RealtimeAgentEndEvent,
-    RealtimeAgentStartEvent,
-    RealtimeAudio,
-    RealtimeAudioEnd,
-    RealtimeAudioInterrupted,
-    RealtimeError,
-    RealtimeEventInfo,
-    RealtimeHandoffEvent,
-    RealtimeHistoryAdded,
-    RealtimeHistoryUpdated,
-    RealtimeRawModelEvent,
-    RealtimeToolEnd,
-    RealtimeToolStart,
+    RealtimeAgentEndEvent as RealtimeAgentEndEvent,
+    RealtimeAgentStartEvent as RealtimeAgentStartEvent,
+    RealtimeAudio as RealtimeAudio,
+    RealtimeAudioEnd as RealtimeAudioEnd,
+    RealtimeAudioInterrupted as RealtimeAudioInterrupted,
+    RealtimeError as RealtimeError,
+    RealtimeEventInfo as RealtimeEventInfo,
+    RealtimeHandoffEvent as RealtimeHandoffEvent,
+    RealtimeHistoryAdded as RealtimeHistoryAdded,
+    RealtimeHistoryUpdated as RealtimeHistoryUpdated,
+    RealtimeRawModelEvent as RealtimeRawModelEvent,
+    RealtimeSessionEvent as NativeEvent,
+    RealtimeToolEnd as RealtimeToolEnd,
+    RealtimeToolStart as RealtimeToolStart,
 )
-from ekiden.integrations.realtime import RealtimeSessionEvent as NativeEvent
-
-__all__ = [
-    "RealtimeAgentEndEvent",
-    "RealtimeAgentStartEvent",
-    "RealtimeAudio",
-    "RealtimeAudioEnd",
-    "RealtimeAudioInterrupted",
-    "RealtimeError",
-    "RealtimeEventInfo",
-    "RealtimeGuardrailTripped",
-    "RealtimeHandoffEvent",
-    "RealtimeHistoryAdded",
-    "RealtimeHistoryUpdated",
-    "RealtimeInputAudioTimeoutTriggered",
-    "RealtimeRawModelEvent",
-    "RealtimeSessionEvent",
-    "RealtimeToolApprovalRequired",
-    "RealtimeToolEnd",
-    "RealtimeToolStart",
-]
 
 
 @dataclass

@@ -10,7 +10,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from ekiden.compat.agents.exceptions import ModelBehaviorError
 from ekiden.compat.agents.handoffs import Handoff, handoff
-from ekiden.compat.agents.handoffs.tool import OnHandoffWithInput, OnHandoffWithoutInput
+from ekiden.compat.agents.handoffs.tool import (
+    OnHandoffWithInput as OnHandoffWithInput,
+    OnHandoffWithoutInput as OnHandoffWithoutInput,
+)
 from ekiden.compat.agents.realtime.agent import RealtimeAgent
 from ekiden.integrations.realtime.handoffs import (
     boxed,
@@ -19,14 +22,6 @@ from ekiden.integrations.realtime.handoffs import (
     is_bare,
     unboxing,
 )
-
-__all__ = [
-    "OnHandoffWithInput",
-    "OnHandoffWithoutInput",
-    "collect_enabled_handoffs",
-    "filter_enabled_handoffs",
-    "realtime_handoff",
-]
 
 
 def realtime_handoff(

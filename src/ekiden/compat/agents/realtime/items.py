@@ -10,21 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from ekiden.integrations.realtime.items import RealtimeItem as NativeItem
 
-__all__ = [
-    "AssistantAudio",
-    "AssistantMessageItem",
-    "AssistantText",
-    "InputAudio",
-    "InputImage",
-    "InputText",
-    "RealtimeItem",
-    "RealtimeMessageItem",
-    "RealtimeResponse",
-    "RealtimeToolCallItem",
-    "SystemMessageItem",
-    "UserMessageItem",
-]
-
 
 class _Open(BaseModel):
     """Keeps fields that it does not know."""

@@ -13,14 +13,6 @@ from ekiden.compat.agents.realtime.config import RealtimeAudioFormat, RealtimeSe
 from ekiden.compat.agents.realtime.model_events import RealtimeModelEvent
 from ekiden.compat.agents.realtime.model_inputs import RealtimeModelSendEvent
 
-__all__ = [
-    "RealtimeModel",
-    "RealtimeModelConfig",
-    "RealtimeModelListener",
-    "RealtimePlaybackState",
-    "RealtimePlaybackTracker",
-]
-
 
 class RealtimePlaybackState(TypedDict):
     """The item that is being played, and the part that the person heard."""

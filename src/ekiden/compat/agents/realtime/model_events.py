@@ -8,33 +8,6 @@ from typing import Any, Literal, TypeAlias
 from ekiden.compat.agents.usage import Usage
 from ekiden.integrations.realtime import items as native
 
-__all__ = [
-    "RealtimeConnectionStatus",
-    "RealtimeModelAudioDoneEvent",
-    "RealtimeModelAudioEvent",
-    "RealtimeModelAudioInterruptedEvent",
-    "RealtimeModelCachedTokensDetails",
-    "RealtimeModelConnectionStatusEvent",
-    "RealtimeModelEndOfStreamEvent",
-    "RealtimeModelErrorEvent",
-    "RealtimeModelEvent",
-    "RealtimeModelExceptionEvent",
-    "RealtimeModelInputAudioTimeoutTriggeredEvent",
-    "RealtimeModelInputAudioTranscriptionCompletedEvent",
-    "RealtimeModelInputTokensDetails",
-    "RealtimeModelItemDeletedEvent",
-    "RealtimeModelItemUpdatedEvent",
-    "RealtimeModelOtherEvent",
-    "RealtimeModelOutputTextDeltaEvent",
-    "RealtimeModelOutputTokensDetails",
-    "RealtimeModelRawServerEvent",
-    "RealtimeModelToolCallEvent",
-    "RealtimeModelTranscriptDeltaEvent",
-    "RealtimeModelTurnEndedEvent",
-    "RealtimeModelTurnStartedEvent",
-    "RealtimeModelUsageEvent",
-]
-
 RealtimeConnectionStatus: TypeAlias = Literal["connecting", "connected", "disconnected"]
 
 

@@ -14,21 +14,6 @@ from ekiden.compat.agents.realtime.config import (
 )
 from ekiden.compat.agents.realtime.model_events import RealtimeModelToolCallEvent
 
-__all__ = [
-    "RealtimeModelInputImageContent",
-    "RealtimeModelInputTextContent",
-    "RealtimeModelRawClientMessage",
-    "RealtimeModelSendAudio",
-    "RealtimeModelSendEvent",
-    "RealtimeModelSendInterrupt",
-    "RealtimeModelSendRawMessage",
-    "RealtimeModelSendSessionUpdate",
-    "RealtimeModelSendToolOutput",
-    "RealtimeModelSendUserInput",
-    "RealtimeModelUserInput",
-    "RealtimeModelUserInputMessage",
-]
-
 RealtimeModelRawClientMessage = RealtimeClientMessage
 RealtimeModelInputTextContent = RealtimeUserInputText
 RealtimeModelInputImageContent = RealtimeUserInputImage

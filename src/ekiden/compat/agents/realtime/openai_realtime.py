@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, NotRequired, TypeAlias
 from urllib.parse import quote, urlsplit
 
-from openai.types.realtime import RealtimeAudioConfig as OpenAIRealtimeAudioConfig
-from openai.types.realtime import RealtimeAudioConfigInput as OpenAIRealtimeAudioInput
-from openai.types.realtime import RealtimeAudioConfigOutput as OpenAIRealtimeAudioOutput
-from openai.types.realtime import RealtimeServerEvent
+from openai.types.realtime import (
+    RealtimeAudioConfig,
+    RealtimeAudioConfigInput,
+    RealtimeAudioConfigOutput,
+    RealtimeServerEvent,
+)
 from openai.types.realtime.realtime_audio_formats import AudioPCM, AudioPCMA, AudioPCMU
 from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
@@ -66,9 +68,9 @@ from ekiden.integrations.realtime import (
     RealtimeDisconnected,
     RealtimeModelSettings,
     RealtimeSetup,
+    items as native,
+    model as native_inputs,
 )
-from ekiden.integrations.realtime import items as native
-from ekiden.integrations.realtime import model as native_inputs
 from ekiden.integrations.realtime.model import ResponseGate
 from ekiden.integrations.realtime.websocket import (
     DEFAULT_URL,
@@ -77,21 +79,9 @@ from ekiden.integrations.realtime.websocket import (
 )
 from ekiden.integrations.realtime.wire import decode, first_frame
 
-__all__ = [
-    "DEFAULT_MODEL_SETTINGS",
-    "DEFAULT_REALTIME_MODEL",
-    "AllRealtimeServerEvents",
-    "FormatInput",
-    "OpenAIRealtimeAudioConfig",
-    "OpenAIRealtimeAudioInput",
-    "OpenAIRealtimeAudioOutput",
-    "OpenAIRealtimeSIPModel",
-    "OpenAIRealtimeWebSocketModel",
-    "ServerEventTypeAdapter",
-    "TransportConfig",
-    "get_api_key",
-    "get_server_event_type_adapter",
-]
+OpenAIRealtimeAudioConfig = RealtimeAudioConfig
+OpenAIRealtimeAudioInput = RealtimeAudioConfigInput
+OpenAIRealtimeAudioOutput = RealtimeAudioConfigOutput
 
 FormatInput: TypeAlias = str | AudioPCM | AudioPCMU | AudioPCMA | Mapping[str, Any] | None
 AllRealtimeServerEvents = Annotated[RealtimeServerEvent, Field(discriminator="type")]

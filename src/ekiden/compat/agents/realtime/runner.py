@@ -10,8 +10,6 @@ from ekiden.compat.agents.realtime.model import RealtimeModel, RealtimeModelConf
 from ekiden.compat.agents.realtime.openai_realtime import OpenAIRealtimeWebSocketModel
 from ekiden.compat.agents.realtime.session import RealtimeSession
 
-__all__ = ["RealtimeRunner"]
-
 
 class RealtimeRunner:
     """Creates live sessions that start with `starting_agent`; the default model is from OpenAI."""

@@ -65,13 +65,14 @@ from ekiden.compat.agents.tool import (
     read_arguments,
 )
 from ekiden.compat.agents.tool_context import ToolContext
-from ekiden.integrations.realtime import RealtimeModelSettings, RealtimeSetup
-from ekiden.integrations.realtime import RealtimeRunConfig as NativeConfig
-from ekiden.integrations.realtime import RealtimeSession as NativeSession
-from ekiden.integrations.realtime import items as native
-from ekiden.integrations.realtime import model as native_inputs
-
-__all__ = ["REJECTION_MESSAGE", "RealtimeSession"]
+from ekiden.integrations.realtime import (
+    RealtimeModelSettings,
+    RealtimeRunConfig as NativeConfig,
+    RealtimeSession as NativeSession,
+    RealtimeSetup,
+    items as native,
+    model as native_inputs,
+)
 
 REJECTION_MESSAGE = DEFAULT_APPROVAL_REJECTION_MESSAGE
 _DEBOUNCE = 100

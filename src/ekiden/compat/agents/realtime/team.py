@@ -23,8 +23,7 @@ from ekiden.core.tools.guardrails import (
     ToolOutputGuardrailData,
 )
 from ekiden.core.tools.tool import FunctionTool as NativeTool
-from ekiden.integrations.realtime import RealtimeAgent as NativeAgent
-from ekiden.integrations.realtime import RealtimeSetup
+from ekiden.integrations.realtime import RealtimeAgent as NativeAgent, RealtimeSetup
 
 _Invoke: TypeAlias = Callable[[FunctionTool, RealtimeAgent[Any], ToolContext[Any]], Awaitable[Any]]
 

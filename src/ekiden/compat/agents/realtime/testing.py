@@ -23,15 +23,6 @@ from ekiden.compat.agents.realtime.model_inputs import (
     RealtimeModelSendSessionUpdate,
 )
 
-__all__ = [
-    "RealtimeConnectCall",
-    "RealtimeScriptError",
-    "RealtimeStep",
-    "ScriptedRealtimeModel",
-    "UnconsumedRealtimeSteps",
-    "UnexpectedRealtimeSend",
-]
-
 RealtimeSendMatcher: TypeAlias = (
     RealtimeModelSendEvent | type[Any] | Callable[[RealtimeModelSendEvent], bool]
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-__all__ = ["TracingConfig", "include_task_and_turn_spans"]
-
 
 class TracingConfig(TypedDict, total=False):
     """Tracing settings of a run: the key for sending the trace to OpenAI, and the spans of the

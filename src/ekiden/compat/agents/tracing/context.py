@@ -8,8 +8,6 @@ from ekiden.compat.agents.tracing.config import TracingConfig
 from ekiden.compat.agents.tracing.create import get_current_trace, trace
 from ekiden.compat.agents.tracing.traces import Trace, TraceState, reattach_trace
 
-__all__ = ["TraceCtxManager", "create_trace_for_run"]
-
 
 def create_trace_for_run(
     *,

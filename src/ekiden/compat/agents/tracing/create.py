@@ -12,25 +12,6 @@ from ekiden.compat.agents.tracing.setup import get_trace_provider
 from ekiden.compat.agents.tracing.spans import Span, TSpanData
 from ekiden.compat.agents.tracing.traces import Trace
 
-__all__ = [
-    "agent_span",
-    "custom_span",
-    "function_span",
-    "generation_span",
-    "get_current_span",
-    "get_current_trace",
-    "guardrail_span",
-    "handoff_span",
-    "mcp_tools_span",
-    "response_span",
-    "speech_group_span",
-    "speech_span",
-    "task_span",
-    "trace",
-    "transcription_span",
-    "turn_span",
-]
-
 Parent = Trace | Span[Any] | None
 
 

@@ -2,6 +2,4 @@
 
 import logging
 
-__all__ = ["logger"]
-
 logger = logging.getLogger("openai.agents.tracing")

@@ -2,8 +2,6 @@
 
 import enum
 
-__all__ = ["ModelTracing", "get_model_tracing_impl"]
-
 
 class ModelTracing(enum.Enum):
     """Whether a model call is traced, and whether the trace contains message content."""

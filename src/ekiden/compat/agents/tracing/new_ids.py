@@ -2,8 +2,6 @@
 
 import uuid
 
-__all__ = ["new_group_id", "new_span_id", "new_trace_id"]
-
 
 def new_trace_id() -> str:
     """A new id of a trace."""

@@ -8,8 +8,6 @@ from typing import Any
 from ekiden.compat.agents.tracing.spans import Span
 from ekiden.compat.agents.tracing.traces import Trace
 
-__all__ = ["TracingExporter", "TracingProcessor"]
-
 
 class TracingProcessor(ABC):
     """Receives traces and spans as they happen."""

@@ -18,15 +18,6 @@ from ekiden.compat.agents.tracing.processor_interface import TracingExporter, Tr
 from ekiden.compat.agents.tracing.spans import Span
 from ekiden.compat.agents.tracing.traces import Trace
 
-__all__ = [
-    "BackendSpanExporter",
-    "BatchTraceProcessor",
-    "ConsoleSpanExporter",
-    "default_exporter",
-    "default_processor",
-]
-
-
 _OPENAI = "https://api.openai.com/"
 _THOUGHTS = ("reasoning", "reasoning_content", "thinking", "thinking_blocks")
 _THOUGHT_PARTS = ("thinking", "redacted_thinking", "reasoning")

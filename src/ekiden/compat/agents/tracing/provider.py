@@ -15,8 +15,6 @@ from ekiden.compat.agents.tracing.scope import Scope
 from ekiden.compat.agents.tracing.spans import NoOpSpan, Span, SpanImpl, TSpanData, now_iso
 from ekiden.compat.agents.tracing.traces import NoOpTrace, Trace, TraceImpl
 
-__all__ = ["DefaultTraceProvider", "SynchronousMultiTracingProcessor", "TraceProvider"]
-
 
 class SynchronousMultiTracingProcessor(TracingProcessor):
     """Shows everything to several processors, one after the other."""

@@ -20,15 +20,6 @@ from ekiden.compat.agents.tracing.spans import Span, SpanError
 from ekiden.compat.agents.tracing.traces import NoOpTrace, Trace
 from ekiden.tracing.exports import iso_time, openai_error, openai_span, openai_span_data
 
-__all__ = [
-    "add_trace_processor",
-    "flush_traces",
-    "set_trace_processors",
-    "set_tracing_disabled",
-    "set_tracing_export_api_key",
-    "show_runs",
-]
-
 _DATA: dict[str, Any] = {
     "agent": kinds.AgentSpanData,
     "function": kinds.FunctionSpanData,

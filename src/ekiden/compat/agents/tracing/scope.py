@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextvars import ContextVar, Token
 from typing import Any
 
-__all__ = ["IS_RELAYED", "Scope"]
-
 IS_RELAYED: ContextVar[bool] = ContextVar("is_relayed", default=False)
 """Whether the layer makes the spans of a run itself."""
 _span: ContextVar[Any] = ContextVar("current_span", default=None)

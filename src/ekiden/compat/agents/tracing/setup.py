@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ekiden.compat.agents.tracing.provider import DefaultTraceProvider, TraceProvider
 
-__all__ = ["GLOBAL_TRACE_PROVIDER", "get_trace_provider", "set_trace_provider"]
-
 GLOBAL_TRACE_PROVIDER: TraceProvider | None = None
 
 

@@ -7,23 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "AgentSpanData",
-    "CustomSpanData",
-    "FunctionSpanData",
-    "GenerationSpanData",
-    "GuardrailSpanData",
-    "HandoffSpanData",
-    "MCPListToolsSpanData",
-    "ResponseSpanData",
-    "SpanData",
-    "SpeechGroupSpanData",
-    "SpeechSpanData",
-    "TaskSpanData",
-    "TranscriptionSpanData",
-    "TurnSpanData",
-]
-
 
 class SpanData(ABC):
     """Base class of the data of a span."""

@@ -14,8 +14,6 @@ from ekiden.compat.agents.tracing.scope import Scope
 from ekiden.compat.agents.tracing.span_data import SpanData
 from ekiden.tracing.exports import iso_time
 
-__all__ = ["NoOpSpan", "Span", "SpanError", "SpanImpl", "TSpanData"]
-
 TSpanData = TypeVar("TSpanData", bound=SpanData)
 
 

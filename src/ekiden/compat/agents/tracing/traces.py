@@ -12,16 +12,6 @@ from typing import Any
 from ekiden.compat.agents.tracing.new_ids import new_trace_id
 from ekiden.compat.agents.tracing.scope import Scope
 
-__all__ = [
-    "NO_OP_TRACE",
-    "NoOpTrace",
-    "ReattachedTrace",
-    "Trace",
-    "TraceImpl",
-    "TraceState",
-    "reattach_trace",
-]
-
 
 class Trace(ABC):
     """A trace. Use it in a ``with`` statement, or call `start` and `finish`."""

@@ -2,8 +2,6 @@
 
 from ekiden.compat.agents.tracing.setup import get_trace_provider
 
-__all__ = ["gen_group_id", "gen_span_id", "gen_trace_id", "time_iso"]
-
 
 def time_iso() -> str:
     """The time as ISO 8601."""

@@ -1,83 +1,48 @@
 """Speech in, an agent's answer, speech out."""
 
+from ekiden.compat.agents.not_supported import names_of
 from ekiden.compat.agents.voice.events import (
-    VoiceStreamEvent,
-    VoiceStreamEventAudio,
-    VoiceStreamEventError,
-    VoiceStreamEventLifecycle,
+    VoiceStreamEvent as VoiceStreamEvent,
+    VoiceStreamEventAudio as VoiceStreamEventAudio,
+    VoiceStreamEventError as VoiceStreamEventError,
+    VoiceStreamEventLifecycle as VoiceStreamEventLifecycle,
 )
 from ekiden.compat.agents.voice.exceptions import (
-    STTWebsocketConnectionError,
+    STTWebsocketConnectionError as STTWebsocketConnectionError,
 )
 from ekiden.compat.agents.voice.input import (
-    AudioInput,
-    StreamedAudioInput,
+    AudioInput as AudioInput,
+    StreamedAudioInput as StreamedAudioInput,
 )
 from ekiden.compat.agents.voice.model import (
-    StreamedTranscriptionSession,
-    STTModel,
-    STTModelSettings,
-    TTSCustomVoice,
-    TTSModel,
-    TTSModelSettings,
-    TTSVoice,
-    VoiceModelProvider,
+    StreamedTranscriptionSession as StreamedTranscriptionSession,
+    STTModel as STTModel,
+    STTModelSettings as STTModelSettings,
+    TTSCustomVoice as TTSCustomVoice,
+    TTSModel as TTSModel,
+    TTSModelSettings as TTSModelSettings,
+    TTSVoice as TTSVoice,
+    VoiceModelProvider as VoiceModelProvider,
 )
 from ekiden.compat.agents.voice.models.openai_model_provider import (
-    OpenAIVoiceModelProvider,
+    OpenAIVoiceModelProvider as OpenAIVoiceModelProvider,
 )
 from ekiden.compat.agents.voice.models.openai_stt import (
-    OpenAISTTModel,
-    OpenAISTTTranscriptionSession,
+    OpenAISTTModel as OpenAISTTModel,
+    OpenAISTTTranscriptionSession as OpenAISTTTranscriptionSession,
 )
-from ekiden.compat.agents.voice.models.openai_tts import (
-    OpenAITTSModel,
-)
-from ekiden.compat.agents.voice.pipeline import (
-    VoicePipeline,
-)
-from ekiden.compat.agents.voice.pipeline_config import (
-    VoicePipelineConfig,
-)
-from ekiden.compat.agents.voice.result import (
-    StreamedAudioResult,
-)
+from ekiden.compat.agents.voice.models.openai_tts import OpenAITTSModel as OpenAITTSModel
+from ekiden.compat.agents.voice.pipeline import VoicePipeline as VoicePipeline
+from ekiden.compat.agents.voice.pipeline_config import VoicePipelineConfig as VoicePipelineConfig
+from ekiden.compat.agents.voice.result import StreamedAudioResult as StreamedAudioResult
 from ekiden.compat.agents.voice.utils import (
-    get_sentence_based_splitter,
+    get_sentence_based_splitter as get_sentence_based_splitter,
 )
 from ekiden.compat.agents.voice.workflow import (
-    SingleAgentVoiceWorkflow,
-    SingleAgentWorkflowCallbacks,
-    VoiceWorkflowBase,
-    VoiceWorkflowHelper,
+    SingleAgentVoiceWorkflow as SingleAgentVoiceWorkflow,
+    SingleAgentWorkflowCallbacks as SingleAgentWorkflowCallbacks,
+    VoiceWorkflowBase as VoiceWorkflowBase,
+    VoiceWorkflowHelper as VoiceWorkflowHelper,
 )
 
-__all__ = [
-    "AudioInput",
-    "OpenAISTTModel",
-    "OpenAISTTTranscriptionSession",
-    "OpenAITTSModel",
-    "OpenAIVoiceModelProvider",
-    "STTModel",
-    "STTModelSettings",
-    "STTWebsocketConnectionError",
-    "SingleAgentVoiceWorkflow",
-    "SingleAgentWorkflowCallbacks",
-    "StreamedAudioInput",
-    "StreamedAudioResult",
-    "StreamedTranscriptionSession",
-    "TTSCustomVoice",
-    "TTSModel",
-    "TTSModelSettings",
-    "TTSVoice",
-    "VoiceModelProvider",
-    "VoicePipeline",
-    "VoicePipelineConfig",
-    "VoiceStreamEvent",
-    "VoiceStreamEventAudio",
-    "VoiceStreamEventError",
-    "VoiceStreamEventLifecycle",
-    "VoiceWorkflowBase",
-    "VoiceWorkflowHelper",
-    "get_sentence_based_splitter",
-]
+__all__ = names_of(__name__)

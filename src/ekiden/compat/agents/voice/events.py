@@ -5,13 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-__all__ = [
-    "VoiceStreamEvent",
-    "VoiceStreamEventAudio",
-    "VoiceStreamEventError",
-    "VoiceStreamEventLifecycle",
-]
-
 
 @dataclass
 class VoiceStreamEventAudio:

@@ -2,8 +2,6 @@
 
 from ekiden.compat.agents.exceptions import AgentsException
 
-__all__ = ["STTWebsocketConnectionError"]
-
 
 class STTWebsocketConnectionError(AgentsException):
     """The connection to the transcription model failed."""

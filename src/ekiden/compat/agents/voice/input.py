@@ -12,8 +12,6 @@ from typing import Any
 from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.voice.imports import np
 
-__all__ = ["DEFAULT_SAMPLE_RATE", "AudioInput", "StreamedAudioInput", "pcm16"]
-
 DEFAULT_SAMPLE_RATE = 24000
 
 

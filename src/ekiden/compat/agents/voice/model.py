@@ -11,19 +11,6 @@ from ekiden.compat.agents.voice.imports import np
 from ekiden.compat.agents.voice.input import AudioInput, StreamedAudioInput
 from ekiden.compat.agents.voice.utils import get_sentence_based_splitter
 
-__all__ = [
-    "DEFAULT_TTS_BUFFER_SIZE",
-    "DEFAULT_TTS_INSTRUCTIONS",
-    "STTModel",
-    "STTModelSettings",
-    "StreamedTranscriptionSession",
-    "TTSCustomVoice",
-    "TTSModel",
-    "TTSModelSettings",
-    "TTSVoice",
-    "VoiceModelProvider",
-]
-
 DEFAULT_TTS_INSTRUCTIONS = "Read the text aloud as it is; it may be a part of a sentence."
 DEFAULT_TTS_BUFFER_SIZE = 120
 _SENTENCES = get_sentence_based_splitter()

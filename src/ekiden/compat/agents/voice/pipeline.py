@@ -16,8 +16,6 @@ from ekiden.compat.agents.voice.pipeline_config import VoicePipelineConfig
 from ekiden.compat.agents.voice.result import StreamedAudioResult
 from ekiden.compat.agents.voice.workflow import VoiceWorkflowBase
 
-__all__ = ["VoicePipeline"]
-
 
 class VoicePipeline:
     """Transcribes speech, lets a workflow answer, and speaks the answer. Agent runs in the workflow

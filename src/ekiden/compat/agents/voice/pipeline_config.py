@@ -14,8 +14,6 @@ from ekiden.compat.agents.voice.model import (
 )
 from ekiden.compat.agents.voice.models.openai_model_provider import OpenAIVoiceModelProvider
 
-__all__ = ["VoicePipelineConfig"]
-
 
 @dataclass(init=False)
 class VoicePipelineConfig:

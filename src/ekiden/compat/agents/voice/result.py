@@ -20,8 +20,6 @@ from ekiden.compat.agents.voice.imports import np
 from ekiden.compat.agents.voice.model import TTSModel, TTSModelSettings
 from ekiden.compat.agents.voice.pipeline_config import VoicePipelineConfig
 
-__all__ = ["StreamedAudioResult"]
-
 
 class StreamedAudioResult:
     """A stream of the spoken answer. Each sentence is converted to speech in a separate task, so

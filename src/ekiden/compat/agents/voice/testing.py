@@ -20,21 +20,6 @@ from ekiden.compat.agents.voice.model import (
 )
 from ekiden.compat.agents.voice.workflow import VoiceWorkflowBase
 
-__all__ = [
-    "STTCall",
-    "STTSessionCall",
-    "ScriptedSTTModel",
-    "ScriptedTTSModel",
-    "ScriptedTranscriptionSession",
-    "ScriptedVoiceWorkflow",
-    "TTSCall",
-    "TTSResult",
-    "UnconsumedVoiceSteps",
-    "UnexpectedVoiceCall",
-    "VoiceScriptError",
-    "pcm16_samples",
-]
-
 
 class VoiceScriptError(Exception):
     """A script and what happened do not fit."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-__all__ = ["get_sentence_based_splitter"]
-
 _BOUNDARY = re.compile(r"[.!?]\s+(?=\S)")
 
 

@@ -10,13 +10,6 @@ from ekiden.compat.agents.agent import Agent
 from ekiden.compat.agents.result import RunResultStreaming
 from ekiden.compat.agents.run import Runner
 
-__all__ = [
-    "SingleAgentVoiceWorkflow",
-    "SingleAgentWorkflowCallbacks",
-    "VoiceWorkflowBase",
-    "VoiceWorkflowHelper",
-]
-
 
 class VoiceWorkflowBase(ABC):
     """Answers a transcript with text to speak."""

@@ -6,8 +6,14 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
-from a2a.types import Artifact, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
-from a2a.types import TaskStatusUpdateEvent as StatusUpdate
+from a2a.types import (
+    Artifact,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent as StatusUpdate,
+)
 
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
@@ -20,11 +26,11 @@ from ekiden.integrations.a2a.server.tasks import (
     answer_artifact,
     read_task,
     state_of,
+    status_of as status_of_run,
     struct,
     text_part,
     timestamp,
 )
-from ekiden.integrations.a2a.server.tasks import status_of as status_of_run
 from ekiden.project.runs.stored_runs import ENDINGS
 from ekiden.project.service import TenantService
 from ekiden.sessions import is_transfer

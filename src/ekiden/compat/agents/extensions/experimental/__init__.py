@@ -1,8 +1,8 @@
 """Extensions that are experimental in the SDK."""
 
-from ekiden.compat.agents.extensions.experimental import codex
-from ekiden.compat.agents.not_supported import placeholders
+from ekiden.compat.agents.extensions.experimental import codex as codex
+from ekiden.compat.agents.not_supported import names_of, placeholders
 
-__all__ = ["codex", "hosted_multi_agent"]
+__all__ = names_of(__name__)
 
 __getattr__ = placeholders(__name__)

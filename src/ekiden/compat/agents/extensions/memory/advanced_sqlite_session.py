@@ -14,8 +14,6 @@ import apsw
 from ekiden.compat.agents.memory.session_settings import SessionSettings, resolve_session_limit
 from ekiden.compat.agents.memory.sqlite_session import SQLiteSession, read_rows
 
-__all__ = ["AdvancedSQLiteSession"]
-
 _COUNTS = ("requests", "input_tokens", "output_tokens", "total_tokens")
 _DETAILS = ("input_tokens_details", "output_tokens_details")
 

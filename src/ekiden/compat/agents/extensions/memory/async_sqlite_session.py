@@ -9,8 +9,6 @@ from typing import Any
 from ekiden.compat.agents.memory.session_settings import SessionSettings
 from ekiden.compat.agents.memory.sqlite_session import SQLiteSession
 
-__all__ = ["AsyncSQLiteSession"]
-
 
 class AsyncSQLiteSession(SQLiteSession):
     """A conversation in an SQLite file, with an async `close`."""

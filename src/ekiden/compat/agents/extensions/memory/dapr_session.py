@@ -13,13 +13,6 @@ from ekiden.compat.agents.memory.session_settings import (
     resolve_session_limit,
 )
 
-__all__ = [
-    "DAPR_CONSISTENCY_EVENTUAL",
-    "DAPR_CONSISTENCY_STRONG",
-    "ConsistencyLevel",
-    "DaprSession",
-]
-
 ConsistencyLevel: TypeAlias = Literal["eventual", "strong"]
 DAPR_CONSISTENCY_EVENTUAL: ConsistencyLevel = "eventual"
 DAPR_CONSISTENCY_STRONG: ConsistencyLevel = "strong"

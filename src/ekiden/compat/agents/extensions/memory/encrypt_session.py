@@ -12,8 +12,6 @@ from typing_extensions import TypedDict
 from ekiden.compat.agents.memory.session import SessionABC
 from ekiden.compat.agents.memory.session_settings import resolve_session_limit
 
-__all__ = ["EncryptedEnvelope", "EncryptedSession"]
-
 EncryptedEnvelope = TypedDict(
     "EncryptedEnvelope", {"__enc__": Literal[1], "v": int, "kid": str, "payload": str}
 )

@@ -14,8 +14,6 @@ from ekiden.compat.agents.memory.session_settings import (
 )
 from ekiden.compat.agents.memory.sqlite_session import read_rows
 
-__all__ = ["MongoDBSession"]
-
 
 class MongoDBSession(SessionABC):
     """A conversation as documents in MongoDB. Needs the package `pymongo`."""

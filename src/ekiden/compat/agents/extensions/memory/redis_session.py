@@ -14,8 +14,6 @@ from ekiden.compat.agents.memory.session_settings import (
 )
 from ekiden.compat.agents.memory.sqlite_session import read_rows
 
-__all__ = ["RedisSession"]
-
 
 class RedisSession(SessionABC):
     """A conversation as a list in Redis. Needs the package `redis`."""

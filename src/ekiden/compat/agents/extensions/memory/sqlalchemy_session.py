@@ -14,8 +14,6 @@ from ekiden.compat.agents.memory.session_settings import (
 )
 from ekiden.compat.agents.memory.sqlite_session import read_rows
 
-__all__ = ["SQLAlchemySession"]
-
 
 class SQLAlchemySession(SessionABC):
     """A conversation in two tables. Needs `sqlalchemy[asyncio]` and a driver."""

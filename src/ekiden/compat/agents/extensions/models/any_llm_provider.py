@@ -1,9 +1,7 @@
 """Finds models by ``provider/model``."""
 
-from ekiden.compat.agents.models.other_providers import AnyLLMProvider
+from ekiden.compat.agents.models.other_providers import AnyLLMProvider as AnyLLMProvider
 from ekiden.compat.agents.not_supported import placeholders
-
-__all__ = ["DEFAULT_MODEL", "AnyLLMProvider"]
 
 DEFAULT_MODEL = "openai/gpt-4.1"
 __getattr__ = placeholders(__name__)

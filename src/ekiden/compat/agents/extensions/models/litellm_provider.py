@@ -1,9 +1,7 @@
 """Finds models by ``provider/model``."""
 
-from ekiden.compat.agents.models.other_providers import LitellmProvider
+from ekiden.compat.agents.models.other_providers import LitellmProvider as LitellmProvider
 from ekiden.compat.agents.not_supported import placeholders
-
-__all__ = ["DEFAULT_MODEL", "LitellmProvider"]
 
 DEFAULT_MODEL = "gpt-4.1"
 __getattr__ = placeholders(__name__)

@@ -18,13 +18,6 @@ from ekiden.compat.agents.voice.model import STTModel, TTSModel, VoiceModelProvi
 from ekiden.compat.agents.voice.models.openai_stt import OpenAISTTModel
 from ekiden.compat.agents.voice.models.openai_tts import OpenAITTSModel
 
-__all__ = [
-    "DEFAULT_STT_MODEL",
-    "DEFAULT_TTS_MODEL",
-    "OpenAIVoiceModelProvider",
-    "shared_http_client",
-]
-
 DEFAULT_STT_MODEL = "gpt-transcribe"
 DEFAULT_TTS_MODEL = "gpt-4o-mini-tts"
 

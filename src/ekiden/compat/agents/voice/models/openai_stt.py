@@ -22,18 +22,6 @@ from ekiden.compat.agents.voice.model import (
     STTModelSettings,
 )
 
-__all__ = [
-    "DEFAULT_TURN_DETECTION",
-    "EVENT_INACTIVITY_TIMEOUT",
-    "SESSION_CREATION_TIMEOUT",
-    "SESSION_UPDATE_TIMEOUT",
-    "ErrorSentinel",
-    "OpenAISTTModel",
-    "OpenAISTTTranscriptionSession",
-    "SessionCompleteSentinel",
-    "WebsocketDoneSentinel",
-]
-
 EVENT_INACTIVITY_TIMEOUT = 1000
 SESSION_CREATION_TIMEOUT = 10
 SESSION_UPDATE_TIMEOUT = 10

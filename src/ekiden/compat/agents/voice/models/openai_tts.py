@@ -9,8 +9,6 @@ from openai import AsyncOpenAI, omit
 
 from ekiden.compat.agents.voice.model import TTSModel, TTSModelSettings
 
-__all__ = ["DEFAULT_VOICE", "OpenAITTSModel"]
-
 DEFAULT_VOICE = "ash"
 _PIECE_BYTES = 1024
 

@@ -17,8 +17,6 @@ from ekiden.compat.agents.extensions.experimental.codex.thread_options import (
     coerce_thread_options,
 )
 
-__all__ = ["Codex"]
-
 
 class Codex:
     """Starts and resumes threads of the `codex` command.

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from ekiden.compat.agents.exceptions import UserError
 
-__all__ = ["CodexOptions", "coerce_codex_options"]
-
 _T = TypeVar("_T")
 
 

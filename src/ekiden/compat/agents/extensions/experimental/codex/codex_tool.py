@@ -62,29 +62,7 @@ from ekiden.compat.agents.tool import (
 )
 from ekiden.compat.agents.tool_context import ToolContext
 from ekiden.compat.agents.tracing import SpanError, custom_span
-from ekiden.compat.agents.usage import Usage as AgentsUsage
-from ekiden.compat.agents.usage import input_details
-
-__all__ = [
-    "CODEX_TOOL_NAME_PREFIX",
-    "DEFAULT_CODEX_TOOL_NAME",
-    "DEFAULT_RUN_CONTEXT_THREAD_ID_KEY",
-    "JSON_PRIMITIVE_TYPES",
-    "SPAN_TRIM_KEYS",
-    "CodexToolCallArguments",
-    "CodexToolInputItem",
-    "CodexToolOptions",
-    "CodexToolParameters",
-    "CodexToolResult",
-    "CodexToolRunContextParameters",
-    "CodexToolStreamEvent",
-    "OutputSchemaArray",
-    "OutputSchemaDescriptor",
-    "OutputSchemaField",
-    "OutputSchemaPrimitive",
-    "OutputSchemaPropertyDescriptor",
-    "codex_tool",
-]
+from ekiden.compat.agents.usage import Usage as AgentsUsage, input_details
 
 DEFAULT_CODEX_TOOL_NAME = "codex"
 CODEX_TOOL_NAME_PREFIX = "codex_"

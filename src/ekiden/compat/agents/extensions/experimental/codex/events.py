@@ -13,22 +13,6 @@ from ekiden.compat.agents.extensions.experimental.codex.items import (
     read,
 )
 
-__all__ = [
-    "ItemCompletedEvent",
-    "ItemStartedEvent",
-    "ItemUpdatedEvent",
-    "ThreadError",
-    "ThreadErrorEvent",
-    "ThreadEvent",
-    "ThreadStartedEvent",
-    "TurnCompletedEvent",
-    "TurnFailedEvent",
-    "TurnStartedEvent",
-    "Usage",
-    "coerce_thread_event",
-    "coerce_usage",
-]
-
 
 @dataclass(frozen=True)
 class ThreadStartedEvent(Payload):

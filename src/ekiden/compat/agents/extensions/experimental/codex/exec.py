@@ -17,8 +17,6 @@ from ekiden.compat.agents.extensions.experimental.codex.thread_options import (
     WebSearchMode,
 )
 
-__all__ = ["CodexExec", "CodexExecArgs", "find_codex_path"]
-
 _LIMIT_VARIABLE = "OPENAI_AGENTS_CODEX_SUBPROCESS_STREAM_LIMIT_BYTES"
 _KIB = 1024
 _SHOWN = 4000

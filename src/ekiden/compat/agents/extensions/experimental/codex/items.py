@@ -6,28 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar
 
-__all__ = [
-    "AgentMessageItem",
-    "CommandExecutionItem",
-    "CommandExecutionStatus",
-    "ErrorItem",
-    "FileChangeItem",
-    "FileUpdateChange",
-    "McpToolCallError",
-    "McpToolCallItem",
-    "McpToolCallResult",
-    "McpToolCallStatus",
-    "PatchApplyStatus",
-    "PatchChangeKind",
-    "ReasoningItem",
-    "ThreadItem",
-    "TodoItem",
-    "TodoListItem",
-    "WebSearchItem",
-    "coerce_thread_item",
-    "is_agent_message_item",
-]
-
 CommandExecutionStatus: TypeAlias = Literal["in_progress", "completed", "failed"]
 McpToolCallStatus: TypeAlias = Literal["in_progress", "completed", "failed"]
 PatchChangeKind: TypeAlias = Literal["add", "delete", "update"]

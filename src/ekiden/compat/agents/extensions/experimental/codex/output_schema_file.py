@@ -12,8 +12,6 @@ from typing import Any
 
 from ekiden.compat.agents.exceptions import UserError
 
-__all__ = ["OutputSchemaFile", "create_output_schema_file"]
-
 
 @dataclass
 class OutputSchemaFile:

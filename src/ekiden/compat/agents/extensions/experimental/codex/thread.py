@@ -30,18 +30,6 @@ from ekiden.compat.agents.extensions.experimental.codex.output_schema_file impor
 from ekiden.compat.agents.extensions.experimental.codex.thread_options import ThreadOptions
 from ekiden.compat.agents.extensions.experimental.codex.turn_options import TurnOptions
 
-__all__ = [
-    "Input",
-    "LocalImageInput",
-    "RunResult",
-    "RunStreamedResult",
-    "StreamedTurn",
-    "TextInput",
-    "Thread",
-    "Turn",
-    "UserInput",
-]
-
 
 class TextInput(TypedDict):
     """A text for Codex."""

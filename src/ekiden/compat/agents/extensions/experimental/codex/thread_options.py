@@ -8,15 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.compat.agents.extensions.experimental.codex.codex_options import coerced
 
-__all__ = [
-    "ApprovalMode",
-    "ModelReasoningEffort",
-    "SandboxMode",
-    "ThreadOptions",
-    "WebSearchMode",
-    "coerce_thread_options",
-]
-
 ApprovalMode: TypeAlias = Literal["never", "on-request", "on-failure", "untrusted"]
 SandboxMode: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access"]
 ModelReasoningEffort: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh"]

@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 
 from ekiden.compat.agents.extensions.experimental.codex.codex_options import coerced
 
-__all__ = ["AbortSignal", "TurnOptions", "coerce_turn_options"]
-
 AbortSignal: TypeAlias = asyncio.Event
 
 
