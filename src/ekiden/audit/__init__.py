@@ -3,35 +3,34 @@
 from typing import TYPE_CHECKING
 
 from ekiden.core.integrations.lazy import lazy_names
-from ekiden.storage.chain import GENESIS, AuditChain, ChainHead, chained, head_of, link
+from ekiden.storage.chain import (
+    GENESIS as GENESIS,
+    AuditChain as AuditChain,
+    ChainHead as ChainHead,
+    chained as chained,
+    head_of as head_of,
+    link as link,
+)
 
 if TYPE_CHECKING:
-    from ekiden.audit.export import export_audit
-    from ekiden.audit.findings import BrokenLink, Fault, Verification
-    from ekiden.audit.query import AuditPage, AuditQuery, audit_records, find_records
-    from ekiden.audit.record import AuditActor, AuditRecord, records_of
-    from ekiden.audit.verify import verify_audit
-
-__all__ = [
-    "GENESIS",
-    "AuditActor",
-    "AuditChain",
-    "AuditPage",
-    "AuditQuery",
-    "AuditRecord",
-    "BrokenLink",
-    "ChainHead",
-    "Fault",
-    "Verification",
-    "audit_records",
-    "chained",
-    "export_audit",
-    "find_records",
-    "head_of",
-    "link",
-    "records_of",
-    "verify_audit",
-]
+    from ekiden.audit.export import export_audit as export_audit
+    from ekiden.audit.findings import (
+        BrokenLink as BrokenLink,
+        Fault as Fault,
+        Verification as Verification,
+    )
+    from ekiden.audit.query import (
+        AuditPage as AuditPage,
+        AuditQuery as AuditQuery,
+        audit_records as audit_records,
+        find_records as find_records,
+    )
+    from ekiden.audit.record import (
+        AuditActor as AuditActor,
+        AuditRecord as AuditRecord,
+        records_of as records_of,
+    )
+    from ekiden.audit.verify import verify_audit as verify_audit
 
 __getattr__ = lazy_names(
     __name__,

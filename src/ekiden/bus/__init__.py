@@ -5,20 +5,11 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.bus.bus import Bus
-    from ekiden.bus.client import BusClient
-    from ekiden.bus.messages import MessageRecord
-    from ekiden.bus.parts import BusSettings
-    from ekiden.bus.serving.service import LATER, BusService
-
-__all__ = [
-    "LATER",
-    "Bus",
-    "BusClient",
-    "BusService",
-    "BusSettings",
-    "MessageRecord",
-]
+    from ekiden.bus.bus import Bus as Bus
+    from ekiden.bus.client import BusClient as BusClient
+    from ekiden.bus.messages import MessageRecord as MessageRecord
+    from ekiden.bus.parts import BusSettings as BusSettings
+    from ekiden.bus.serving.service import LATER as LATER, BusService as BusService
 
 __getattr__ = lazy_names(
     __name__,

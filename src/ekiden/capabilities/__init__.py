@@ -1,6 +1,8 @@
 """Capabilities: finding the best agent for a task."""
 
-from ekiden.capabilities.declared import Fit, Match, missing_capabilities
-from ekiden.capabilities.matcher import CapabilityMatcher
-
-__all__ = ["CapabilityMatcher", "Fit", "Match", "missing_capabilities"]
+from ekiden.capabilities.declared import (
+    Fit as Fit,
+    Match as Match,
+    missing_capabilities as missing_capabilities,
+)
+from ekiden.capabilities.matcher import CapabilityMatcher as CapabilityMatcher

@@ -1,27 +1,14 @@
 """The collaboration protocol: agents find each other, negotiate, agree and do the work."""
 
-from ekiden.collaboration.collaborations import Collaborations, run_due
-from ekiden.collaboration.execution import Executor
-from ekiden.collaboration.ledger import CollaborationSettings
-from ekiden.collaboration.party import Party
-from ekiden.collaboration.protocol.record import (
-    Collaboration,
-    Terms,
+from ekiden.collaboration.collaborations import Collaborations as Collaborations, run_due as run_due
+from ekiden.collaboration.execution import Executor as Executor
+from ekiden.collaboration.ledger import CollaborationSettings as CollaborationSettings
+from ekiden.collaboration.party import Party as Party
+from ekiden.collaboration.protocol.record import Collaboration as Collaboration, Terms as Terms
+from ekiden.collaboration.reception import (
+    Incoming as Incoming,
+    Offer as Offer,
+    capability_bid as capability_bid,
+    matcher_bid as matcher_bid,
 )
-from ekiden.collaboration.reception import Incoming, Offer, capability_bid, matcher_bid
-from ekiden.collaboration.tools import negotiation_tools
-
-__all__ = [
-    "Collaboration",
-    "CollaborationSettings",
-    "Collaborations",
-    "Executor",
-    "Incoming",
-    "Offer",
-    "Party",
-    "Terms",
-    "capability_bid",
-    "matcher_bid",
-    "negotiation_tools",
-    "run_due",
-]
+from ekiden.collaboration.tools import negotiation_tools as negotiation_tools

@@ -1,6 +1,4 @@
 """Engines: workers that claim stored sessions and run them with `advance`."""
 
-from ekiden.engine.bus_server import BusServer
-from ekiden.engine.worker import Worker, submit
-
-__all__ = ["BusServer", "Worker", "submit"]
+from ekiden.engine.bus_server import BusServer as BusServer
+from ekiden.engine.worker import Worker as Worker, submit as submit

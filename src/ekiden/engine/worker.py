@@ -15,7 +15,7 @@ from ekiden.core.profile import MemorySettings, check_labels
 from ekiden.engine.fleet import BackgroundWork, Fleet
 from ekiden.engine.registry import Enlisting, served_agents
 from ekiden.engine.stops import StopHere, Stops
-from ekiden.engine.store_worker import Audience, StoreWorker, once_reachable
+from ekiden.engine.store_worker import Audience as Audience, StoreWorker, once_reachable
 from ekiden.runtime import RunConfig, RunOptions, submit as store_message
 from ekiden.runtime.questions.due import see_to_timers
 from ekiden.sessions import Session
@@ -25,18 +25,6 @@ from ekiden.storage.timers import TIMERS
 
 if TYPE_CHECKING:
     from ekiden.core.conversation.messages import VictimPolicy
-
-__all__ = [
-    "TIMERS_S",
-    "Audience",
-    "Crew",
-    "Housekeeping",
-    "Posting",
-    "Timekeeping",
-    "Worker",
-    "background_work",
-    "submit",
-]
 
 
 _log = logging.getLogger("ekiden.worker")

@@ -7,26 +7,18 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.guardrails.schema import schema_guardrail
-    from ekiden.guardrails.schemas import GuardrailUnusable, SchemaUnusable
-    from ekiden.guardrails.validators import (
-        handoff_validator_guardrail,
-        input_validator_guardrail,
-        tool_input_validator_guardrail,
-        tool_output_validator_guardrail,
-        validator_guardrail,
+    from ekiden.guardrails.schema import schema_guardrail as schema_guardrail
+    from ekiden.guardrails.schemas import (
+        GuardrailUnusable as GuardrailUnusable,
+        SchemaUnusable as SchemaUnusable,
     )
-
-__all__ = [
-    "GuardrailUnusable",
-    "SchemaUnusable",
-    "handoff_validator_guardrail",
-    "input_validator_guardrail",
-    "schema_guardrail",
-    "tool_input_validator_guardrail",
-    "tool_output_validator_guardrail",
-    "validator_guardrail",
-]
+    from ekiden.guardrails.validators import (
+        handoff_validator_guardrail as handoff_validator_guardrail,
+        input_validator_guardrail as input_validator_guardrail,
+        tool_input_validator_guardrail as tool_input_validator_guardrail,
+        tool_output_validator_guardrail as tool_output_validator_guardrail,
+        validator_guardrail as validator_guardrail,
+    )
 
 __getattr__ = lazy_names(
     __name__,

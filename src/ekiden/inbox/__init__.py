@@ -5,21 +5,14 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.inbox.changes import NEW_ITEM, new_item_notice, run_due
-    from ekiden.inbox.inbox import Inbox
-    from ekiden.inbox.items import InboxChange, InboxSettings
-    from ekiden.inbox.query import InboxPage, InboxQuery
-
-__all__ = [
-    "NEW_ITEM",
-    "Inbox",
-    "InboxChange",
-    "InboxPage",
-    "InboxQuery",
-    "InboxSettings",
-    "new_item_notice",
-    "run_due",
-]
+    from ekiden.inbox.changes import (
+        NEW_ITEM as NEW_ITEM,
+        new_item_notice as new_item_notice,
+        run_due as run_due,
+    )
+    from ekiden.inbox.inbox import Inbox as Inbox
+    from ekiden.inbox.items import InboxChange as InboxChange, InboxSettings as InboxSettings
+    from ekiden.inbox.query import InboxPage as InboxPage, InboxQuery as InboxQuery
 
 __getattr__ = lazy_names(
     __name__,

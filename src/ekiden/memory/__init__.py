@@ -1,33 +1,20 @@
 """Long-term memory of agents, across sessions."""
 
 from ekiden.memory.base import (
-    BackendOptions,
-    MemoryBackend,
-    RemoteEntry,
-    RemoteHit,
-    backend,
-    close_backends,
-    known_backends,
-    register_backend,
-    remote_backend,
+    BackendOptions as BackendOptions,
+    MemoryBackend as MemoryBackend,
+    RemoteEntry as RemoteEntry,
+    RemoteHit as RemoteHit,
+    backend as backend,
+    close_backends as close_backends,
+    known_backends as known_backends,
+    register_backend as register_backend,
+    remote_backend as remote_backend,
 )
-from ekiden.memory.entries import space_of
-from ekiden.memory.memory import Memory
-from ekiden.memory.outbox import DeliveryReport, deliver, used_backends
-
-__all__ = [
-    "BackendOptions",
-    "DeliveryReport",
-    "Memory",
-    "MemoryBackend",
-    "RemoteEntry",
-    "RemoteHit",
-    "backend",
-    "close_backends",
-    "deliver",
-    "known_backends",
-    "register_backend",
-    "remote_backend",
-    "space_of",
-    "used_backends",
-]
+from ekiden.memory.entries import space_of as space_of
+from ekiden.memory.memory import Memory as Memory
+from ekiden.memory.outbox import (
+    DeliveryReport as DeliveryReport,
+    deliver as deliver,
+    used_backends as used_backends,
+)

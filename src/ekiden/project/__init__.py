@@ -10,15 +10,6 @@ if TYPE_CHECKING:
     from ekiden.project.stores import open_store as open_store
     from ekiden.project.teams import load_team as load_team
 
-__all__ = [
-    "Project",
-    "Settings",
-    "load_project",
-    "load_settings",
-    "load_team",
-    "open_store",
-]
-
 __getattr__ = lazy_names(
     __name__,
     {

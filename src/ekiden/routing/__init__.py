@@ -6,40 +6,23 @@ from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ekiden.routing.decision import (
-        RouteDecision,
-        Score,
-        Stage,
-        StageResult,
-        Strategy,
+        RouteDecision as RouteDecision,
+        Score as Score,
+        Stage as Stage,
+        StageResult as StageResult,
+        Strategy as Strategy,
     )
-    from ekiden.routing.llm import LlmStage
-    from ekiden.routing.router import Router
-    from ekiden.routing.rules import RuleStage
+    from ekiden.routing.llm import LlmStage as LlmStage
+    from ekiden.routing.router import Router as Router
+    from ekiden.routing.rules import RuleStage as RuleStage
     from ekiden.routing.settings import (
-        Fallback,
-        LlmSettings,
-        RoutingSettings,
-        RuleSettings,
-        SemanticSettings,
-        StickySettings,
+        Fallback as Fallback,
+        LlmSettings as LlmSettings,
+        RoutingSettings as RoutingSettings,
+        RuleSettings as RuleSettings,
+        SemanticSettings as SemanticSettings,
+        StickySettings as StickySettings,
     )
-
-__all__ = [
-    "Fallback",
-    "LlmSettings",
-    "LlmStage",
-    "RouteDecision",
-    "Router",
-    "RoutingSettings",
-    "RuleSettings",
-    "RuleStage",
-    "Score",
-    "SemanticSettings",
-    "Stage",
-    "StageResult",
-    "StickySettings",
-    "Strategy",
-]
 
 __getattr__ = lazy_names(
     __name__,

@@ -4,60 +4,39 @@ from typing import TYPE_CHECKING
 
 from ekiden.core.integrations.lazy import lazy_names
 from ekiden.runtime.config import (
-    CallModelData,
-    Limits,
-    ModelInputData,
-    Price,
-    RunConfig,
-    RunOptions,
+    CallModelData as CallModelData,
+    Limits as Limits,
+    ModelInputData as ModelInputData,
+    Price as Price,
+    RunConfig as RunConfig,
+    RunOptions as RunOptions,
 )
-from ekiden.runtime.kinds.registry import AgentKind, register_agent_kind
-from ekiden.runtime.loop.advance import advance
-from ekiden.runtime.loop.claim import resumed_run, submit
-from ekiden.runtime.results import RunResult
-from ekiden.runtime.runner import Runner
-from ekiden.runtime.state.state import RunState
+from ekiden.runtime.kinds.registry import (
+    AgentKind as AgentKind,
+    register_agent_kind as register_agent_kind,
+)
+from ekiden.runtime.loop.advance import advance as advance
+from ekiden.runtime.loop.claim import resumed_run as resumed_run, submit as submit
+from ekiden.runtime.results import RunResult as RunResult
+from ekiden.runtime.runner import Runner as Runner
+from ekiden.runtime.state.state import RunState as RunState
 
 if TYPE_CHECKING:
-    from ekiden.runtime.agreements import HandoffExecutor
-    from ekiden.runtime.handoff.rollback import Rollback
-    from ekiden.runtime.handoffs import HandoffController
-    from ekiden.runtime.kinds.code_agent import CodeContext, HandOff, run_code
-    from ekiden.runtime.stream import (
-        AgentUpdatedStreamEvent,
-        RawResponsesStreamEvent,
-        RunItemStreamEvent,
-        RunResultStreaming,
-        StreamEvent,
+    from ekiden.runtime.agreements import HandoffExecutor as HandoffExecutor
+    from ekiden.runtime.handoff.rollback import Rollback as Rollback
+    from ekiden.runtime.handoffs import HandoffController as HandoffController
+    from ekiden.runtime.kinds.code_agent import (
+        CodeContext as CodeContext,
+        HandOff as HandOff,
+        run_code as run_code,
     )
-
-__all__ = [
-    "AgentKind",
-    "AgentUpdatedStreamEvent",
-    "CallModelData",
-    "CodeContext",
-    "HandOff",
-    "HandoffController",
-    "HandoffExecutor",
-    "Limits",
-    "ModelInputData",
-    "Price",
-    "RawResponsesStreamEvent",
-    "Rollback",
-    "RunConfig",
-    "RunItemStreamEvent",
-    "RunOptions",
-    "RunResult",
-    "RunResultStreaming",
-    "RunState",
-    "Runner",
-    "StreamEvent",
-    "advance",
-    "register_agent_kind",
-    "resumed_run",
-    "run_code",
-    "submit",
-]
+    from ekiden.runtime.stream import (
+        AgentUpdatedStreamEvent as AgentUpdatedStreamEvent,
+        RawResponsesStreamEvent as RawResponsesStreamEvent,
+        RunItemStreamEvent as RunItemStreamEvent,
+        RunResultStreaming as RunResultStreaming,
+        StreamEvent as StreamEvent,
+    )
 
 __getattr__ = lazy_names(
     __name__,

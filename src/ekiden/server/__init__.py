@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from ekiden.server.application import create_app as create_app
     from ekiden.server.configuration import ServerConfig as ServerConfig
 
-__all__ = ["ServerConfig", "create_app"]
-
 __getattr__ = lazy_names(
     __name__,
     {

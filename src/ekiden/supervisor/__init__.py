@@ -5,29 +5,25 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.supervisor.aggregate import JoinAggregator, ModelAggregator
-    from ekiden.supervisor.defaults import aggregator_of, decomposer_of, uncombined_results
-    from ekiden.supervisor.members import member_of, members_of
-    from ekiden.supervisor.model_decomposer import ModelDecomposer
-    from ekiden.supervisor.rule_decomposer import RuleDecomposer
-    from ekiden.supervisor.schedule import Schedule, next_tasks, retry_delay_s, state_of, task_text
-
-__all__ = [
-    "JoinAggregator",
-    "ModelAggregator",
-    "ModelDecomposer",
-    "RuleDecomposer",
-    "Schedule",
-    "aggregator_of",
-    "decomposer_of",
-    "member_of",
-    "members_of",
-    "next_tasks",
-    "retry_delay_s",
-    "state_of",
-    "task_text",
-    "uncombined_results",
-]
+    from ekiden.supervisor.aggregate import (
+        JoinAggregator as JoinAggregator,
+        ModelAggregator as ModelAggregator,
+    )
+    from ekiden.supervisor.defaults import (
+        aggregator_of as aggregator_of,
+        decomposer_of as decomposer_of,
+        uncombined_results as uncombined_results,
+    )
+    from ekiden.supervisor.members import member_of as member_of, members_of as members_of
+    from ekiden.supervisor.model_decomposer import ModelDecomposer as ModelDecomposer
+    from ekiden.supervisor.rule_decomposer import RuleDecomposer as RuleDecomposer
+    from ekiden.supervisor.schedule import (
+        Schedule as Schedule,
+        next_tasks as next_tasks,
+        retry_delay_s as retry_delay_s,
+        state_of as state_of,
+        task_text as task_text,
+    )
 
 __getattr__ = lazy_names(
     __name__,

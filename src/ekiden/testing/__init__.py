@@ -3,44 +3,25 @@
 from typing import TYPE_CHECKING
 
 from ekiden.core.integrations.lazy import lazy_names
-from ekiden.testing.clock import ManualClock
+from ekiden.testing.clock import ManualClock as ManualClock
 from ekiden.testing.scripted import (
-    ScriptedModel,
-    ScriptedRunner,
-    UnexpectedModelCall,
-    UnexpectedTask,
-    UnusedSteps,
-    call,
-    check_unused,
-    crash,
-    delay,
-    fail,
-    hang,
-    say,
-    stream,
-    transfer,
+    ScriptedModel as ScriptedModel,
+    ScriptedRunner as ScriptedRunner,
+    UnexpectedModelCall as UnexpectedModelCall,
+    UnexpectedTask as UnexpectedTask,
+    UnusedSteps as UnusedSteps,
+    call as call,
+    check_unused as check_unused,
+    crash as crash,
+    delay as delay,
+    fail as fail,
+    hang as hang,
+    say as say,
+    stream as stream,
+    transfer as transfer,
 )
 
 if TYPE_CHECKING:
-    from ekiden.testing.servers.realtime import RealtimeServer
-
-__all__ = [
-    "ManualClock",
-    "RealtimeServer",
-    "ScriptedModel",
-    "ScriptedRunner",
-    "UnexpectedModelCall",
-    "UnexpectedTask",
-    "UnusedSteps",
-    "call",
-    "check_unused",
-    "crash",
-    "delay",
-    "fail",
-    "hang",
-    "say",
-    "stream",
-    "transfer",
-]
+    from ekiden.testing.servers.realtime import RealtimeServer as RealtimeServer
 
 __getattr__ = lazy_names(__name__, {"RealtimeServer": "ekiden.testing.servers.realtime"})

@@ -20,10 +20,11 @@ from ekiden.testing.engine_contracts.answers import (
     PeopleContract,
     RelayContract,
 )
-from ekiden.testing.engine_contracts.base import CONFIG, EngineUnderTest
+from ekiden.testing.engine_contracts.base import (
+    CONFIG as CONFIG,
+    EngineUnderTest as EngineUnderTest,
+)
 from ekiden.testing.engine_contracts.shutdown import LineContract, StoppingContract
-
-__all__ = ["CONFIG", "EngineContract", "EngineUnderTest", "QueueEngineContract"]
 
 
 class EngineContract(

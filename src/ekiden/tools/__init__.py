@@ -3,41 +3,33 @@
 from typing import TYPE_CHECKING
 
 from ekiden.core.integrations.lazy import lazy_names
-from ekiden.tools.output import ToolResult, output_of, output_text, to_jsonable
+from ekiden.tools.output import (
+    ToolResult as ToolResult,
+    output_of as output_of,
+    output_text as output_text,
+    to_jsonable as to_jsonable,
+)
 
 if TYPE_CHECKING:
-    from ekiden.tools.builtin import builtin_tools
-    from ekiden.tools.execution import invoke
-    from ekiden.tools.function import default_tool_error_function, function_tool
-    from ekiden.tools.guardrails import check_input, decision_of, refusal
-    from ekiden.tools.registry import (
-        is_project_function,
-        register_tool,
-        registered_tools,
-        resolve_tool,
+    from ekiden.tools.builtin import builtin_tools as builtin_tools
+    from ekiden.tools.execution import invoke as invoke
+    from ekiden.tools.function import (
+        default_tool_error_function as default_tool_error_function,
+        function_tool as function_tool,
     )
-    from ekiden.tools.settings import ToolSettings
-    from ekiden.tools.signature import DocstringStyle
-
-__all__ = [
-    "DocstringStyle",
-    "ToolResult",
-    "ToolSettings",
-    "builtin_tools",
-    "check_input",
-    "decision_of",
-    "default_tool_error_function",
-    "function_tool",
-    "invoke",
-    "is_project_function",
-    "output_of",
-    "output_text",
-    "refusal",
-    "register_tool",
-    "registered_tools",
-    "resolve_tool",
-    "to_jsonable",
-]
+    from ekiden.tools.guardrails import (
+        check_input as check_input,
+        decision_of as decision_of,
+        refusal as refusal,
+    )
+    from ekiden.tools.registry import (
+        is_project_function as is_project_function,
+        register_tool as register_tool,
+        registered_tools as registered_tools,
+        resolve_tool as resolve_tool,
+    )
+    from ekiden.tools.settings import ToolSettings as ToolSettings
+    from ekiden.tools.signature import DocstringStyle as DocstringStyle
 
 __getattr__ = lazy_names(
     __name__,

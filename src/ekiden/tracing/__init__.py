@@ -5,68 +5,48 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.tracing.building.builder import SpanBuilder, spans_of
-    from ekiden.tracing.building.parts import CostOf
-    from ekiden.tracing.exports import export_jsonl, export_openai, trace_events
+    from ekiden.tracing.building.builder import SpanBuilder as SpanBuilder, spans_of as spans_of
+    from ekiden.tracing.building.parts import CostOf as CostOf
+    from ekiden.tracing.exports import (
+        export_jsonl as export_jsonl,
+        export_openai as export_openai,
+        trace_events as trace_events,
+    )
     from ekiden.tracing.logs import (
-        ContextFilter,
-        JsonFormatter,
-        TextFormatter,
-        log_fields,
-        setup_logging,
+        ContextFilter as ContextFilter,
+        JsonFormatter as JsonFormatter,
+        TextFormatter as TextFormatter,
+        log_fields as log_fields,
+        setup_logging as setup_logging,
     )
-    from ekiden.tracing.lookup import Node, Trace, read_trace
-    from ekiden.tracing.otel.exporter import add_otel_processor, export_otlp
-    from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower
+    from ekiden.tracing.lookup import Node as Node, Trace as Trace, read_trace as read_trace
+    from ekiden.tracing.otel.exporter import (
+        add_otel_processor as add_otel_processor,
+        export_otlp as export_otlp,
+    )
+    from ekiden.tracing.otel.follower import (
+        FollowPolicy as FollowPolicy,
+        OtelFollower as OtelFollower,
+    )
     from ekiden.tracing.processors import (
-        RunTrace,
-        TraceDispatcher,
-        TracingProcessor,
-        Viewer,
-        add_trace_processor,
-        flush_traces,
-        set_trace_processors,
-        set_tracing_disabled,
-        trace_processors,
+        RunTrace as RunTrace,
+        TraceDispatcher as TraceDispatcher,
+        TracingProcessor as TracingProcessor,
+        Viewer as Viewer,
+        add_trace_processor as add_trace_processor,
+        flush_traces as flush_traces,
+        set_trace_processors as set_trace_processors,
+        set_tracing_disabled as set_tracing_disabled,
+        trace_processors as trace_processors,
     )
-    from ekiden.tracing.redaction import for_export
-    from ekiden.tracing.spans import Span, SpanKind, Tokens, TraceContext, parse_traceparent
-
-__all__ = [
-    "ContextFilter",
-    "CostOf",
-    "FollowPolicy",
-    "JsonFormatter",
-    "Node",
-    "OtelFollower",
-    "RunTrace",
-    "Span",
-    "SpanBuilder",
-    "SpanKind",
-    "TextFormatter",
-    "Tokens",
-    "Trace",
-    "TraceContext",
-    "TraceDispatcher",
-    "TracingProcessor",
-    "Viewer",
-    "add_otel_processor",
-    "add_trace_processor",
-    "export_jsonl",
-    "export_openai",
-    "export_otlp",
-    "flush_traces",
-    "for_export",
-    "log_fields",
-    "parse_traceparent",
-    "read_trace",
-    "set_trace_processors",
-    "set_tracing_disabled",
-    "setup_logging",
-    "spans_of",
-    "trace_events",
-    "trace_processors",
-]
+    from ekiden.tracing.redaction import for_export as for_export
+    from ekiden.tracing.spans import (
+        Span as Span,
+        SpanKind as SpanKind,
+        Tokens as Tokens,
+        TraceContext as TraceContext,
+        parse_traceparent as parse_traceparent,
+    )
 
 __getattr__ = lazy_names(
     __name__,

@@ -51,5 +51,4 @@ log_model_and_tool_action_error = _log(logging.ERROR, "MODEL", "TOOL")
 log_model_and_tool_action_warning = _log(logging.WARNING, "MODEL", "TOOL")
 log_model_and_tool_action_debug = _log(logging.DEBUG, "MODEL", "TOOL")
 
-
 __getattr__ = placeholders(__name__)

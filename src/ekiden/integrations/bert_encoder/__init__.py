@@ -1,5 +1,3 @@
 """Sentence encoders of BERT's kind, computed with numpy from a folder of weights."""
 
-from ekiden.integrations.bert_encoder.encoder import BertEmbedder
-
-__all__ = ["BertEmbedder"]
+from ekiden.integrations.bert_encoder.encoder import BertEmbedder as BertEmbedder

@@ -1,67 +1,46 @@
 """Live sessions: agents that speak and hand over to each other on one open connection."""
 
-from ekiden.integrations.realtime.agent import RealtimeAgent, RealtimeAgentHooks, RealtimeRunHooks
+from ekiden.integrations.realtime.agent import (
+    RealtimeAgent as RealtimeAgent,
+    RealtimeAgentHooks as RealtimeAgentHooks,
+    RealtimeRunHooks as RealtimeRunHooks,
+)
 from ekiden.integrations.realtime.config import (
-    RealtimeClosed,
-    RealtimeDisconnected,
-    RealtimeModelSettings,
-    RealtimeRunConfig,
-    RealtimeServerError,
-    RealtimeUnavailable,
+    RealtimeClosed as RealtimeClosed,
+    RealtimeDisconnected as RealtimeDisconnected,
+    RealtimeModelSettings as RealtimeModelSettings,
+    RealtimeRunConfig as RealtimeRunConfig,
+    RealtimeServerError as RealtimeServerError,
+    RealtimeUnavailable as RealtimeUnavailable,
 )
 from ekiden.integrations.realtime.events import (
-    RealtimeAgentEndEvent,
-    RealtimeAgentStartEvent,
-    RealtimeAudio,
-    RealtimeAudioEnd,
-    RealtimeAudioInterrupted,
-    RealtimeError,
-    RealtimeEventInfo,
-    RealtimeHandoffEvent,
-    RealtimeHistoryAdded,
-    RealtimeHistoryUpdated,
-    RealtimeRawModelEvent,
-    RealtimeSessionEvent,
-    RealtimeToolEnd,
-    RealtimeToolStart,
+    RealtimeAgentEndEvent as RealtimeAgentEndEvent,
+    RealtimeAgentStartEvent as RealtimeAgentStartEvent,
+    RealtimeAudio as RealtimeAudio,
+    RealtimeAudioEnd as RealtimeAudioEnd,
+    RealtimeAudioInterrupted as RealtimeAudioInterrupted,
+    RealtimeError as RealtimeError,
+    RealtimeEventInfo as RealtimeEventInfo,
+    RealtimeHandoffEvent as RealtimeHandoffEvent,
+    RealtimeHistoryAdded as RealtimeHistoryAdded,
+    RealtimeHistoryUpdated as RealtimeHistoryUpdated,
+    RealtimeRawModelEvent as RealtimeRawModelEvent,
+    RealtimeSessionEvent as RealtimeSessionEvent,
+    RealtimeToolEnd as RealtimeToolEnd,
+    RealtimeToolStart as RealtimeToolStart,
 )
-from ekiden.integrations.realtime.handoffs import collect_enabled_handoffs, realtime_handoff
-from ekiden.integrations.realtime.items import RealtimeItem
-from ekiden.integrations.realtime.model import RealtimeConnection, RealtimeModel, RealtimeSetup
-from ekiden.integrations.realtime.session import RealtimeRunner, RealtimeSession
-from ekiden.integrations.realtime.websocket import RealtimeWebSocketModel
-
-__all__ = [
-    "RealtimeAgent",
-    "RealtimeAgentEndEvent",
-    "RealtimeAgentHooks",
-    "RealtimeAgentStartEvent",
-    "RealtimeAudio",
-    "RealtimeAudioEnd",
-    "RealtimeAudioInterrupted",
-    "RealtimeClosed",
-    "RealtimeConnection",
-    "RealtimeDisconnected",
-    "RealtimeError",
-    "RealtimeEventInfo",
-    "RealtimeHandoffEvent",
-    "RealtimeHistoryAdded",
-    "RealtimeHistoryUpdated",
-    "RealtimeItem",
-    "RealtimeModel",
-    "RealtimeModelSettings",
-    "RealtimeRawModelEvent",
-    "RealtimeRunConfig",
-    "RealtimeRunHooks",
-    "RealtimeRunner",
-    "RealtimeServerError",
-    "RealtimeSession",
-    "RealtimeSessionEvent",
-    "RealtimeSetup",
-    "RealtimeToolEnd",
-    "RealtimeToolStart",
-    "RealtimeUnavailable",
-    "RealtimeWebSocketModel",
-    "collect_enabled_handoffs",
-    "realtime_handoff",
-]
+from ekiden.integrations.realtime.handoffs import (
+    collect_enabled_handoffs as collect_enabled_handoffs,
+    realtime_handoff as realtime_handoff,
+)
+from ekiden.integrations.realtime.items import RealtimeItem as RealtimeItem
+from ekiden.integrations.realtime.model import (
+    RealtimeConnection as RealtimeConnection,
+    RealtimeModel as RealtimeModel,
+    RealtimeSetup as RealtimeSetup,
+)
+from ekiden.integrations.realtime.session import (
+    RealtimeRunner as RealtimeRunner,
+    RealtimeSession as RealtimeSession,
+)
+from ekiden.integrations.realtime.websocket import RealtimeWebSocketModel as RealtimeWebSocketModel

@@ -1,5 +1,3 @@
 """Sessions mirrored to Vertex AI Sessions."""
 
-from ekiden.integrations.vertex.replica import VertexReplica
-
-__all__ = ["VertexReplica"]
+from ekiden.integrations.vertex.replica import VertexReplica as VertexReplica

@@ -1,13 +1,16 @@
 """Models on this machine's processor, in this process: ``local:/path/to/file.gguf``."""
 
 from ekiden.core.integrations.lazy import lazy_names
-from ekiden.models.local.settings import LocalEngineSettings, set_default_local_settings
+from ekiden.models.local.settings import (
+    LocalEngineSettings as LocalEngineSettings,
+    set_default_local_settings as set_default_local_settings,
+)
 from ekiden.models.local.weights import (
-    Weights,
-    available_weights,
-    locate,
-    model_folders,
-    set_default_local_model,
+    Weights as Weights,
+    available_weights as available_weights,
+    locate as locate,
+    model_folders as model_folders,
+    set_default_local_model as set_default_local_model,
 )
 
 __getattr__ = lazy_names(
@@ -17,15 +20,3 @@ __getattr__ = lazy_names(
         "close_engines": "ekiden.models.local.engine",
     },
 )
-
-__all__ = [
-    "LocalEngineSettings",
-    "LocalModel",
-    "Weights",
-    "available_weights",
-    "close_engines",
-    "locate",
-    "model_folders",
-    "set_default_local_model",
-    "set_default_local_settings",
-]

@@ -5,29 +5,22 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.project.copying.backups import backup_store, restore_store
-    from ekiden.project.copying.copies import copy_store
-    from ekiden.project.copying.report import (
-        BackupReport,
-        CopiedTenant,
-        CopyReport,
-        CopyStep,
-        StoreFindings,
+    from ekiden.project.copying.backups import (
+        backup_store as backup_store,
+        restore_store as restore_store,
     )
-    from ekiden.project.copying.whole_stores import store_info, verify_store
-
-__all__ = [
-    "BackupReport",
-    "CopiedTenant",
-    "CopyReport",
-    "CopyStep",
-    "StoreFindings",
-    "backup_store",
-    "copy_store",
-    "restore_store",
-    "store_info",
-    "verify_store",
-]
+    from ekiden.project.copying.copies import copy_store as copy_store
+    from ekiden.project.copying.report import (
+        BackupReport as BackupReport,
+        CopiedTenant as CopiedTenant,
+        CopyReport as CopyReport,
+        CopyStep as CopyStep,
+        StoreFindings as StoreFindings,
+    )
+    from ekiden.project.copying.whole_stores import (
+        store_info as store_info,
+        verify_store as verify_store,
+    )
 
 __getattr__ = lazy_names(
     __name__,

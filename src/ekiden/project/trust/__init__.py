@@ -1,21 +1,11 @@
 """Workspace trust: what in a project's files a person must agree to before it is used."""
 
-from ekiden.project.trust.risks import Risk
+from ekiden.project.trust.risks import Risk as Risk
 from ekiden.project.trust.workspace import (
-    TrustedFolders,
-    Workspace,
-    inspect_workspace,
-    keeping_trust,
-    trust_written,
-    was_trusted,
+    TrustedFolders as TrustedFolders,
+    Workspace as Workspace,
+    inspect_workspace as inspect_workspace,
+    keeping_trust as keeping_trust,
+    trust_written as trust_written,
+    was_trusted as was_trusted,
 )
-
-__all__ = [
-    "Risk",
-    "TrustedFolders",
-    "Workspace",
-    "inspect_workspace",
-    "keeping_trust",
-    "trust_written",
-    "was_trusted",
-]

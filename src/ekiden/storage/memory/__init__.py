@@ -1,5 +1,3 @@
 """The store that lives and dies with its process."""
 
-from ekiden.storage.memory.store import MemoryStore
-
-__all__ = ["MemoryStore"]
+from ekiden.storage.memory.store import MemoryStore as MemoryStore

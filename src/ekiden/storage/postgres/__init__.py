@@ -17,6 +17,3 @@ else:
             import ekiden.storage.postgres.connection.errors  # noqa: F401
 
     PostgresStore = _DriverMissing
-
-
-__all__ = ["PostgresStore"]

@@ -1,5 +1,3 @@
 """The store in one SQLite file."""
 
-from ekiden.storage.sqlite.store import SqliteStore
-
-__all__ = ["SqliteStore"]
+from ekiden.storage.sqlite.store import SqliteStore as SqliteStore

@@ -23,17 +23,17 @@ from ekiden.testing.servers.realtime_wire import (
     FailedTurn,
     Frame,
     Heard,
-    RealtimeStep,
+    RealtimeStep as RealtimeStep,
     ServerStep,
     Spoken,
     answer_frames,
     check_frame,
-    complain,
+    complain as complain,
     created,
     ended,
     error_frame,
-    fail_turn,
-    heard,
+    fail_turn as fail_turn,
+    heard as heard,
     heard_frames,
     pause,
     server_step,
@@ -43,7 +43,6 @@ from ekiden.testing.steps import AnswerStep, Delayed, Hang, Streamed
 if TYPE_CHECKING:
     from websockets.asyncio.server import Server, ServerConnection
 
-__all__ = ["RealtimeServer", "RealtimeStep", "complain", "fail_turn", "heard"]
 
 _CHUNKS = 3
 _USAGE = Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)

@@ -16,5 +16,4 @@ from ekiden.compat.agents.testing.model import (
 
 __all__ = names_of(__name__)
 
-
 __getattr__ = placeholders(__name__)
