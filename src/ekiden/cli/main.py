@@ -179,7 +179,7 @@ def wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    from cyclopts import CycloptsError, UnusedCliTokensError
+    from cyclopts import CycloptsError, UnknownCommandError, UnusedCliTokensError
 
     if "-" in arguments and "--" not in arguments:
         # A lone dash is standard input, which the parser would take for an option.
@@ -198,14 +198,17 @@ def _dispatch(arguments: list[str]) -> int:
     try:
         app = build(arguments) if any(each in arguments for each in HELP) else build()
         code = app(arguments, exit_on_error=False, print_error=False)
-    except UnusedCliTokensError as exc:
-        extra = ", ".join(map(repr, exc.unused_tokens or ()))[:200]
+    except UnknownCommandError as exc:
+        raise UsageError(f"{exc} `ekiden --help` lists the commands.") from exc
+    except CycloptsError as exc:
+        problem = str(exc)
+        if isinstance(exc, UnusedCliTokensError):
+            extra = ", ".join(map(repr, exc.unused_tokens or ()))[:200]
+            problem = f"too many arguments: {extra}."
         help_page = f"ekiden {_command_of(arguments, GROUPS)} --help"
         raise UsageError(
-            f"too many arguments: {extra}. `{help_page}` shows which arguments the command takes."
+            f"{problem} `{help_page}` shows which arguments the command takes."
         ) from exc
-    except CycloptsError as exc:
-        raise UsageError(f"{exc} `ekiden --help` lists the commands.") from exc
     return Exit.OK if code is None else code
 
 

@@ -14,6 +14,7 @@ from ekiden.cli.terminal.tables import (
     Extra,
     Id,
     TimeCell,
+    Whole,
     narrow_table,
     plain_pairs,
     plain_table,
@@ -22,6 +23,7 @@ from ekiden.cli.terminal.tables import (
     short_ids,
 )
 from ekiden.core.values import new_id
+from tests.support.cases import each_case
 
 
 class Terminal(io.StringIO):
@@ -123,3 +125,28 @@ def test_ids_are_as_short_as_they_are_unique() -> None:
     assert short_ids([made, near]) == ["ses_06gys83gccfsxnhty", "ses_06gys83gccfsxnhtz"]
     assert short_ids(["web-1", "web-2"]) == ["web-1", "web-2"]
     assert short_ids(["customer-42-of-the-shop-in-Kyoto"]) == ["customer-42-of-the-s"]
+    assert short_ids(["customer-42-of-the-shop/10"]) == ["customer-42-of-the-shop/10"]
+
+
+@each_case("width", [40, 60, 80])
+def test_long_names_never_make_a_row_wider_than_the_terminal(width: int) -> None:
+    name = "customer-relations-and-billing-department-for-europe"
+    rows = [
+        (TimeCell(time.time()), Id(f"{name}-in-osaka/{place}"), Whole(name), "客户要求退款" * 9)
+        for place in (1, 10)
+    ]
+    lines = narrow_table(("time", "record", "agent", "why"), rows, width=width).splitlines()
+    assert {line.split()[0] for line in lines[1:]} == {"0s"}, "a time is not cut"
+    assert all(cell_len(line) <= width for line in lines)
+    assert [line.split()[2][-3:] for line in lines[1:]] == ["a/1", "/10"], "ends differ"
+
+
+def test_the_words_of_a_table_that_is_read_as_a_whole_are_broken_rather_than_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = terminal(monkeypatch)
+    folder = "/home/" + "folder/" * 12
+    print_table(("folder", "state"), [(folder, "missing")])
+    shown = "".join(screen.getvalue().split())
+    assert "missing" in shown
+    assert folder in shown.replace("missing", "")

@@ -88,6 +88,15 @@ def test_columns_stand_below_each_other_whatever_the_script() -> None:
     assert "waiting" in lines[-1]
 
 
+def test_a_span_is_one_line_of_the_terminal() -> None:
+    whole = [line.text for line in tree_lines(a_trace(), FINE)]
+    for look in (FINE, PLAIN):
+        narrow = [line.text for line in tree_lines(a_trace(), look, room=60)]
+        assert len(narrow) == len(whole)
+        assert all(cell_len(line) <= 60 for line in narrow)
+        assert any(line.endswith(look.cut) for line in narrow)
+
+
 def test_plain_drawings_are_ascii() -> None:
     for span in a_trace().spans:
         assert label(span, PLAIN).replace("客服代理", "").isascii()

@@ -115,6 +115,7 @@ async def trace(
         ),
     ] = None,
     plain: Annotated[bool, _flag("--plain", "Draw the tree with ASCII characters only.")] = False,
+    wide: WideOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
@@ -153,7 +154,7 @@ async def trace(
     elif errors:
         print_errors(trace_of(found), plain=plain)
     else:
-        print_trace(trace_of(found), plain=plain)
+        print_trace(trace_of(found), plain=plain, wide=wide)
     return Exit.OK
 
 

@@ -20,11 +20,14 @@ _KEPT_DIGITS: Final = 12
 """Kept digits of an id that Ekiden made: its millisecond, and 12 random bits."""
 _WHOLE: Final = 24
 """Ids chosen by users are shown whole up to this length."""
-_NARROWEST: Final = 6
+_LONG: Final = 32
+"""Names and ids up to this width stay whole; a single word up to this width is not broken."""
+_NARROWEST: Final = ((False, 10), (True, _LONG), (False, 6), (True, 8))
+"""The steps in which columns get narrower: columns of names and ids or others, and down to what."""
 
 
 class Whole(str):
-    """A cell that is never cut, because users copy it."""
+    """A cell that users copy: it is cut last, and in its middle."""
 
     __slots__ = ()
 
@@ -94,17 +97,32 @@ def narrow_table(headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, widt
     ]
     texts = [[header, *_short(cells)] for header, cells in columns]
     widths = [max(map(cell_len, column)) for column in texts]
-    gives = [not any(isinstance(cell, Whole | TimeCell) for cell in cells) for _, cells in columns]
-    caps = _caps(widths, gives, width - 2 * (len(widths) - 1))
+    whole = [any(isinstance(cell, Whole) for cell in cells) for _, cells in columns]
+    times = [any(isinstance(cell, TimeCell) for cell in cells) for _, cells in columns]
+    caps, room = widths, width - 2 * (len(widths) - 1)
+    for is_whole, least in _NARROWEST:
+        gives = [one is is_whole and not time for one, time in zip(whole, times, strict=True)]
+        caps = _caps(caps, gives, room, least)
     return _aligned(
         zip(
             *(
-                [_cut(text, cap) for text in column]
-                for column, cap in zip(texts, caps, strict=True)
+                [cut(_one_line(text), cap, keep_end=keep_end) for text in column]
+                for column, cap, keep_end in zip(texts, caps, whole, strict=True)
             ),
             strict=True,
         )
     )
+
+
+def cut(text: str, width: int, *, keep_end: bool = False, mark: str = "…") -> str:
+    """A line in at most `width`; `keep_end` keeps its end too, and cuts in the middle."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) <= width:
+        return text
+    tail = width // 3 if keep_end else 0
+    head = set_cell_size(text, max(width - tail - len(mark), 0)).rstrip()
+    return f"{head}{mark}{set_cell_size(text[::-1], tail).rstrip()[::-1]}"
 
 
 def plain_pairs(pairs: Iterable[tuple[str, str]]) -> str:
@@ -145,12 +163,13 @@ def short_ids(ids: Sequence[str]) -> list[str]:
     """Each id as short as it is unique among `ids`.
 
     An id that Ekiden made keeps enough digits to be unique among unlisted ones too.
+    An audit record of a session with another id is not found by a prefix, and stays whole.
     """
     heads = {each: generated_part(each) or each for each in ids}
     every = sorted(set(heads.values()))
     shorts = {}
     for place, head in enumerate(every):
-        least = _WHOLE - 4 if len(head) > _WHOLE else len(head)
+        least = _WHOLE - 4 if len(head) > _WHOLE and "/" not in head else len(head)
         if generated_part(head):
             least = head.index("_") + 1 + _KEPT_DIGITS
         beside = [*every[max(place - 1, 0) : place], *every[place + 1 : place + 2]]
@@ -161,6 +180,7 @@ def short_ids(ids: Sequence[str]) -> list[str]:
 def rich_table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> RenderableType:
     """The table as Rich draws it."""
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
@@ -168,7 +188,7 @@ def rich_table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Render
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for place, header in enumerate(headers):
         # Names and ids stay whole, so that they can be copied; texts give way.
-        is_word = not any(" " in row[place] for row in cells)
+        is_word = not any(" " in row[place] or cell_len(row[place]) > _LONG for row in cells)
         table.add_column(header, no_wrap=is_word, overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
@@ -213,10 +233,10 @@ def _common(one: str, other: str) -> int:
     )
 
 
-def _caps(widths: Sequence[int], gives: Sequence[bool], room: int) -> list[int]:
-    """The width of each column: the widest ones shrink to equal widths."""
+def _caps(widths: Sequence[int], gives: Sequence[bool], room: int, least: int) -> list[int]:
+    """The width of each column: the widest that give way shrink to equal widths."""
     cap = max(widths)
-    while cap > _NARROWEST and _total(widths, gives, cap) > room:
+    while cap > least and _total(widths, gives, cap) > room:
         cap -= 1
     left = max(room - _total(widths, gives, cap), 0)
     caps = []
@@ -231,13 +251,6 @@ def _total(widths: Sequence[int], gives: Sequence[bool], cap: int) -> int:
     return sum(
         min(width, cap) if does else width for width, does in zip(widths, gives, strict=True)
     )
-
-
-def _cut(text: str, width: int) -> str:
-    from rich.cells import cell_len, set_cell_size
-
-    line = _one_line(text)
-    return line if cell_len(line) <= width else f"{set_cell_size(line, width - 1).rstrip()}…"
 
 
 def _one_line(text: str) -> str:

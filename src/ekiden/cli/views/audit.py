@@ -158,6 +158,7 @@ def print_report(report: CopyReport) -> None:
             )
             for tenant in report.tenants
         ],
+        wide=False,
     )
     if not report.audit_ok:
         note("the audit is broken in the copy as it is in the source: `ekiden store verify`")
@@ -206,7 +207,7 @@ def print_info(found: Sequence[Mapping[str, Any]]) -> None:
     first = found[0]
     say(f"{first['url']}: {first['engine']} {first['version']}, format {first['format']}")
     print_table(
-        ("tenant", *_SHOWN, "search entries", "worked at"),
+        ("tenant", *_SHOWN, "search entries", "in use"),
         [
             (
                 each["tenant"],
@@ -214,6 +215,7 @@ def print_info(found: Sequence[Mapping[str, Any]]) -> None:
             )
             for each in found
         ],
+        wide=False,
     )
     for each in found:
         if each["unfinished"] is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.api.agents import RouteAnalysis, RouteStage
 from ekiden.cli.terminal.output import say
-from ekiden.cli.terminal.tables import print_pairs, print_table
+from ekiden.cli.terminal.tables import Whole, print_pairs, print_table
 from ekiden.cli.terminal.transcript import route_line
 from ekiden.core.documents import to_json
 from ekiden.core.values import dumps
@@ -85,7 +85,7 @@ def print_route(route: RouteAnalysis) -> None:
     rows = score_rows(route, everybody=True)
     if rows:
         say()
-        print_table(SCORE_HEADERS, rows)
+        print_table(SCORE_HEADERS, rows, wide=False)
     if route.fallback is not None:
         say()
         say(route.fallback)
@@ -121,7 +121,7 @@ def score_rows(route: RouteAnalysis, *, everybody: bool = False) -> list[tuple[s
     scores = told or [each for each in route.candidates if each.method != "none"]
     rows: list[tuple[str, ...]] = [
         (
-            score.agent,
+            Whole(score.agent),
             str(score.method),
             f"{score.score:.3g}",
             f"{score.confidence} %",
@@ -137,4 +137,4 @@ def score_rows(route: RouteAnalysis, *, everybody: bool = False) -> list[tuple[s
     if not everybody or len(route.candidates) > _FEW:
         return rows
     rest = sorted({each.agent for each in route.candidates} - {score.agent for score in scores})
-    return rows + [(name, "", "0", "0 %", "") for name in rest]
+    return rows + [(Whole(name), "", "0", "0 %", "") for name in rest]

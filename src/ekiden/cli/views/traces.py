@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.api.traces import CostEntry, CostSummary
 from ekiden.cli.terminal.output import is_terminal, note, safe, say
-from ekiden.cli.terminal.tables import print_table
+from ekiden.cli.terminal.tables import cut, print_table
 from ekiden.core.conversation.model import text_of
 from ekiden.core.questions import UNANSWERED
 from ekiden.core.values import dumps
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _LONGEST_GIST = 100
 _WIDEST_LABEL = 60
+_NARROWEST_LABEL = 12
+_TOOK = 9
 _TOKENS = ("input", "output", "total", "cached", "reasoning")
 
 
@@ -99,9 +102,10 @@ def glyphs(*, plain: bool) -> Glyphs:
     return PLAIN if plain or encoding != "utf8" else FINE
 
 
-def print_trace(trace: Trace, *, plain: bool = False) -> None:
-    """The whole trace."""
+def print_trace(trace: Trace, *, plain: bool = False, wide: bool = False) -> None:
+    """The whole trace. A terminal gets one line for each span, unless `wide`."""
     look = glyphs(plain=plain)
+    room = shutil.get_terminal_size().columns if is_terminal() and not wide else None
     _write(_heading(trace, look))
     errors = error_lines(trace, look)
     if errors:
@@ -109,7 +113,7 @@ def print_trace(trace: Trace, *, plain: bool = False) -> None:
     waits = [_wait_line(span, look) for span in trace.waits()]
     if waits:
         _write([TraceLine("", "bold"), TraceLine("waiting", "bold"), *waits])
-    _write([TraceLine("", ""), *tree_lines(trace, look)])
+    _write([TraceLine("", ""), *tree_lines(trace, look, room=room)])
 
 
 def print_errors(trace: Trace, *, plain: bool = False) -> None:
@@ -162,19 +166,27 @@ def _wait_line(span: Span, look: Glyphs) -> TraceLine:
     return TraceLine(f"{look.waiting} since {clock(span.started_at_us)}  {whom}", "yellow")
 
 
-def tree_lines(trace: Trace, look: Glyphs) -> list[TraceLine]:
-    """All spans, each on a line, below its parent."""
+def tree_lines(trace: Trace, look: Glyphs, *, room: int | None = None) -> list[TraceLine]:
+    """All spans, each on a line of at most `room`, below its parent."""
     from rich.cells import cell_len
 
-    rows = [(prefix, node) for prefix, node in _with_prefixes(trace.root, look)]
+    rows = list(_with_prefixes(trace.root, look))
     labels = [f"{prefix}{label(node.span, look)}" for prefix, node in rows]
+    used = [_used(node) for _, node in rows]
+    most = max(map(len, used))
     width = min(max(map(cell_len, labels)), _WIDEST_LABEL)
+    if room is not None:
+        left = room - len("00:00:00.000") - _TOOK - most - 8
+        width = min(width, max(left * 2 // 3, _NARROWEST_LABEL))
+        labels = [cut(text, width, mark=look.cut) for text in labels]
     lines = []
-    for text, (_, node) in zip(labels, rows, strict=True):
+    for text, tokens, (_, node) in zip(labels, used, rows, strict=True):
         pad = " " * max(width - cell_len(text), 0)
-        columns = f"{_took(node.span, look):>9}  {_used(node):>14}"
-        line = f"{clock(node.span.started_at_us)}  {text}{pad}  {columns}  {gist(node.span, look)}"
-        lines.append(TraceLine(line.rstrip(), style_of(node.span)))
+        columns = f"{text}{pad}  {_took(node.span, look):>{_TOOK}}  {tokens:>{most}}"
+        line = f"{clock(node.span.started_at_us)}  {columns}  {gist(node.span, look)}".rstrip()
+        if room is not None:
+            line = cut(line, room, mark=look.cut)
+        lines.append(TraceLine(line, style_of(node.span)))
     return lines
 
 
