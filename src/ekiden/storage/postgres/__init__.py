@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or find_spec("asyncpg") is not None:
-    from ekiden.storage.postgres.store import PostgresStore
+    from ekiden.storage.postgres.store import PostgresStore as PostgresStore
 else:
 
     class _DriverMissing:
