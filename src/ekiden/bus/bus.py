@@ -232,9 +232,8 @@ class Bus:
     ) -> MessagePage:
         """One page of messages with their answers, oldest first.
 
-        `correlation_id` finds messages with this correlation id, and the message whose own id it
-        is. A finished message is kept for `keep_s` seconds. Raises `UserError` for a malformed
-        cursor.
+        `correlation_id` finds messages with this correlation id, and the message with this id. A
+        finished message is kept for `keep_s` seconds. Raises `UserError` for a malformed cursor.
         """
         query = MessageQuery(
             sender=sender,

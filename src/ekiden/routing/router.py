@@ -195,7 +195,7 @@ class Router:
         The default of `strategy` is the strategy in the settings. `limit` is the maximum number of
         candidates in the decision. If no agent matches, the decision has no agent; with the
         fallback `default_agent` it has the default agent. Raises `UserError` for an unknown
-        strategy. A text never raises an error, nor does a failing model.
+        strategy. No text raises an error. If the model fails, the decision has the reason.
         """
         began = perf_counter()
         chosen = _strategy(strategy or self.settings.strategy)
@@ -226,7 +226,8 @@ class Router:
     ) -> Assignment:
         """Route a request of a session; the runtime calls this. The only option is ``strategy``.
 
-        If no agent is chosen, the fallback decides whether the person gets a reply, and which one.
+        If no agent is chosen, the fallback decides whether the person gets a reply, and which
+        reply.
         """
         decision = await self.route(
             text, strategy=(options or {}).get("strategy"), exclude=excluded, cause=cause

@@ -136,15 +136,15 @@ class RunConfig:
     parallel_tools: Count = 16
     """The maximum number of tools of one turn that run at the same time."""
     approver: Approver | Literal["inbox"] | None = None
-    """The `Approver` that is asked before a tool with `confirmation` runs. ``"inbox"``: people
-    answer in the inbox, and the session is suspended until then. `None`: a tool with `confirmation`
-    never runs."""
+    """The `Approver` that is asked before a tool with `confirmation` runs, or before a handoff with
+    `confirm` is made. ``"inbox"``: people answer in the inbox, and the session is suspended until
+    then. `None`: these tools never run, and these handoffs are refused."""
     operator: Name = "operator"
     """The role of the people to ask by default."""
     escalation: Sequence[EscalationStep] = ()
     """The escalation of unanswered questions: the next people to ask, and when."""
     bus: BusLimits = DEFAULT_LIMITS
-    """Settings of messages between agents: limits, and the choice of the agent that gives up in a
+    """Settings of messages between agents: limits, and the rule that chooses the victim of a
     deadlock."""
     app: Name | None = None
     """The name of the app that owns the shared `app:` variables and the memory. `None`: there are
@@ -174,11 +174,10 @@ class RunConfig:
     """Whether a task may return to an agent that had it before. `declared`: only through handoffs
     with `allow_return`. `always`: through every handoff; only `Limits.depth` ends a loop."""
     model_retries: WholeAmount = 3
-    """How many times in a row a model may request something that does not exist. After that the run
-    fails."""
+    """The maximum number of invalid model answers in a row, and of rolled-back handoffs in a run.
+    After that the run fails."""
     prices: Mapping[str, Price] = field(default_factory=dict)
-    """The prices by model name. The name may be the one in the agent, in the run or in the
-    response."""
+    """The prices by model name: the name in the agent, in the run or in the model's response."""
     escalate_to: Name | None = None
     """The role of the people who are notified when a handoff is rolled back."""
     compensation_backoff_s: Amount = 0.5

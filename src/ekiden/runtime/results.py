@@ -210,8 +210,8 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def output_guardrail_results(self) -> list[OutputGuardrailResult]:
-        """The results of output guardrails in this run. Results for rejected answers that the model
-        had to repeat are included."""
+        """The results of output guardrails in this run. They include results for answers that were
+        rejected and that the model wrote again."""
         return output_guardrail_results(self._run)
 
     def to_input_list(self) -> list[Item]:

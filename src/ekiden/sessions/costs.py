@@ -89,9 +89,9 @@ def cost_report(
 ) -> CostReport:
     """The usage and cost of the model calls in `events`, including model calls of routers.
 
-    The argument `prices` has precedence. For other models the price list of the extra `prices` has
-    the price at the time of the call, in US dollars. Raises `UserError` for an unknown key. For
-    example::
+    `prices` has prices by model name. Other models have the price from the price list of the extra
+    `prices`, at the time of the call, in US dollars. Raises `UserError` for an unknown key in `by`.
+    For example::
 
         report = cost_report(await session.events())
         print(report.total.usage.tokens, report.total.cost)

@@ -63,7 +63,7 @@ class UnexpectedModelCall(AssertionError):
 
 
 class UnusedSteps(AssertionError):
-    """A script was not played to its end."""
+    """Some steps of a script were not used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class ScriptedModel:
             result = await Runner.run(Agent("desk", model=model, tools=[lookup]), "where is it?")
         assert model.calls[0].input[-1]["content"] == "where is it?"
 
-    Steps are played in the order of the calls, from any agent. Leaving the ``with`` block checks
+    Each call takes the next step, whichever agent makes the call. Leaving the ``with`` block checks
     that all steps were used. If the script must continue in another process after a crash, use a
     function: ``ScriptedModel(respond=fn)`` calls ``fn(request)`` for every step, and keeps no
     state.
@@ -170,7 +170,7 @@ class ScriptedModel:
         await watcher
 
     async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Play the next step. Raises `UnexpectedModelCall` if no step is left."""
+        """Answer with the next step. Raises `UnexpectedModelCall` if no step is left."""
         self._note(request)
         number = self._asked
         step = await self._next(request)
@@ -282,8 +282,8 @@ class ScriptedModel:
 
 @contextmanager
 def check_unused(*models: ScriptedModel) -> Iterator[None]:
-    """A context manager that checks, at the end of the ``with`` block, that each of `models` played
-    its whole script."""
+    """A context manager that checks, at the end of the ``with`` block, that all steps of all
+    `models` were used."""
     yield
     for model in models:
         model.assert_done()
@@ -354,9 +354,9 @@ class ScriptedRunner:
             result = await Runner.run(Agent("desk", runner=runner), "paid?")
         assert runner.tasks[0].agent == "desk"
 
-    Steps are played in the order of the tasks. A repeated task with the same idempotency key gets
-    the first reply and plays no step. Every runner must work like this. If the first attempt raised
-    or was cancelled, the repeat plays the next step. Leaving the ``with`` block checks that all
+    Each task takes the next step. A repeated task with the same idempotency key gets the first
+    reply and takes no step, as with every correct runner. If the first attempt raised or was
+    cancelled, the repeated task takes the next step. Leaving the ``with`` block checks that all
     steps were used.
     """
 
@@ -370,7 +370,7 @@ class ScriptedRunner:
         self._news = asyncio.Condition()
 
     async def run_task(self, task: RemoteTask) -> AgentReply:
-        """Play the next step. Raises `UnexpectedTask` if no step is left."""
+        """Reply with the next step. Raises `UnexpectedTask` if no step is left."""
         async with self._news:
             self.tasks.append(task)
             self._news.notify_all()

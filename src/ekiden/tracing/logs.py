@@ -272,7 +272,7 @@ def setup_logging(
     the first setup.
 
     `level` is the level of the logger ``ekiden``; `others` is the level of all other loggers. Other
-    handlers on the root logger stay. Raises `UserError` for an unknown format or level; then
+    handlers of the root logger are kept. Raises `UserError` for an unknown format or level; then
     nothing is changed. For example::
 
         setup_logging("json", level="INFO")

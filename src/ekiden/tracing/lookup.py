@@ -188,8 +188,8 @@ class TracedSession:
 async def read_trace(
     store: Store, session_id: str, *, children: bool = True, cost: CostOf | None = None
 ) -> Trace:
-    """The trace of a session. With `children` it includes all sessions that answered this session,
-    at any depth.
+    """The trace of a session. With `children` it includes all sessions that answered questions of
+    this session, at any depth.
 
     `cost` computes the cost of model calls whose events have no cost. Deleted child
     sessions are left out. Raises `SessionNotFound` if the session does not exist::

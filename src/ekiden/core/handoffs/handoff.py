@@ -152,8 +152,8 @@ class HandoffTerms:
     confirm: Confirmation | None = None
     """If set, the handoff needs human approval (see `RunConfig.approver`)."""
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
-    """The time for the source to finish, in seconds. After that, the target has the same time to
-    confirm."""
+    """The timeout in seconds: first for the source to finish its work, then again for the target to
+    confirm the handoff."""
     restrict_tools: bool = False
     """`True`: the target may use only tools that the source may also use."""
     budget: Budget | None = None
@@ -197,7 +197,7 @@ class HandoffInputData:
     """
 
     input_history: str | tuple[Item, ...]
-    """The conversation before this run."""
+    """The conversation before this run, and the user's message."""
     pre_handoff_items: tuple[RunItem, ...]
     """The run's items before the turn that requested the handoff."""
     new_items: tuple[RunItem, ...]
@@ -253,8 +253,8 @@ class Handoff(Generic[TContext, TAgent]):
     terms: HandoffTerms = DEFAULT_TERMS
     """The handoff's policy: when and how it is made, and the target's limits."""
     needs_approval: ApprovalFunction | None = None
-    """A function that decides which handoffs need the approval of the policy. `None`: all handoffs
-    need it."""
+    """A function that decides whether a handoff needs the approval that `terms.confirm` requires.
+    `None`: every handoff needs it."""
     spec: ToolSpec = field(init=False, repr=False)
     """The tool definition that the model sees; created once."""
 

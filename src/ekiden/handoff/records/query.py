@@ -123,10 +123,10 @@ async def find_handoffs(
     its current state.
 
     The first page begins with the requests that wait for a running session, newest first. These
-    requests do not count for the limit. The first event of a handoff decides its position. So the
-    position does not change, and pages stay consistent. Handoffs that a forked session inherited
-    are listed only if `query` names that session. Raises `UserError` for a malformed cursor and for
-    a limit below 1. Filters by session and time use an index; other filters read the events. For
+    requests do not count towards the limit. Handoffs are sorted by their first event, so their
+    order does not change, and pages stay consistent. Handoffs that a forked session inherited are
+    listed only if `query` names that session. Raises `UserError` for a malformed cursor and for a
+    limit below 1. Filters by session and time use an index; other filters read the events. For
     example::
 
         page = await find_handoffs(store, HandoffQuery(agent="billing"), limit=20)

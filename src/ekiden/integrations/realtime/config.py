@@ -72,8 +72,8 @@ class RealtimeRunConfig(Checked):
     """The maximum number of tool calls in one turn. Further calls are not executed, and the model
     is informed."""
     max_handoffs: WholeAmount = 5
-    """The maximum number of handoffs without a message from the person in between. Further handoffs
-    are refused."""
+    """The maximum number of handoffs between two messages from the person. Further handoffs are
+    refused."""
     returns: Literal["declared", "always"] = "declared"
     """Whether a task may return to an agent that had it before; see `RunConfig.returns`."""
     handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()

@@ -41,9 +41,9 @@ _CLOSE_TIMEOUT_S = 2.0
 class RealtimeWebSocketModel:
     """A `RealtimeModel` for OpenAI's Realtime API, and for servers with the same API.
 
-    The key is `api_key`. For the address of OpenAI, the default is the environment variable
-    ``OPENAI_API_KEY``. This variable is never sent to other hosts. A frame above `max_frame_bytes`
-    ends the connection. The model needs the package ``websockets`` (``pip install
+    `api_key` is the API key. For OpenAI's own address, the default is the value of the environment
+    variable ``OPENAI_API_KEY``. Ekiden never sends this value to other hosts. A frame above
+    `max_frame_bytes` ends the connection. The model needs the package ``websockets`` (``pip install
     'ekiden[realtime]'``)::
 
         model = RealtimeWebSocketModel("gpt-realtime")

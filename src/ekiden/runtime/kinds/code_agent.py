@@ -94,8 +94,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def session_key(self) -> str:
-        """A unique key of the session, for use in other systems. A later session with the same id
-        has a different key, and so has a session in another store."""
+        """A unique key of the session, for use in other systems. A later session with the same id,
+        or a session in another store, has a different key."""
         return self._run.session_key
 
     async def recall(self, name: str) -> Any:
@@ -137,9 +137,9 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def failed_handoffs(self) -> dict[str, str]:
-        """The reasons of failed handoffs of this agent in this run, by target. This includes a
-        handoff that a person or a program requested before the run and that failed, unless a
-        message followed it."""
+        """The reasons of failed handoffs of this agent in this run, by target. Failed handoffs that
+        a person or a program requested after the last message are included, even if they failed
+        before this run."""
         failed: dict[str, str] = {}
         for event in self._run.events:
             details = event.details or {}

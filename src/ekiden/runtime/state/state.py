@@ -189,7 +189,7 @@ class RunState(Committing):
     @property
     def session_key(self) -> str:
         """A unique key of the session, from its id and creation time. A later session with the same
-        id has a different key, and so has a session in another store."""
+        id, or a session in another store, has a different key."""
         return f"{self.claim.session_id}:{self.created_at_us:x}"
 
     @property

@@ -24,8 +24,9 @@ class Outside:
 
     Tools of a simulated team report their side effects with `act` or `effect`. `act` makes one
     effect per idempotency key, even if the call is repeated. `effect` makes an effect for every
-    call; use it for tools that prevent repetition themselves, and for doubles of your own services.
-    The simulation reports an effect that was made twice, unless the conversation allows it.
+    call, also for a repeated call. Use it in tools that detect repeated calls themselves, and in
+    test doubles of your own services. The simulation reports an effect that was made twice, unless
+    the conversation allows it.
     """
 
     def __init__(
