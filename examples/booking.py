@@ -3,9 +3,9 @@
     PYTHONPATH=examples ekiden run --team booking:team --stream "@auto Book seat 4A to Kyoto"
     PYTHONPATH=examples ekiden run --team booking:team --stream "@auto Book seat 4B and a hotel"
 
-The file `bookings.txt` plays the train company and accepts each idempotency key once. The second
-request fails after the seat is booked, because the hotel does not answer: the handoff is rolled
-back, and the seat is cancelled.
+The file `bookings.txt` stands for the train company. It accepts each idempotency key once. The
+second request fails after the seat is booked, because the hotel does not answer: the handoff is
+rolled back, and the seat is cancelled.
 
 You can also start the file as a program, with the name of a session. If the process dies, another
 process can resume the session after two seconds, as in `examples/demo.sh`:

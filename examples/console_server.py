@@ -1,4 +1,4 @@
-"""A server with the web console, and sessions to look at: one done, one rolled back, one waiting.
+"""A server with the web console, and three sessions: one done, one rolled back, one waiting.
 
     pip install 'ekiden[server]'
     python examples/console_server.py

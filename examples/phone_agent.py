@@ -4,7 +4,7 @@
     python examples/phone_agent.py
 
 The connection stays open during the handoff. The handoff is stored like any other. A scripted local
-server plays OpenAI's Realtime API in the real wire format, with text instead of audio.
+server imitates OpenAI's Realtime API in the real wire format, with text instead of audio.
 """
 
 from __future__ import annotations

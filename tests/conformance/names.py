@@ -100,25 +100,31 @@ def is_sandbox(module: str) -> bool:
 
 
 def table() -> str:
-    """The states as Markdown."""
+    """How many names work, and the names that do not, by reason, as Markdown."""
     from ekiden.compat.agents.not_supported import reason_for
 
     found = states()
     lines = []
     for title, apart in (("All but sandboxes", False), ("Sandboxes", True)):
-        chosen = {key: value for key, value in found.items() if is_sandbox(key) == apart}
-        works = sum(len(good) for good, _ in chosen.values())
-        total = works + sum(len(bad) for _, bad in chosen.values())
+        chosen = [value for key, value in found.items() if is_sandbox(key) == apart]
+        works = sum(len(good) for good, _ in chosen)
+        total = works + sum(len(bad) for _, bad in chosen)
         lines.append(f"{title}: {works} of {total} names work ({works / total:.1%}).\n")
-    lines += ["| module | works | not supported |", "| --- | --- | --- |"]
+    by_reason: dict[str, dict[str, None]] = {}
     for module, (good, bad) in found.items():
-        if not good and not bad:
-            continue
-        listed = ", ".join(f"`{each}`" for each in bad) if good else f"all {len(bad)} names"
-        why = f"{listed}: {'; '.join(reason_for(f'{module}.{bad[0]}'))}" if bad else ""
-        works_here = ", ".join(f"`{each}`" for each in good) if good else ""
-        lines.append(f"| `{module}` | {works_here} | {why} |")
+        for name in bad:
+            shown = f"`{module}.{name}`" if good else f"all names of `{_package(module)}`"
+            by_reason.setdefault("; ".join(reason_for(f"{module}.{name}")), {})[shown] = None
+    lines += ["| not supported | reason, and what to do instead |", "| --- | --- |"]
+    lines += (f"| {', '.join(sorted(names))} | {why} |" for why, names in by_reason.items())
     return "\n".join(lines)
+
+
+def _package(module: str) -> str:
+    """The module, or its highest package that is only about an unsupported subject."""
+    parts = module.split(".")
+    ends = (parts.index(each) + 1 for each in ("sandbox", "hosted_multi_agent") if each in parts)
+    return ".".join(parts[: next(ends, len(parts))])
 
 
 def main() -> None:

@@ -186,7 +186,7 @@ class CollaborationsApi(Protocol):
         deadline_s: _Deadline = None,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Start a collaboration as an agent: ask another agent to do a task."""
+        """Start a collaboration as an agent. The move `request` asks another agent to do a task."""
         ...
 
     @_begins(move="propose", body="NewProposal")
@@ -235,7 +235,7 @@ class CollaborationsApi(Protocol):
     async def acknowledge(
         self, collaboration_id: CollaborationId, agent: _Speaker, *, key: _Key = None
     ) -> CollaborationDetails:
-        """Make a move in a collaboration as an agent: accept a request as it is."""
+        """Make a move in a collaboration as an agent. The move `acknowledge` accepts a request."""
         ...
 
     @_moves(move="accept", body="Acceptance")

@@ -56,20 +56,20 @@ class Exit(IntEnum):
         "first; the work is kept",
     )
     USAGE = 2, "the command line, the input or the team is wrong"
-    OUT_OF_BUDGET = 3, "the run reached a limit; the work is kept and it can be resumed"
+    OUT_OF_BUDGET = 3, "the run reached a limit; its work is kept, and you can resume it"
     WAITING = 4, "the session waits for a person or an agent"
     NOT_FOUND = (
         5,
         "there is no such session, handoff, message, collaboration, inbox item or memory, the "
         "team has no such agent, or no agent matches the request",
     )
-    BUSY = 6, "another process has the session"
-    STORE = 7, "the store or the server is unreachable, or the store is too new, or fails"
+    BUSY = 6, "another process is running the session"
+    STORE = 7, "the store or the server is unreachable or fails, or a newer Ekiden wrote the store"
     TAMPERED = 8, "stored data was altered: the audit is broken"
     NOT_TRUSTED = 9, "the folder is not trusted, so nothing was run; see `ekiden trust`"
     INTERNAL = 70, "a defect in Ekiden; EKIDEN_DEBUG=1 shows where"
     INTERRUPTED = 130, "stopped with Ctrl-C; the session is kept"
-    PIPE = 141, "the reader of the output went away"
+    PIPE = 141, "the program that reads the output has ended"
 
 
 _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (

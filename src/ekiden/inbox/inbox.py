@@ -111,8 +111,8 @@ class Inbox:
         return replace(new, version=1), True
 
     def item_writes(self, item: InboxItem) -> Writes:
-        """The writes that store a new item. Commit them together with other writes, such as those
-        of the waiting session. `created_at_us` must be set.
+        """The writes that store a new item. Commit them together with other writes, such as the
+        writes of the waiting session. `created_at_us` must be set.
 
         The commit raises `StaleDocument` if the id is taken. Raises `UserError` in the same cases
         as `post`.

@@ -242,8 +242,8 @@ class Router:
     async def keep(self, text: str, *, agent: str) -> Assignment:
         """Whether the next message `text` of a conversation goes to the same `agent`.
 
-        It does, unless `settings.sticky.switch` is on and the message clearly fits another agent.
-        The check uses rules and semantic similarity, never a model.
+        The agent stays the same unless `settings.sticky.switch` is on and the message clearly fits
+        another agent. The check uses rules and semantic similarity, never a model.
         """
         began = perf_counter()
         stages: list[StageResult] = []

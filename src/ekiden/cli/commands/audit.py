@@ -44,7 +44,8 @@ class AuditListOptions:
         ),
     ] = None
     until: Annotated[
-        str | None, Parameter(help="Only entries before this time. The format is that of --since.")
+        str | None,
+        Parameter(help="Only entries before this time, in the same format as for --since."),
     ] = None
 
     def given(self) -> dict[str, Any]:

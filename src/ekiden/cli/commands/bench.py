@@ -90,9 +90,8 @@ async def bench(
 
     Scenario `s1` runs a chain of handoffs. Scenario `s2` runs many concurrent sessions in memory;
     `s4` does the same on disk. Scenario `s3` compares handoffs with a long and a short history. In
-    `s5`, agents send queries over the bus, in memory and on disk. In the results, `x_floor` is a
-    ratio: the CPU time divided by that of one round trip through an asyncio queue in the same
-    process.
+    `s5`, agents send queries over the bus, in memory and on disk. In the results, `x_floor` is the
+    CPU time divided by the CPU time of one round trip through an asyncio queue.
 
     In the scenario `load`, worker processes share one database with many open sessions. The result
     is compared with the speed of the machine and of the database without Ekiden.

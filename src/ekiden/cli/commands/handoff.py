@@ -57,7 +57,8 @@ class HandoffListOptions:
         None
     )
     status: Annotated[
-        Literal["initiated", "transferring", "completed", "failed", "rolled_back"] | None,
+        Literal["initiated", "validating", "transferring", "completed", "failed", "rolled_back"]
+        | None,
         Parameter(help="Only handoffs with this status."),
     ] = None
     task: Annotated[str | None, Parameter(help="Only handoffs of this task.")] = None
@@ -80,7 +81,8 @@ class HandoffListOptions:
         ),
     ] = None
     until: Annotated[
-        str | None, Parameter(help="Only entries before this time. The format is that of --since.")
+        str | None,
+        Parameter(help="Only entries before this time, in the same format as for --since."),
     ] = None
 
     def chosen(self) -> dict[str, Any]:

@@ -239,7 +239,7 @@ async def mcp(
     """Serve the team to one MCP client, over standard input and output.
 
     The client starts this command, and stops it by closing its standard input. The tools are the
-    same as those of `ekiden serve` at /mcp. Log messages go to standard error.
+    same as the tools of `ekiden serve` at /mcp. Log messages go to standard error.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.process.server import check_installed

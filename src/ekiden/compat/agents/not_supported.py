@@ -32,17 +32,17 @@ _REASONS = (
     ),
     (
         ("agents.agent_tool_state",),
-        "it is the bookkeeping of the SDK's own loop",
+        "it is internal data of the SDK's run loop",
         "use `interruptions` of a result and `RunState`",
     ),
     (
         ("agents.tool",),
-        "a tool's failures are handled as it was made",
+        "Ekiden sets how to handle a tool's failures when you create the tool",
         "pass `failure_error_function` to `function_tool`",
     ),
     (
         ("agents.mcp.server",),
-        "it is not the SDK's own",
+        "the SDK only imports it from another package",
         "import it from `mcp.client.streamable_http`",
     ),
     (
@@ -55,7 +55,7 @@ _REASONS = (
         "Ekiden calls providers without LiteLLM",
         "use `Converter` of `agents.models.chatcmpl_converter`",
     ),
-    (("agents",), "it is a helper of the SDK's own code", "use the public names beside it"),
+    (("agents",), "it is an internal helper of the SDK", "use another name of the same module"),
 )
 
 
