@@ -69,7 +69,7 @@ def check_default_agent(
         )
     if name not in agents:
         raise UserError(
-            f"agents.routing.default_agent is {name!r}, but no agent is called so"
+            f"agents.routing.default_agent is {name!r}, but no agent has this name"
             f"{suggestion(name, agents)}; known: {known}"
         )
 

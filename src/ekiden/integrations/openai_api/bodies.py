@@ -32,7 +32,10 @@ RESPONSE_REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "tools": ((None, []), _TOOLS),
     "tool_choice": ((None, "none", "auto"), _TOOLS),
     "prompt": ((None,), "write it into the agents' instructions"),
-    "store": ((None, True), "sessions are stored, that is why they outlive a crash; leave it out"),
+    "store": (
+        (None, True),
+        "sessions are always stored, so that they survive a crash; leave it out",
+    ),
     "context_management": ((None, []), "leave it out"),
 }
 

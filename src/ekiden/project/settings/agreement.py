@@ -140,7 +140,7 @@ def _fault(settings: Settings, known: Mapping[str, Scope]) -> str | None:
     if name is None:
         return None
     if name not in known:
-        return _refused(name, "no agent is called so", known)
+        return _refused(name, "no agent has this name", known)
     gets_requests = routing.enabled or routing.fallback == "default_agent"
     if known[name] == "system" and gets_requests:
         return _refused(name, "a system agent gets no requests", known)
@@ -153,7 +153,7 @@ def _budget_fault(settings: Settings, known: Mapping[str, Scope]) -> str | None:
         if name not in known:
             listed = ", ".join(sorted(known)[:_LISTED]) or "none"
             return (
-                f"{_BUDGETS} cannot have a budget for {name[:80]!r}: no agent is called so; "
+                f"{_BUDGETS} cannot have a budget for {name[:80]!r}: no agent has this name; "
                 f"known: {listed}{suggestion(name, known)}"
             )
     return None

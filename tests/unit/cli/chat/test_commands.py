@@ -308,7 +308,7 @@ async def test_a_default_agent_that_the_team_lacks_is_refused_in_a_chat(tmp_path
     chat = _Project(tmp_path).chat()
     name = next(iter(chat.roster.project.agents))
     await talk(chat, "/agents config routing.default_agent nosuch")
-    assert "no agent is called so; known: " in screen_of(chat).errors[0][1]
+    assert "no agent has this name; known: " in screen_of(chat).errors[0][1]
     assert not (tmp_path / ".ekiden").exists()
     await talk(chat, f"/agents config routing.default_agent {name}")
     assert f'"{name}"' in screen_of(chat).text

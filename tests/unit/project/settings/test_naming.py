@@ -39,7 +39,7 @@ def test_a_name_of_the_files_is_taken_and_another_refused(root: Path) -> None:
     with pytest.raises(SettingsInvalid) as refused:
         check(settings("recepton"))
     assert str(refused.value) == (
-        "agents.routing.default_agent cannot be 'recepton': no agent is called so; "
+        "agents.routing.default_agent cannot be 'recepton': no agent has this name; "
         "known: reception; did you mean 'reception'?"
     )
 
@@ -73,7 +73,7 @@ def test_a_team_that_is_loaded_decides(name: str, routing: dict[str, Any], is_ta
 def test_a_name_for_all_projects_matters_where_it_is_needed() -> None:
     check = agent_names_check(KEY, where="user", agents=TEAM)
     check(settings("of-another-project"))
-    with pytest.raises(SettingsInvalid, match="no agent is called so"):
+    with pytest.raises(SettingsInvalid, match="no agent has this name"):
         check(settings("of-another-project", fallback="default_agent"))
 
 
@@ -84,7 +84,7 @@ def test_a_name_for_all_projects_matters_where_it_is_needed() -> None:
 def test_what_makes_the_name_matter_is_checked_too(key: str, routing: dict[str, Any]) -> None:
     check = agent_names_check(key, agents=TEAM)
     check(settings("nobody"))
-    with pytest.raises(SettingsInvalid, match="no agent is called so"):
+    with pytest.raises(SettingsInvalid, match="no agent has this name"):
         check(settings("nobody", **routing))
     agent_names_check("model", agents=TEAM)(settings("nobody", **routing))
 
@@ -101,7 +101,7 @@ def test_a_file_that_was_edited_is_told_with_its_line(root: Path, routing: str) 
         with pytest.raises(SettingsInvalid) as refused:
             load_project(root, home=root / "home")
         assert str(refused.value) == (
-            f"{file}:2: agents.routing.default_agent cannot be 'nobody': no agent is called so; "
+            f"{file}:2: agents.routing.default_agent cannot be 'nobody': no agent has this name; "
             "known: reception"
         )
 

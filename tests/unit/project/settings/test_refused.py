@@ -72,6 +72,6 @@ def test_a_budget_for_an_agent_that_is_not_there_is_refused(tmp_path: Path) -> N
         value = {name: {"tokens": 5}}
         set_setting("limits.agents", value, root=tmp_path, home=tmp_path / "home", check=check)
 
-    with pytest.raises(SettingsInvalid, match="no agent is called so; known: clerk"):
+    with pytest.raises(SettingsInvalid, match="no agent has this name; known: clerk"):
         give("clark")
     give("clerk")
