@@ -112,7 +112,7 @@ def table() -> str:
         lines.append(f"{title}: {works} of {total} names work ({works / total:.1%}).\n")
     by_reason: dict[str, dict[str, None]] = {}
     for module, (good, bad) in found.items():
-        for name in bad:
+        for name in (each for each in bad if f"{module}.{each}" not in found):
             shown = f"`{module}.{name}`" if good else f"all names of `{_package(module)}`"
             by_reason.setdefault("; ".join(reason_for(f"{module}.{name}")), {})[shown] = None
     lines += ["| not supported | reason, and what to do instead |", "| --- | --- |"]

@@ -109,10 +109,10 @@ async def audit_records(
 ) -> AuditPage:
     """One page of the records that match `query`, newest first by default.
 
-    Records of the same event are in this order too. Raises `UserError` for a malformed cursor and
-    for a limit below 1. Filters by type, session and time use an index; other filters read the
-    events. A call reads at most about `most` events, so a page can be short or empty. The next page
-    continues after these events. For example::
+    Records of one event have the same order. Raises `UserError` for a malformed cursor and for a
+    limit below 1. Filters by type, session and time use an index; other filters read the events. A
+    call reads at most about `most` events, so a page can be short or empty. The next page continues
+    after these events. For example::
 
         page = await audit_records(store, AuditQuery(agent="billing"), limit=20)
         for record in page.records:
