@@ -390,6 +390,13 @@ def test_why_a_trigger_fired_and_what_was_undone_is_shown(bare: Desk) -> None:
     assert "undone: mail\nnot undone: refund\nfailed tries: 1\n" in shown
 
 
+def test_handoffs_that_wait_for_approval_are_listed_by_their_status(bare: Desk) -> None:
+    put(bare, [event("s", 1), handoff("s", 2, "initiated", "validating")])
+    put(bare, [event("t", 1), handoff("t", 2, *BEGINNING, id="t.h1")])
+    [listed] = bare("handoff", "list", "--status", "validating", "--json").json
+    assert (listed["id"], listed["status"]) == ("s.h1", "validating")
+
+
 def test_what_agents_and_models_wrote_cannot_move_the_cursor(bare: Desk) -> None:
     names = {"from": HOSTILE, "to": "付\u202e款"}
     told = handoff("s", 1, "initiated", "validating", "failed", reason=HOSTILE, **names)
