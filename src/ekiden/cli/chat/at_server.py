@@ -152,10 +152,7 @@ async def _help(chat: RemoteChat, argument: str) -> CommandReply:
     names = {*_ANSWERS, "resume", "quit"}
     rows = [(each.line, each.help) for each in COMMANDS if each.name in names]
     record = {"commands": [{"command": line, "help": text} for line, text in rows]}
-    text = (
-        "a text goes to the agent that has the session, @NAME TEXT to that agent, @auto "
-        "TEXT is routed"
-    )
+    text = "Text goes to the session's agent, @NAME TEXT to the named agent. @auto TEXT is routed."
     return CommandReply(type="help", record=record, shapes=(Pairs(pairs=rows), Lines(text=text)))
 
 
