@@ -17,7 +17,7 @@ from ekiden.bus.queries import BusQueries
 from ekiden.bus.serving.rounds import Rounds
 from ekiden.bus.serving.service import BusService, Handler
 from ekiden.core.conversation.messages import AgentMessage, answer_json
-from ekiden.core.current_agent import acting_here
+from ekiden.core.current_agent import ACTING
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import BusError, MailboxFull, MessageNotFound, SenderForged
 from ekiden.core.questions import InboxAnswer, InboxItem, Option, option_texts
@@ -184,7 +184,7 @@ class BusCore:
     async def respond(self, query: AgentMessage, payload: object, *, by: str | None) -> Settled:
         """Answer a query that its handler left for later."""
         agent = await self._asked(query)
-        acting = acting_here() or self._parts.inherited
+        acting = ACTING.get() or self._parts.inherited
         claimed = acting or by or (agent if agent in self.services else "a program")
         if claimed != agent or by not in (None, agent):
             raise SenderForged(agent, actual=claimed if claimed != agent else by or "")

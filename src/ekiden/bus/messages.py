@@ -15,7 +15,7 @@ from ekiden.core.conversation.messages import (
     MessageType,
     agent_queue,
 )
-from ekiden.core.current_agent import acting_here
+from ekiden.core.current_agent import ACTING
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import MessageNotFound, SenderForged
 from ekiden.core.values import NOT_IN_NAMES, check_line, loads
@@ -101,7 +101,7 @@ def check_agent(name: object) -> str:
 def check_sender(name: str, inherited: str | None) -> None:
     """`SenderForged` if another agent's code is running; `inherited` is the agent whose this whole
     process is."""
-    acting = acting_here() or inherited
+    acting = ACTING.get() or inherited
     if acting is not None and acting != name:
         raise SenderForged(name, actual=acting)
 

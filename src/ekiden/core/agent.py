@@ -55,107 +55,13 @@ if TYPE_CHECKING:
     from ekiden.core.plan import PlanSettings
 
 
-_INPUT = {
-    "type": "object",
-    "properties": {"input": {"type": "string", "description": "The full input for the answer."}},
-    "required": ["input"],
-    "additionalProperties": False,
-}
-_MAX_TOLD = 2_000
-
-
-@checked_arguments
-def agent_tool(
-    agent: Any,
-    *,
-    tool_name: str | None,
-    tool_description: str | None,
-    custom_output_extractor: Callable[[Any], Any] | None,
-    parameters: type[Any] | None,
-    is_enabled: Enabled,
-    max_turns: Count | None,
-    budget: Budget | None,
-    timeout_s: Seconds,
-    confirmation: Confirmation | None,
-    needs_approval: bool | ApprovalFunction,
-    failure_error_function: ToolErrorFunction | Literal["default"] | None,
-) -> FunctionTool:
-    """See `Agent.as_tool`."""
-    read, schema = _reading(parameters)
-    name = tool_name or transfer_tool_name(agent.name).removeprefix("transfer_to_")
-
-    async def invoke(ctx: ToolContext[Any], arguments: str) -> Any:
-        answer = await ctx.call_agent(
-            agent.name,
-            read(name, arguments),
-            timeout_s=timeout_s,
-            budget=budget,
-            max_turns=max_turns,
-        )
-        if custom_output_extractor is None:
-            return answer
-        extracted = custom_output_extractor(answer)
-        return await extracted if inspect.isawaitable(extracted) else extracted
-
-    default = failure_error_function == "default"
-    return FunctionTool(
-        name=name,
-        description=tool_description or agent.handoff_description or agent.description or "",
-        params_json_schema=schema,
-        on_invoke_tool=invoke,
-        is_enabled=is_enabled,
-        confirmation=confirmation,
-        needs_approval=needs_approval,
-        failure_error_function=_told if default else failure_error_function,  # type: ignore[arg-type]
-        agent=agent,
-    )
-
-
-def _reading(parameters: type[Any] | None) -> tuple[Callable[[str, str], Any], dict[str, Any]]:
-    """How arguments are parsed, and the schema for the model."""
-    if parameters is None:
-        return _input, _INPUT
-    from pydantic import PydanticUserError, TypeAdapter
-
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(parameters)
-        schema = ensure_strict_json_schema(adapter.json_schema())
-    except PydanticUserError as exc:
-        raise UserError(f"`parameters` of an agent's tool has no JSON schema: {exc}") from exc
-
-    def read(name: str, arguments: str) -> Any:
-        try:
-            return adapter.dump_python(adapter.validate_json(arguments or "{}"), mode="json")
-        except ValueError as exc:
-            raise ModelBehaviorError(f"the arguments of {name!r} are not valid: {exc}") from exc
-
-    return read, schema
-
-
-def _input(name: str, arguments: str) -> str:
-    try:
-        given = loads(arguments or "{}")
-    except (ValueError, RecursionError) as exc:
-        raise ModelBehaviorError(f"the arguments of {name!r} are not JSON") from exc
-    if not isinstance(given, dict) or not isinstance(given.get("input"), str):
-        raise ModelBehaviorError(f"{name!r} takes an object with the text `input`")
-    return str(given["input"])
-
-
-def _told(ctx: RunContextWrapper[Any], error: Exception) -> str:
-    """What the calling model reads about a failure."""
-    text = str(error) if isinstance(error, ModelBehaviorError) else f"It failed: {error}"
-    return text if len(text) <= _MAX_TOLD else text[:_MAX_TOLD] + " …"
-
-
 Instructions: TypeAlias = (
     str | Callable[[RunContextWrapper[TContext], Any], str | Awaitable[str | None] | None] | None
 )
 """A text, or a function of the context and the agent that returns it."""
 
-_KINDS = ("run", "model", "router", "runner", "person")
+_ANSWERED_BY = ("run", "model", "router", "runner", "person")
 """The fields that define how an agent answers; at most one is set."""
-_NOT_WITH_PLAN = ("run", "router", "runner", "person", "kind")
 _NOT_WITH_KIND = ("run", "router", "runner", "person")
 _GUARDRAILS = ("input_guardrails", "output_guardrails", "handoff_guardrails")
 
@@ -253,13 +159,13 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         for edge in self.handoffs:
             if not isinstance(edge, Agent | Handoff):
                 raise UserError(not_an_edge(self.name, edge))
-        kinds = [name for name in _KINDS if getattr(self, name) is not None]
+        kinds = [name for name in _ANSWERED_BY if getattr(self, name) is not None]
         if len(kinds) > 1:
             raise UserError(
                 f"agent {self.name!r} has both `{kinds[0]}` and `{kinds[1]}`: give it one of them"
             )
         if self.plan is not None:
-            self._check_alone("plan", _NOT_WITH_PLAN)
+            self._check_alone("plan", (*_NOT_WITH_KIND, "kind"))
         if self.kind is not None:
             self._check_alone("kind", _NOT_WITH_KIND)
         elif self.implementation is not None:
@@ -285,7 +191,8 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     @property
     def traits(self) -> KindTraits:
         """The traits of the agent's kind."""
-        if (  # Spelled out, because nearly all are models and every step of a run asks.
+        # Written out for speed: every step of a run asks, and nearly all agents are models.
+        if (
             self.router is None
             and self.plan is None
             and self.run is None
@@ -299,7 +206,6 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         return next(traits for name, traits in BY_FIELD if getattr(self, name) is not None)
 
     def _check_name(self) -> None:
-        """`UserError` for a name that is reserved, or not one line of text."""
         if not isinstance(self.name, str) or not self.name.strip():
             raise UserError(f"an agent needs a name that is not empty, not {_shown(self.name)}")
         check_line(self.name, what="the name of an agent", longest=2 * MAX_NAME)
@@ -326,6 +232,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
                     f"@{name.removesuffix('s')} makes"
                 )
 
+    @checked_arguments
     def as_tool(
         self,
         tool_name: str | None = None,
@@ -334,9 +241,9 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         custom_output_extractor: Callable[[Any], Any] | None = None,
         parameters: type[Any] | None = None,
         is_enabled: Enabled = True,
-        max_turns: int | None = None,
+        max_turns: Count | None = None,
         budget: Budget | None = None,
-        timeout_s: float = 300.0,
+        timeout_s: Seconds = 300.0,
         confirmation: Confirmation | None = None,
         needs_approval: bool | Confirmation | ApprovalFunction = False,
         failure_error_function: ToolErrorFunction | Literal["default"] | None = "default",
@@ -354,29 +261,103 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         With `confirmation`, or with ``needs_approval=True``, every call needs human approval. A
         function as `needs_approval` decides which calls need approval, as in `function_tool`.
         """
-        decides = needs_approval if callable(needs_approval) else False
-        asked = Confirmation() if needs_approval is True else needs_approval or None
-        return agent_tool(
-            self,
-            tool_name=tool_name,
-            tool_description=tool_description,
-            custom_output_extractor=custom_output_extractor,
-            parameters=parameters,
+        if not callable(needs_approval):
+            asked = Confirmation() if needs_approval is True else needs_approval or None
+            confirmation = either("confirmation", confirmation, "needs_approval", asked)
+            needs_approval = False
+        name = tool_name or transfer_tool_name(self.name).removeprefix("transfer_to_")
+        parse, schema = _argument_parser(name, parameters)
+        use_default = failure_error_function == "default"
+        return FunctionTool(
+            name=name,
+            description=tool_description or self.handoff_description or self.description or "",
+            params_json_schema=schema,
+            on_invoke_tool=_tool_function(
+                self,
+                parse,
+                custom_output_extractor,
+                timeout_s=timeout_s,
+                budget=budget,
+                max_turns=max_turns,
+            ),
             is_enabled=is_enabled,
-            max_turns=max_turns,
-            budget=budget,
-            timeout_s=timeout_s,
-            confirmation=confirmation
-            if decides
-            else either("confirmation", confirmation, "needs_approval", asked),
-            needs_approval=decides,
-            failure_error_function=failure_error_function,
+            confirmation=confirmation,
+            needs_approval=needs_approval,
+            failure_error_function=_error_text if use_default else failure_error_function,  # type: ignore[arg-type]
+            agent=self,
         )
 
     def clone(self, **changes: Any) -> Agent[TContext, TOutput]:
         """A copy with some fields changed. Lists that you do not pass are shared with the
         original."""
         return replace(self, **changes)
+
+
+_INPUT_SCHEMA = {
+    "type": "object",
+    "properties": {"input": {"type": "string", "description": "The full input for the answer."}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+_MAX_ERROR = 2_000
+"""The longest error text that the calling model reads, in characters."""
+
+
+def _tool_function(
+    agent: Agent[Any],
+    parse: Callable[[str], Any],
+    extractor: Callable[[Any], Any] | None,
+    **limits: Any,
+) -> Callable[[ToolContext[Any], str], Awaitable[Any]]:
+    """The function of an agent's tool: call the agent, then apply the output extractor."""
+
+    async def invoke(ctx: ToolContext[Any], arguments: str) -> Any:
+        answer = await ctx.call_agent(agent.name, parse(arguments), **limits)
+        if extractor is None:
+            return answer
+        extracted = extractor(answer)
+        return await extracted if inspect.isawaitable(extracted) else extracted
+
+    return invoke
+
+
+def _argument_parser(
+    name: str, parameters: type[Any] | None
+) -> tuple[Callable[[str], Any], dict[str, Any]]:
+    """A parser for the arguments of the tool `name`, and their schema for the model."""
+    if parameters is None:
+        return lambda arguments: _parse_input(name, arguments), _INPUT_SCHEMA
+    from pydantic import PydanticUserError, TypeAdapter
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(parameters)
+        schema = ensure_strict_json_schema(adapter.json_schema())
+    except PydanticUserError as exc:
+        raise UserError(f"`parameters` of an agent's tool has no JSON schema: {exc}") from exc
+
+    def parse(arguments: str) -> Any:
+        try:
+            return adapter.dump_python(adapter.validate_json(arguments or "{}"), mode="json")
+        except ValueError as exc:
+            raise ModelBehaviorError(f"the arguments of {name!r} are not valid: {exc}") from exc
+
+    return parse, schema
+
+
+def _parse_input(name: str, arguments: str) -> str:
+    try:
+        parsed = loads(arguments or "{}")
+    except (ValueError, RecursionError) as exc:
+        raise ModelBehaviorError(f"the arguments of {name!r} are not JSON") from exc
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("input"), str):
+        raise ModelBehaviorError(f"{name!r} takes an object with the text `input`")
+    return str(parsed["input"])
+
+
+def _error_text(ctx: RunContextWrapper[Any], error: Exception) -> str:
+    """The text that the calling model reads when the agent fails."""
+    text = str(error) if isinstance(error, ModelBehaviorError) else f"It failed: {error}"
+    return text if len(text) <= _MAX_ERROR else text[:_MAX_ERROR] + " …"
 
 
 def not_an_edge(agent: str, found: object) -> str:
@@ -437,9 +418,9 @@ class Team:
 
 
 def reachable(agents: Iterable[Agent[Any]]) -> Iterator[Agent[Any]]:
-    """The agents and all their handoff targets, agent tools and task members, each once.
+    """The agents and all their handoff targets, agent tools and plan members, each once.
 
-    Two agents of one name, and objects that are not agents, are a `UserError`.
+    Raises `UserError` for two agents with the same name, and for objects that are not agents.
     """
     found: dict[str, Agent[Any]] = {}
     todo = deque(agents)

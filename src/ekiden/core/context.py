@@ -43,7 +43,7 @@ class Parameterized:
 
 
 class RunLink(Protocol):
-    """The run's side of a context."""
+    """The interface of a run to its context objects."""
 
     def on_rollback(
         self, function: Callable[..., Any], *, key: str, arguments: Any
@@ -52,7 +52,7 @@ class RunLink(Protocol):
         ...
 
     def publish(self, name: str, data: Any) -> None:
-        """Publish an event."""
+        """Publish an event with JSON data."""
         ...
 
     def long_term_memory(self) -> LongTermMemory:
@@ -113,7 +113,7 @@ class RunContextWrapper(Generic[TContext]):
         self.variables[name] = value
 
     def delete(self, name: str) -> None:
-        """Delete the variable `name`; nothing happens if it does not exist."""
+        """Delete the variable `name`, if it exists."""
         self.variables.pop(name, None)
 
     def on_rollback(
@@ -218,15 +218,15 @@ class RunContextWrapper(Generic[TContext]):
         from ekiden.core.questions import Ask
         from ekiden.core.values import dumps
 
-        words = input if isinstance(input, str) else dumps(input)
+        text = input if isinstance(input, str) else dumps(input)
         question = Ask(
             agent=agent,
-            subject=(" ".join(words.split())[:80] or "a call"),
+            subject=(" ".join(text.split())[:80] or "a call"),
             payload=input,
             timeout_s=timeout_s,
             budget=budget,
             max_turns=max_turns,
-            words=words,
+            words=text,
         )
         [(_, answer)] = await self._scope("call_agent").ask([question], mode="all")
         return answer
@@ -304,8 +304,8 @@ class RunContextWrapper(Generic[TContext]):
         )
         return await self._scope("request_approval").request_approval(request)
 
-    def _scope(self, what: str) -> AskScope:
-        raise UserError(f"{what} works in tools and in agents that are code only")
+    def _scope(self, method: str) -> AskScope:
+        raise UserError(f"{method} works in tools and in agents that are code only")
 
 
 class AgentHookContext(RunContextWrapper[TContext]):
@@ -365,13 +365,14 @@ class ToolContext(RunContextWrapper[TContext]):
         self.tool_arguments = tool_arguments
         self.agent = agent
         self.idempotency_key = idempotency_key
-        """The same when a call that was in flight at a crash is repeated: pass it on."""
+        """The key of the call. It stays the same when the call is repeated after a crash, so pass
+        it to services that the tool calls."""
         self._asking = asking
         self._asks: AskScope | None = None
 
-    def _scope(self, what: str) -> AskScope:
+    def _scope(self, method: str) -> AskScope:
         if self._asks is None:
             if self._asking is None:
-                return super()._scope(what)
+                return super()._scope(method)
             self._asks = self._asking()
         return self._asks

@@ -1,12 +1,12 @@
 """The agent whose code is running, and the session that it works for.
 
-Actions forbidden to agents are refused wherever an agent acts. This restricts agents, not
-programmers. Marked are model output, tools, handlers, hooks, instructions, guardrails and
-callbacks, with the tasks that they start, the threads that the runtime starts for them, and the
-programs of the tool `shell`, with their children. Python code that leaves its context on purpose
-(its own thread, a task with an empty context) was chosen by the owner of the process and is trusted
-like the rest; so is a program that closes its inherited files, removes the variable and leaves its
-parent.
+Some actions are forbidden to agents, such as answering an inbox item. They are refused while an
+agent acts: in model output, tools, handlers, hooks, instructions, guardrails and callbacks, in the
+tasks and threads that these start through the runtime, and in programs that the tool `shell`
+starts, with their children. The mark restricts agents, not programmers: Python code that leaves its
+context on purpose (its own thread, a task with an empty context) is trusted, because the owner of
+the process chose it. So is a program that closes its inherited files, removes the variable and
+detaches from its parent.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
+
+T = TypeVar("T")
 
 _MARK = "ekiden-agent"
 _LINK = f"/memfd:{_MARK}:"
 _MAX_NAME = 200
 """Longest agent name in a mark, in bytes; the system allows 249 for the whole mark."""
-_MAX_ABOVE = 64
+_MAX_ANCESTORS = 64
 
 
 @contextmanager
 def lineage_mark(agent: str) -> Iterator[tuple[int, ...]]:
-    """File descriptors for a program that the agent starts; none if the system does not support
-    it."""
+    """File descriptors that mark a program which the agent starts, and its children; none if the
+    system does not support them."""
     marks: list[int] = []
     if hasattr(os, "memfd_create"):
         name = os.fsdecode(agent.encode(errors="replace")[:_MAX_NAME])
@@ -43,10 +45,10 @@ def lineage_mark(agent: str) -> Iterator[tuple[int, ...]]:
 
 @cache
 def lineage_agent(variable: str) -> str | None:
-    """The agent that started this process or an ancestor, found by environment or mark; `None` if
-    there is none, or the system does not tell."""
+    """The agent that started this process or an ancestor, found by environment variable or mark;
+    `None` if there is none or it cannot be determined."""
     pid = os.getpid()
-    for _ in range(_MAX_ABOVE):
+    for _ in range(_MAX_ANCESTORS):
         found = _by_environment(pid, variable) or _by_mark(pid)
         if found is not None:
             return found
@@ -65,7 +67,8 @@ def _by_environment(pid: int, variable: str) -> str | None:
 
 
 def _by_mark(pid: int) -> str | None:
-    """The inherited mark of the process; its own marks are for others."""
+    """The agent of the process's inherited mark. Marks that the process itself created are for its
+    children and do not count."""
     folder, own = f"/proc/{pid}/fd", f"{_LINK}{pid}:"
     with suppress(OSError):
         for number in os.listdir(folder):
@@ -78,7 +81,7 @@ def _by_mark(pid: int) -> str | None:
 
 
 def _parent(pid: int) -> int:
-    """0 if there is none, or the system does not tell."""
+    """The id of the parent process; 0 if there is none or it cannot be determined."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()
     return int(fields[1]) if len(fields) > 1 else 0
 
@@ -92,22 +95,19 @@ def _read(pid: int, name: str) -> bytes:
 
 
 AGENT_VARIABLE = "EKIDEN_ACTING_AGENT"
-"""Set for processes that tools start, so that they are restricted too."""
+"""The environment variable with the agent's name, set for processes that tools start."""
 AGENT_HEADER = "X-Ekiden-Agent"
-"""Sent with every request for an agent, to MCP servers and A2A agents: a called Ekiden then refuses
-decisions that belong to people."""
+"""The HTTP header with the agent's name, sent with an agent's requests to MCP servers and A2A
+agents. An Ekiden server refuses such a caller decisions that belong to people."""
 
 ACTING: ContextVar[str | None] = ContextVar("ekiden_acting_agent", default=None)
+"""The agent whose code runs in this process; empty or `None` outside of agents. Reading it is
+faster than `acting_agent`."""
 
 
 def acting_agent() -> str | None:
-    """The agent whose code, tool or handler runs now; `None` outside."""
+    """The agent whose code, tool or handler is running, or whose tool started this process."""
     return ACTING.get() or inherited_agent()
-
-
-def acting_here() -> str | None:
-    """The agent whose code runs now in this process; faster than `acting_agent`."""
-    return ACTING.get()
 
 
 def inherited_agent() -> str | None:
@@ -115,21 +115,25 @@ def inherited_agent() -> str | None:
     return os.environ.get(AGENT_VARIABLE) or lineage_agent(AGENT_VARIABLE)
 
 
-class acting_as:
-    """Run the body of the `with` as the agent; with an empty name as none."""
+class _Binding(Generic[T]):
+    """Sets a context variable for the body of a `with`."""
 
-    __slots__ = ("_agent", "_token")
+    __slots__ = ("_token", "_value", "_variable")
+    _token: Token[T]
 
-    _token: Token[str | None]
-
-    def __init__(self, agent: str) -> None:
-        self._agent = agent
+    def __init__(self, variable: ContextVar[T], value: T) -> None:
+        self._variable, self._value = variable, value
 
     def __enter__(self) -> None:
-        self._token = ACTING.set(self._agent)
+        self._token = self._variable.set(self._value)
 
     def __exit__(self, *exc_info: object) -> None:
-        ACTING.reset(self._token)
+        self._variable.reset(self._token)
+
+
+def acting_as(agent: str) -> _Binding[str | None]:
+    """Run the body of the `with` as the agent; an empty name means no agent."""
+    return _Binding(ACTING, agent)
 
 
 class LoggedSession(Protocol):
@@ -149,30 +153,9 @@ class LoggedSession(Protocol):
 
 
 LOGGED: ContextVar[LoggedSession | None] = ContextVar("ekiden_log_session", default=None)
+"""The session that the running code works for; log lines and spans get its ids."""
 
 
-class logging_for:
+def logging_for(session: LoggedSession) -> _Binding[LoggedSession | None]:
     """Assign log lines to the session, in the body of the `with` and in tasks that it starts."""
-
-    __slots__ = ("_session", "_token")
-
-    _token: Token[LoggedSession | None]
-
-    def __init__(self, session: LoggedSession) -> None:
-        self._session = session
-
-    def __enter__(self) -> None:
-        self._token = LOGGED.set(self._session)
-
-    def __exit__(self, *exc_info: object) -> None:
-        LOGGED.reset(self._token)
-
-
-def bind_log_session(session: LoggedSession) -> None:
-    """Assign all further log lines of the current task to the session."""
-    LOGGED.set(session)
-
-
-def logged_session() -> LoggedSession | None:
-    """The session that the running code works for; `None` outside."""
-    return LOGGED.get()
+    return _Binding(LOGGED, session)

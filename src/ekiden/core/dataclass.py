@@ -1,10 +1,10 @@
-"""`dataclass` of the standard library, with classes that are made and filled faster.
+"""A faster `dataclass`: classes are defined in less time, and frozen objects are created faster.
 
-The standard library describes every field and compiles up to six functions for a class, which is
-half of the time that importing the runtime takes, and fills frozen values through
-`object.__setattr__`. Here this is done at first use, only `__init__` is compiled, and it stores
-into the slots directly. `fields`, `replace`, `asdict`, `inspect.signature`, pattern matching,
-pickling and subclasses work as they do there; `InitVar` and `KW_ONLY` do not.
+The standard library describes every field and compiles up to six functions when a class is defined,
+which takes half of the import time of the runtime. It also fills frozen objects through
+`object.__setattr__`. Here all of this happens at first use, only `__init__` is compiled, and it
+writes to the slots directly. `fields`, `replace`, `asdict`, `inspect.signature`, pattern matching,
+pickling and subclasses work as in the standard library; `InitVar` and `KW_ONLY` do not.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, repr=True, eq=True, frozen=False, slots=False, kw_only=False):
-        """Make a class a data class; the options are those of the standard library."""
+        """Make a class a data class. The options are the same as in the standard library."""
         params = _params(repr, eq, frozen, slots, kw_only)
 
-        def made(cls: type) -> type:
-            return _made(cls, params, slots=slots, kw_only=kw_only)
+        def decorate(cls: type) -> type:
+            return _data_class(cls, params, slots=slots, kw_only=kw_only)
 
-        return made if cls is None else made(cls)
+        return decorate if cls is None else decorate(cls)
 
 
 @cache
 def _params(repr: bool, eq: bool, frozen: bool, slots: bool, kw_only: bool) -> Any:
-    """What the standard library remembers of the options."""
+    """The options as the standard library stores them in `__dataclass_params__`."""
     options = {"init": False, "repr": False, "eq": False, "slots": slots, "kw_only": kw_only}
     plain: Any = dataclasses.dataclass(**options)(type("Plain", (), {"__doc__": "-"}))
     params = plain.__dataclass_params__
@@ -44,20 +44,20 @@ def _params(repr: bool, eq: bool, frozen: bool, slots: bool, kw_only: bool) -> A
 
 
 class _AtFirstUse:
-    """Stands for an attribute of a class, and makes it at the first access."""
+    """A class attribute that is computed at the first access, and then replaces itself."""
 
     def __init__(self, name: str, make: Callable[[Any], Any]) -> None:
         self._name, self._make = name, make
         self.cls: Any = None
 
     def __get__(self, instance: object, owner: type) -> Any:
-        made = self._make(self.cls)
-        setattr(self.cls, self._name, made)
-        bind = getattr(type(made), "__get__", None)
-        return made if bind is None else bind(made, instance, owner)
+        value = self._make(self.cls)
+        setattr(self.cls, self._name, value)
+        bind = getattr(type(value), "__get__", None)
+        return value if bind is None else bind(value, instance, owner)
 
 
-def _made(cls: Any, params: Any, *, slots: bool, kw_only: bool) -> type:
+def _data_class(cls: Any, params: Any, *, slots: bool, kw_only: bool) -> type:
     frozen = params.frozen
     for base in cls.__mro__[1:]:
         if getattr(base.__dict__.get("__dataclass_params__"), "frozen", frozen) is not frozen:
@@ -84,13 +84,14 @@ def _made(cls: Any, params: Any, *, slots: bool, kw_only: bool) -> type:
             late["__hash__"] = _hash
     if params.repr and "__repr__" not in has:
         added["__repr__"] = _repr
-    made: list[Any] = []
+    finished: list[Any] = []
     if frozen:
-        added["__setattr__"], added["__delattr__"] = _refusals(made)
+        added["__setattr__"], added["__delattr__"] = _refusals(finished)
         if slots:
             added["__getstate__"] = has.get("__getstate__", _state)
             added["__setstate__"] = has.get("__setstate__", _set_state)
-    added["__doc__"] = cls.__doc__ or cls.__name__  # else it is made from the signature
+    # A class without a docstring would get one from its signature, which compiles `__init__`.
+    added["__doc__"] = cls.__doc__ or cls.__name__
     waiting = [_AtFirstUse(*each) for each in late.items()]
     added |= zip(late, waiting, strict=True)
     if slots:
@@ -105,14 +106,14 @@ def _made(cls: Any, params: Any, *, slots: bool, kw_only: bool) -> type:
                 setattr(cls, name, default.default)
         for name, value in added.items():
             setattr(cls, name, value)
-    made.append(cls)
+    finished.append(cls)
     for each in waiting:
         each.cls = cls
     return cls  # type: ignore[no-any-return]
 
 
 def _with_slots(cls: Any, own: dict[str, Any], added: dict[str, Any]) -> Any:
-    """The class once more, with a slot for each of its own fields."""
+    """A copy of the class with a slot for each of its own fields."""
     has = {name: value for name, value in cls.__dict__.items() if name not in own}
     has.pop("__dict__", None)
     has.pop("__weakref__", None)
@@ -155,7 +156,7 @@ _FACTORY = _Factory()
 
 
 def _init(cls: type, *, frozen: bool, slots: bool) -> Any:
-    """Compile `__init__`; defaults are added afterwards, so that the text has only names."""
+    """Compile `__init__`. Defaults are set afterwards, so that the source has names only."""
     every = fields(cls)
     positional = [each for each in every if each.init and not each.kw_only]
     keyword = [each for each in every if each.init and each.kw_only]
@@ -238,18 +239,18 @@ def _getter(names: list[str]) -> Any:
     return attrgetter(*names) if names else lambda _: ()
 
 
-def _refusals(made: list[Any]) -> tuple[Any, Any]:
-    """`__setattr__` and `__delattr__` of a frozen class, which `made` contains once it exists: to
-    set them on a finished class takes longer, because Python then updates all of its slots."""
+def _refusals(finished: list[Any]) -> tuple[Any, Any]:
+    """`__setattr__` and `__delattr__` of a frozen class. The class is in `finished` once it exists;
+    setting the methods on a finished class is slow, because Python then updates all its slots."""
 
     def __setattr__(self: Any, name: str, value: object) -> None:
-        (cls,) = made
+        (cls,) = finished
         if type(self) is cls or name in cls.__dataclass_fields__:
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
         super(cls, self).__setattr__(name, value)
 
     def __delattr__(self: Any, name: str) -> None:
-        (cls,) = made
+        (cls,) = finished
         if type(self) is cls or name in cls.__dataclass_fields__:
             raise FrozenInstanceError(f"cannot delete field {name!r}")
         super(cls, self).__delattr__(name)

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to JSON and back, each field described once."""
+"""Converts frozen dataclasses to JSON and back, driven by their fields."""
 
 from __future__ import annotations
 
@@ -31,25 +31,26 @@ _PLAIN = frozenset({str, int, float, bool, NoneType})
 
 
 def _describe(schema: dict[str, Any], kind: type) -> None:
-    """Add the class's descriptions to the JSON Schema of a value: names, and each field."""
+    """Complete the JSON Schema that pydantic makes of a value: JSON names, descriptions from the
+    docstrings of the fields, and which fields are always present."""
     texts = field_texts(kind)
     properties = schema["properties"]
-    for name, key, may_go in _written(kind):
+    for name, key, is_optional in _json_fields(kind):
         about = properties.pop(name)
         if name in texts:
             about["description"] = texts[name]
-        if may_go:
+        if is_optional:
             about.update(next(each for each in about.pop("anyOf") if each != {"type": "null"}))
         about.pop("default", None)
         properties[key] = about
     if "description" in schema:
         schema["description"] = schema["description"].partition("\n\nFor example::")[0]
-    schema["required"] = [key for _, key, may_go in _written(kind) if not may_go]
+    schema["required"] = [key for _, key, is_optional in _json_fields(kind) if not is_optional]
 
 
 @cache
 def field_texts(kind: type) -> dict[str, str]:
-    """By name, the docstrings of the fields of a class and its base classes."""
+    """The docstrings of the fields of a class and its base classes, by name."""
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         if is_dataclass(each):
@@ -88,20 +89,20 @@ def left_out(**options: Any) -> Any:
 
 
 def written(write: Convert, read: Convert) -> Mapping[str, Convert]:
-    """The metadata of a field that holds no `Value`: how it becomes JSON, and how it is read."""
+    """The metadata of a field with its own conversion: `write` to JSON, and `read` from it."""
     return {"write": write, "read": read}
 
 
 def to_json(value: Any) -> Any:
-    """The value as JSON: objects in the order of their fields."""
+    """The value as JSON. Objects have their fields in the order of declaration."""
     if type(value) in _PLAIN:
         return value
     if hasattr(value, "__dataclass_fields__"):
         kind: Any = type(value)
         return {
             key: found if type(found) in _PLAIN else write(found)
-            for name, key, may_go, write in _writing(kind)
-            if (found := getattr(value, name)) is not None or not may_go
+            for name, key, is_optional, write in _writers(kind)
+            if (found := getattr(value, name)) is not None or not is_optional
         }
     if isinstance(value, list | tuple):
         return [each if type(each) in _PLAIN else to_json(each) for each in value]
@@ -113,30 +114,32 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(type: Any, data: Any) -> Any:
-    """The value of this type from JSON.
+    """Convert JSON to a value of this type.
 
-    Fields of another version are ignored, and missing ones get their default, or `None` without
-    one, so that a program can talk to an older or newer server.
+    Unknown fields are ignored, and missing fields get their default, or `None`. So a program can
+    talk to an older or newer server.
     """
     return _converter(type)(data)
 
 
 @cache
-def _writing(kind: Any) -> tuple[tuple[str, str, bool, Convert], ...]:
-    """`_written`, and how each field becomes JSON; one of `Any` is JSON, however deep it is."""
-    ways = [
-        _as_it_is if each.type in (Any, "Any") else each.metadata.get("write", to_json)
+def _writers(kind: Any) -> tuple[tuple[str, str, bool, Convert], ...]:
+    """`_json_fields`, each with its conversion to JSON. A field of the type `Any` is JSON already,
+    so it is not copied."""
+    converts = [
+        _unchanged if each.type in (Any, "Any") else each.metadata.get("write", to_json)
         for each in fields(kind)
     ]
-    return tuple((*about, way) for about, way in zip(_written(kind), ways, strict=True))
+    return tuple((*about, way) for about, way in zip(_json_fields(kind), converts, strict=True))
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
 @cache
-def _written(kind: Any) -> tuple[tuple[str, str, bool], ...]:
+def _json_fields(kind: Any) -> tuple[tuple[str, str, bool], ...]:
+    """For each field: its name, its name in JSON, and whether JSON omits it if it is `None`."""
     return tuple(
         (each.name, each.metadata.get("json", each.name), bool(each.metadata.get("left_out")))
         for each in fields(kind)
@@ -145,7 +148,7 @@ def _written(kind: Any) -> tuple[tuple[str, str, bool], ...]:
 
 @cache
 def _converter(hint: Any) -> Convert:
-    """How JSON becomes a value of the type; types that are JSON themselves stay as they are."""
+    """The function that converts JSON to the type; JSON types are unchanged."""
     origin, args = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and is_dataclass(hint):
         return _object_converter(hint)
@@ -163,7 +166,7 @@ def _converter(hint: Any) -> Convert:
         member_hint: Any = args[1]
         of_each = _converter(member_hint)
         return lambda data: {key: of_each(each) for key, each in (data or {}).items()}
-    return lambda data: data
+    return _unchanged
 
 
 def _object_converter(kind: type[T]) -> Convert:

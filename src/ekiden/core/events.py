@@ -1,4 +1,4 @@
-"""Events: the one stream that history, audit, trace and live view read, and their observers."""
+"""Events of sessions, which history, audit, trace and live view read, and observers of runs."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ all sessions, so adding a type needs a migration.
 """
 
 QUESTIONS = frozenset({"asks", "tells", "answer"})
-"""The details of `message` events: queries, notices and answers between agents."""
+"""Keys in the details of `message` events that mark queries, notices and answers between agents."""
 
 PRIVATE = "private"
-"""A detail of events of runs with `trace_include_sensitive_data=False`: no trace shows their
-content."""
+"""The key in the details that marks events of runs with `trace_include_sensitive_data=False`: no
+trace shows their content."""
 
 
 class Event:
@@ -84,7 +84,7 @@ class Event:
         """Microseconds since 1970."""
         self.agent = agent
         self.step = step
-        """The key of the effect that this event records; a key is recorded once."""
+        """The step key of the effect that this event records; unique in the session."""
         self.duration_us = duration_us
         self.details = details
         self.items = items
@@ -102,7 +102,7 @@ class Event:
 
     @property
     def is_private(self) -> bool:
-        """Whether the run hides the content of the event."""
+        """Whether traces must not show the content of the event."""
         return self.details is not None and PRIVATE in self.details
 
     def to_json(self) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class SeenRun(Protocol):
 
     @property
     def session_id(self) -> str:
-        """The session's id."""
+        """The id of the session."""
         ...
 
     @property
@@ -164,12 +164,12 @@ class SeenRun(Protocol):
 
     @property
     def created_at_us(self) -> int:
-        """When the store made the session."""
+        """When the session was created, in microseconds since 1970."""
         ...
 
     @property
     def number(self) -> int:
-        """Which run of the session it is."""
+        """The number of the run in its session."""
         ...
 
     @property
@@ -179,7 +179,7 @@ class SeenRun(Protocol):
 
     @property
     def store(self) -> Any:
-        """Where the session is."""
+        """The store of the session."""
         ...
 
 
@@ -192,4 +192,4 @@ class RunObserver(Protocol):
 
 
 OBSERVERS: list[RunObserver] = []
-"""The current observers; without any, a run has no overhead."""
+"""The registered observers. Without an observer, a run has no overhead."""

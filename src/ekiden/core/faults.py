@@ -1,4 +1,4 @@
-"""Named points where a test may kill or stop the process; when off, they cost one function call."""
+"""Fault points: places where a test may kill or stop the process. Unused, each costs one call."""
 
 from __future__ import annotations
 
@@ -122,10 +122,8 @@ _signals: dict[str, signal.Signals] = {}
 
 
 def _arm() -> None:
-    """Read ``EKIDEN_FAULT=name[:nth[:stop]]``.
-
-    Only a process that says ``EKIDEN_TESTING=1`` obeys it.
-    """
+    """Read ``EKIDEN_FAULT=name[:nth[:stop]]``, which has an effect only with
+    ``EKIDEN_TESTING=1``."""
     spec = os.environ.get("EKIDEN_FAULT", "")
     if not spec or os.environ.get("EKIDEN_TESTING") != "1":
         return
@@ -137,7 +135,7 @@ def _arm() -> None:
 
 
 def _check(name: str, nth: str, how: str) -> None:
-    """`UserError` for a value that arms nothing: such a test would seem to pass."""
+    """`UserError` for a value that would arm no point: the test would seem to pass."""
     from ekiden.core.errors import UserError
     from ekiden.core.text.wording import suggestion
 
@@ -152,7 +150,7 @@ def _check(name: str, nth: str, how: str) -> None:
 
 
 def fault_point(name: FaultPointName) -> None:
-    """Die with SIGKILL, or stop until SIGCONT, if this point is armed and this its n-th visit."""
+    """Kill the process with SIGKILL, or stop it until SIGCONT, at the armed visit of this point."""
     if not _countdown:
         return
     left = _countdown.get(name)

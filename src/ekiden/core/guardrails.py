@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ekiden.core.handoffs.request import HandoffRequest
 
 OnFailure: TypeAlias = Literal["reject", "repair", "warn"]
-"""`reject`: the run ends. `repair`: the producer is asked again with the fault, a few times, then
-`reject`. `warn`: it continues, marked."""
+"""`reject`: the run ends. `repair`: the model is asked again, with the violations, a few times;
+then `reject`. `warn`: the run continues, and the violation is recorded."""
 _LISTED = 20
 """How many violations a message lists."""
 _LONGEST_PATH = 200
@@ -276,15 +276,16 @@ def handoff_guardrail(
 
 
 def name_of(function: object) -> str:
-    """The name of a guardrail without its own."""
+    """The name of a guardrail's function."""
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
 async def _decision(
     guardrail: InputGuardrail[Any] | OutputGuardrail[Any] | HandoffGuardrail[Any],
-    given: GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput],
+    result: GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput],
 ) -> GuardrailFunctionOutput:
-    output = await given if inspect.isawaitable(given) else given
+    """The awaited result of a guardrail; `UserError` for an invalid one."""
+    output = await result if inspect.isawaitable(result) else result
     if not isinstance(output, GuardrailFunctionOutput):
         raise UserError(
             f"guardrail {guardrail.get_name()!r} returned {type(output).__name__}, not a "
@@ -297,7 +298,7 @@ async def _decision(
 
 
 def _problem(output: GuardrailFunctionOutput) -> str | None:
-    """The fault of a guardrail's result."""
+    """The fault of a guardrail's result; `None` if it is valid."""
     tripped: object = output.tripwire_triggered
     if not isinstance(tripped, bool):
         return f"a `tripwire_triggered` that is {type(tripped).__name__}, not True or False"
@@ -357,10 +358,10 @@ class InputGuardrailTripwireTriggered(GuardrailError):
     ) -> None:
         name = guardrail_result.guardrail.get_name()
         self.violations = tuple(violations) or guardrail_result.output.violations
-        who = f"the input of agent {agent!r}" if agent else "the input"
-        said = f"guardrail {name!r} blocked {who}"
-        self.outside = f"{said}{_places(self.violations)}"
-        super().__init__(f"{said}{shown(self.violations)}; start again with another request")
+        blocked = f"the input of agent {agent!r}" if agent else "the input"
+        fact = f"guardrail {name!r} blocked {blocked}"
+        self.outside = f"{fact}{_places(self.violations)}"
+        super().__init__(f"{fact}{shown(self.violations)}; start again with another request")
         self.guardrail_result = guardrail_result
 
 
@@ -376,12 +377,12 @@ class OutputGuardrailTripwireTriggered(GuardrailError):
 
     def __init__(self, guardrail_result: Any, *, violations: Sequence[Violation] = ()) -> None:
         name = guardrail_result.guardrail.get_name()
-        who = getattr(guardrail_result.agent, "name", "")
+        agent = getattr(guardrail_result.agent, "name", "")
         self.violations = tuple(violations) or guardrail_result.output.violations
-        said = f"guardrail {name!r} blocked the answer of agent {who!r}"
-        self.outside = f"{said}{_places(self.violations)}"
+        fact = f"guardrail {name!r} blocked the answer of agent {agent!r}"
+        self.outside = f"{fact}{_places(self.violations)}"
         super().__init__(
-            f"{said}{shown(self.violations)}; resume the session for a new answer, or give the "
+            f"{fact}{shown(self.violations)}; resume the session for a new answer, or give the "
             "guardrail on_failure='repair' to tell its model what is wrong"
         )
         self.guardrail_result = guardrail_result
@@ -399,10 +400,10 @@ class HandoffGuardrailTripwireTriggered(GuardrailError):
     def __init__(self, guardrail_result: Any, *, violations: Sequence[Violation] = ()) -> None:
         name, request = guardrail_result.guardrail.get_name(), guardrail_result.request
         self.violations = tuple(violations) or guardrail_result.output.violations
-        said = f"guardrail {name!r} blocked what {request.source!r} passes on to {request.target!r}"
-        self.outside = f"{said}{_places(self.violations)}"
+        fact = f"guardrail {name!r} blocked what {request.source!r} passes on to {request.target!r}"
+        self.outside = f"{fact}{_places(self.violations)}"
         super().__init__(
-            f"{said}{shown(self.violations)}; give the guardrail on_failure='repair' to tell "
+            f"{fact}{shown(self.violations)}; give the guardrail on_failure='repair' to tell "
             "the model instead"
         )
         self.guardrail_result = guardrail_result
@@ -442,7 +443,7 @@ class ToolOutputGuardrailTripwireTriggered(GuardrailError):
 
 
 def _places(violations: Sequence[Violation]) -> str:
-    """The places of the faults, without values."""
+    """The paths of the violations, without values, for another agent."""
     paths = list(dict.fromkeys(each.path[:_LONGEST_PATH] for each in violations if each.path))
     if not paths:
         return ""

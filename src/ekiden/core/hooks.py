@@ -1,7 +1,7 @@
 """Callbacks of a run: for the whole run, or for one agent.
 
-A hook is part of its step: it runs before the step is stored, so a step that is repeated after a
-crash calls it again. Override what you need; each default does nothing.
+A hook is part of its step and runs before the step is stored, so a step that is repeated after a
+crash calls it again. Override the methods that you need; the defaults do nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ekiden.core.tools.tool import Tool
 
 
 class _CallHooks(Generic[TContext]):
-    """Callbacks around calls of models and tools."""
+    """Callbacks before and after calls of models and tools."""
 
     async def on_llm_start(
         self,

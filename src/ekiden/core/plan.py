@@ -1,4 +1,4 @@
-"""A plan: a request split among several agents, its tasks, their results and its phase."""
+"""Plans: a request split into tasks for several agents, with results and progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PlanPhase: TypeAlias = Literal[
 """The phase of a plan; each is stored before the next starts."""
 
 AskModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelResponse]]
-"""Calls the supervisor's model; every call is a recorded step, and counted."""
+"""Calls the supervisor's model. Each call is a recorded step and counts in the usage."""
 
 
 class PlanFailed(EkidenError):
@@ -31,10 +31,6 @@ class PlanFailed(EkidenError):
     send the request again."""
 
     code = "plan.failed"
-
-
-def _task_id() -> str:
-    return str(uuid4())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +42,7 @@ class AgentTask(Value):
         AgentTask(agent="weather", description="The weather in Kyoto on Monday")
     """
 
-    task_id: str = field(default_factory=_task_id)
+    task_id: str = field(default_factory=lambda: str(uuid4()))
     agent: str
     description: str
     """The full task description; never empty."""
@@ -73,8 +69,8 @@ class AgentTask(Value):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AgentTask:
-        """From its stored form."""
-        return cls(**{**data, "depends_on": tuple(data.get("depends_on", ()))})
+        """The inverse of `to_json`."""
+        return cls(**data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +99,7 @@ class AgentResult(Value):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AgentResult:
-        """From its stored form."""
+        """The inverse of `to_json`."""
         return cls(**data)
 
 
@@ -133,9 +129,9 @@ class TaskDecomposition:
             for needed in task.depends_on:
                 if needed not in by_id:
                     raise UserError(f"task {task.task_id} depends on {needed!r:.80}: no such task")
-        circle = _circle(self.tasks)
-        if circle:
-            raise UserError(f"tasks wait for each other in a circle: {' → '.join(circle)}")
+        cycle = _dependency_cycle(self.tasks)
+        if cycle:
+            raise UserError(f"tasks wait for each other in a circle: {' → '.join(cycle)}")
 
     @property
     def requires_aggregation(self) -> bool:
@@ -143,7 +139,7 @@ class TaskDecomposition:
         return len(self.tasks) > 1
 
     def to_json(self) -> dict[str, Any]:
-        """The inverse of `from_json`."""
+        """The plan as JSON."""
         return {
             "tasks": to_json(self.tasks),
             "reasoning": self.reasoning,
@@ -153,7 +149,7 @@ class TaskDecomposition:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TaskDecomposition:
-        """From its stored form."""
+        """The inverse of `to_json`."""
         return cls(
             tasks=tuple(map(AgentTask.from_json, data["tasks"])),
             reasoning=data.get("reasoning", ""),
@@ -176,7 +172,7 @@ class MultiAgentState:
     session_id: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The plan and its progress as JSON."""
         plan = self.decomposition
         return {
             "session_id": self.session_id,
@@ -244,25 +240,25 @@ class Aggregator(Protocol):
     """
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """Return the answer. It should also name missing results. Ekiden calls this if the plan has
-        at least two tasks, and at least one succeeded."""
+        """Return the answer, which should also name missing results. Ekiden calls this method if
+        the plan has at least two tasks and at least one succeeded."""
         ...
 
 
 DecomposeFunction: TypeAlias = Callable[..., Any]
-"""A `Decomposer` as a function, sync or async: of the text, and of those of `members`, `fallback`
-and `ask` that it has parameters for. It returns a `TaskDecomposition`, or a list of `AgentTask`."""
+"""A `Decomposer` as a sync or async function of the text. It may have the parameters `members`,
+`fallback` and `ask`. It returns a `TaskDecomposition`, or a list of `AgentTask`."""
 AggregateFunction: TypeAlias = Callable[..., Any]
-"""An `Aggregator` as a function, sync or async: of the state, and of `ask` if it has that
-parameter. It returns the answer."""
+"""An `Aggregator` as a sync or async function of the state. It may have the parameter `ask`. It
+returns the answer."""
 
 
 def keywords_taken(function: Callable[..., Any], names: Sequence[str], what: str) -> list[str]:
-    """Those of `names` that the function has parameters for, besides its one positional argument;
-    `UserError` if it cannot be called like that."""
+    """The optional keywords in `names` that the function takes, besides its positional argument;
+    `UserError` if it cannot be called with them."""
     try:
         signature = inspect.signature(function)
-    except ValueError:  # Written in C, without a signature to look at.
+    except ValueError:  # Functions written in C may have no signature.
         return []
     takes_all = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
     first = next(iter(signature.parameters), None)
@@ -336,26 +332,27 @@ def _check_json(what: str, value: Any) -> None:
         raise UserError(f"{what} must be JSON: {str(exc)[:200]}") from exc
 
 
-def _circle(tasks: Sequence[AgentTask]) -> list[str]:
-    """Ids of tasks that wait for each other, the first one again at the end; empty if there are
-    none."""
+def _dependency_cycle(tasks: Sequence[AgentTask]) -> list[str]:
+    """The ids of tasks in a dependency cycle, with the first id repeated at the end; empty if
+    there is no cycle."""
     needs = {task.task_id: task.depends_on for task in tasks}
     done: set[str] = set()
     for start in needs:
+        # Depth first, with a stack of its own: a plan may be deeper than Python's recursion limit.
         path: list[str] = []
         on_path: set[str] = set()
-        todo: list[tuple[str, bool]] = [(start, False)]
-        while todo:
-            each, is_left = todo.pop()
-            if is_left:
+        stack: list[tuple[str, bool]] = [(start, False)]
+        while stack:
+            task_id, is_finished = stack.pop()
+            if is_finished:
                 path.pop()
-                on_path.discard(each)
-                done.add(each)
-            elif each in on_path:
-                return [*path[path.index(each) :], each]
-            elif each not in done:
-                path.append(each)
-                on_path.add(each)
-                todo.append((each, True))
-                todo.extend((needed, False) for needed in needs[each])
+                on_path.discard(task_id)
+                done.add(task_id)
+            elif task_id in on_path:
+                return [*path[path.index(task_id) :], task_id]
+            elif task_id not in done:
+                path.append(task_id)
+                on_path.add(task_id)
+                stack.append((task_id, True))
+                stack.extend((needed, False) for needed in needs[task_id])
     return []

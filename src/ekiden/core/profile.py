@@ -1,4 +1,4 @@
-"""What an agent declares: its kind, labels, triggers, capabilities, approval, memory."""
+"""The declared traits of agents: kind, labels, triggers, capabilities, approval, memory, budget."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from ekiden.core.checks.kinds import Allowed
 from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value
 from ekiden.core.errors import UserError
-from ekiden.core.text.patterns import lazy_pattern
-from ekiden.core.text.wording import pattern_fault
+from ekiden.core.text.wording import lazy_pattern, pattern_fault
 
 LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"
-WANTED: Final = (
+LABEL_RULE: Final = (
     "a label has up to 63 letters, digits and . _ / -, with a letter or digit at both ends"
 )
 _LABEL = lazy_pattern(LABEL)
 
 
 def check_labels(labels: object, whose: str) -> frozenset[str]:
-    """The labels as a set; `UserError`, which begins with `whose`, for invalid ones."""
+    """The labels as a set; `UserError` for invalid ones, with a message that begins with
+    `whose`."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise UserError(f"{whose} must be a set of texts, such as {{'gpu'}}, not {labels!r:.60}")
     found = list(labels)
     for each in found:
         if not is_label(each):
-            raise UserError(f"{whose} have {each!r:.80}: {WANTED}")
+            raise UserError(f"{whose} have {each!r:.80}: {LABEL_RULE}")
     return frozenset(found)
 
 
 def is_label(value: object) -> bool:
-    """Whether it is a valid label."""
+    """Whether the value is a valid label."""
     return isinstance(value, str) and _LABEL.fullmatch(value) is not None
 
 
 Scope: TypeAlias = Literal["project", "user", "system"]
-"""Routing never chooses `system` agents, such as the router itself."""
+"""The origin of an agent. Routing never chooses `system` agents, such as the router itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Triggers(Value):
 
 
 NO_TRIGGERS = Triggers()
-"""Shared by all agents that declare none."""
+"""The triggers of agents that declare none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Capability(Checked, Value):
     name: Name
     description: str = ""
     proficiency: Annotated[float, Allowed(high=1)] = 1.0
-    """0 to 1."""
+    """From 0 to 1."""
     tags: tuple[Name, ...] = ()
 
 
@@ -113,7 +113,7 @@ class Confirmation:
 
 
 def title_arguments(title: str) -> list[str]:
-    """The arguments in a title; `UserError` if it cannot be filled in."""
+    """The names of arguments in a title; `UserError` for an invalid title."""
     try:
         parts = list(Formatter().parse(title))
     except ValueError as exc:
@@ -210,7 +210,7 @@ _registered: dict[str, KindTraits] = {}
 
 
 def add_traits(traits: KindTraits) -> None:
-    """Register a kind, or replace one of that name; `UserError` for a built-in one."""
+    """Register a kind, or replace the kind of the same name; `UserError` for a built-in name."""
     if not traits.name.strip():
         raise UserError("a kind of agent needs a name that is not empty")
     if traits.name in _built_in:
@@ -219,7 +219,7 @@ def add_traits(traits: KindTraits) -> None:
 
 
 def traits_named(kind: str) -> KindTraits:
-    """The traits of a registered kind; `UserError` if there is none of that name."""
+    """The traits of a registered kind; `UserError` for an unknown kind."""
     try:
         return _registered[kind]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Questions to agents and people: what code asks, and the inbox items that wait for people."""
+"""Questions of code and agents: to other agents, and to people as inbox items."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ UNANSWERED: Mapping[str, str] = {
 DEFAULT_ROLE = "operator"
 ANSWER = "answer"
 GIVE_BACK = "give back"
-"""The choices for a conversation: answer it in words, or give it back."""
+"""The choices of a person who gets a conversation: answer it, or give it back to the agent."""
 
 
 Option: TypeAlias = str | Mapping[str, Any]
 """A choice: a text, or a mapping whose ``label`` is the text."""
 
 WAITS = "inbox.waits"
-"""The collection of processes that wait for an item: by its id, the time in microseconds until
-which the process is known to live."""
+"""The collection of processes that wait for an item. By the id of the item it has the time, in
+microseconds, until which the process is known to be alive."""
 
 
 def option_texts(options: Iterable[Option]) -> tuple[str, ...]:
-    """The options as people choose them; `UserError` for invalid ones."""
+    """The texts of the options; `UserError` for invalid ones."""
     if isinstance(options, str | Mapping):
         raise UserError("`options` is a list of texts to choose from")
     texts = []
@@ -58,7 +58,7 @@ def option_texts(options: Iterable[Option]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxAnswer(Value):
-    """A person's decision."""
+    """A person's answer to an inbox item."""
 
     choice: str
     """One of the item's options; empty for a question without options."""
@@ -72,10 +72,11 @@ class InboxAnswer(Value):
     arguments: str | None = None
     """For an approval: if set, the tool runs with these arguments instead; JSON text."""
     always: bool = False
+    """For an approval: whether it also applies to later calls in the session."""
 
 
 class EscalationStep(NamedTuple):
-    """A step of an escalation chain: whom to ask, and when.
+    """A step of an escalation chain: the role to ask, and the time.
 
     For example::
 
@@ -90,10 +91,10 @@ class EscalationStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxItem(Value):
-    """An item that waits for a person.
+    """A question that waits for a person.
 
-    It is stored together with its cause, and answered once. Its texts may come from a model: show
-    them as plain text.
+    It is stored in the same transaction as its cause, and answered once. Its texts may come from a
+    model, so show them as plain text.
     """
 
     id: str = field(default_factory=lambda: new_id("inb"))
@@ -147,8 +148,8 @@ class InboxItem(Value):
 
     @property
     def etag(self) -> str:
-        """A value that changes with every update. `version` alone is not enough, because the
-        versions of a closed item start again."""
+        """The entity tag, which changes with every update. `version` alone is not enough, because
+        the versions of a closed item start again."""
         return f'"{self.status}-{self.version}"'
 
     def to_json(self) -> dict[str, Any]:
@@ -232,7 +233,7 @@ class AskScope(Protocol):
     async def ask(
         self, questions: Sequence[Ask], *, mode: Literal["any", "all"]
     ) -> list[tuple[str, Any]]:
-        """The answers, each with its agent; for `any`, the first one."""
+        """Ask; returns the answers, each with its agent. With `any`: only the first answer."""
         ...
 
     async def tell(self, note: Ask, *, ttl_s: float | None) -> None:
@@ -240,11 +241,11 @@ class AskScope(Protocol):
         ...
 
     async def request_approval(self, request: ApprovalRequest) -> InboxAnswer:
-        """A person's decision."""
+        """Ask people; returns the answer."""
         ...
 
     async def follow(self, items: Sequence[str]) -> None:
-        """Wait for one of these inbox items, which another session asked."""
+        """Wait for an answer to one of these inbox items, which another session created."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Small interfaces that let lower layers use higher layers; among them memory, as code sees it."""
+"""Interfaces that lower layers use and higher layers implement: clock, router, approver, memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Clock(Protocol):
     """The source of time; tests move it by hand."""
 
     def now_us(self) -> int:
-        """Microseconds since 1970, for people: it may jump."""
+        """Microseconds since 1970, for people; the value may jump."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds from some start, for measuring: it never goes back."""
+        """Seconds since an arbitrary start, for measuring; the value never decreases."""
         ...
 
 
@@ -30,7 +30,7 @@ class EventSink(Protocol):
     """Receives events after they are stored."""
 
     def emit(self, event: Event) -> None:
-        """Receive the event; must return quickly and must not raise."""
+        """Receive an event. Must return quickly and must not raise."""
         ...
 
 
@@ -44,10 +44,11 @@ class Assignment:
     """A router's decision."""
 
     agent: str | None
-    """`None`: no agent; then `reply` goes to the person, or without one the run fails."""
+    """The chosen agent. `None`: the person gets `reply`; without a reply the run fails."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """The whole decision as JSON, as in the `route` event."""
     reply: str | None = None
+    """The answer to the person if no agent is chosen."""
     usage: Usage | None = None
     """The usage of the router's model calls. Ekiden adds it to the usage of the run."""
 
@@ -63,12 +64,12 @@ class Assigner(Protocol):
         excluded: Collection[str] = (),
         options: Mapping[str, Any] | None = None,
     ) -> Assignment:
-        """Choose among all candidates except `excluded`; `options` are those of one request, such
-        as ``{"strategy": "rule"}``. Never raises because of a model's output or a text."""
+        """Choose among all candidates except `excluded`. `options` belong to this request, such as
+        ``{"strategy": "rule"}``. Never raises because of the text or a model's output."""
         ...
 
     async def keep(self, text: str, *, agent: str) -> Assignment:
-        """Whether `agent`, which has the conversation, keeps it for this message."""
+        """Decide whether `agent`, which has the conversation, keeps it for this message."""
         ...
 
 
@@ -80,9 +81,9 @@ class ConfirmationRequest:
     agent: str
     tool: str
     arguments: str
-    """The JSON text that the model gave."""
+    """The model's arguments as JSON text."""
     prompt: str
-    """The question; it contains text from the model: show it as plain text."""
+    """The question. It contains text from the model, so show it as plain text."""
     timeout_s: float
     scope: str = ""
     """The scope of an "always" approval, such as a program or a host, as the model wrote it. Empty:
@@ -269,11 +270,11 @@ class Recall:
     found: Sequence[MemoryRecord] = ()
     """Best match first."""
     notes: Sequence[str] = ()
-    """Problems, such as an unavailable back end; in sentences."""
+    """Problems in words, such as an unavailable back end."""
 
 
 class LongTermMemory(Protocol):
-    """The memories of one user or one app; no others can be reached.
+    """The memories of one user or one app; memories of others are not reachable.
 
     Every call raises `NoMemory` if there is no user or app.
     """
@@ -281,21 +282,21 @@ class LongTermMemory(Protocol):
     async def store(
         self, key: str | None, content: str, metadata: Mapping[str, Any] | None = None
     ) -> str:
-        """Store `content` under `key`, replacing an older one; returns the key.
+        """Store `content` under `key`, replacing an older memory; returns the key.
 
-        Without a key it is made from the content, so that the same content is stored once.
-        `MemoryTooLarge`, and `MemoryInvalid` for invalid data; then nothing is stored.
+        If `key` is `None`, the key is derived from the content, so that the same content is stored
+        once. Raises `MemoryTooLarge`, or `MemoryInvalid` for invalid data; then nothing is stored.
         """
         ...
 
     async def get(self, key: str) -> MemoryRecord | None:
-        """The memory under `key`."""
+        """The memory with this key; `None` if there is none."""
         ...
 
     async def retrieve(
         self, query: str, top_k: int | None = None, threshold: float | None = None
     ) -> list[MemoryRecord]:
-        """Memories that match the question, best match first; none for an empty question."""
+        """Memories that match the query, best match first; none for an empty query."""
         ...
 
     async def recall(
@@ -305,13 +306,13 @@ class LongTermMemory(Protocol):
         ...
 
     async def forget(self, key: str) -> bool:
-        """Delete it; `False` if there was none."""
+        """Delete the memory; `False` if it does not exist."""
         ...
 
     async def list(self, *, after: str = "", limit: int = 100) -> Sequence[MemoryRecord]:
-        """All memories by key, after `after`."""
+        """At most `limit` memories in the order of their keys, after the key `after`."""
         ...
 
     async def clear(self) -> int:
-        """Delete all; returns their number."""
+        """Delete all memories; returns their number."""
         ...

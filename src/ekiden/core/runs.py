@@ -1,4 +1,4 @@
-"""Runs: their status, their outcomes, their errors and their ids."""
+"""Runs: status, outcomes, errors and ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ekiden.core.documents import Value, written
 LimitName: TypeAlias = Literal["turns", "tokens", "seconds", "money"]
 LimitScope: TypeAlias = Literal["run", "agent", "handoff", "tenant"]
 ACTIVE: Final[frozenset[str]] = frozenset({"queued", "running"})
-"""Statuses of a run that a process works on, or will."""
+"""Statuses of runs that a process executes now, or will execute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Run(Value):
 
     @property
     def failure(self) -> RunError:
-        """The reason of a failure; a general text if none was stored."""
+        """The error of a failed run; a general text if none was stored."""
         return self.error or RunError(code="run.failed", message="the run failed")
 
 

@@ -1,4 +1,4 @@
-"""Values as they are stored: JSON, ids, times, priorities and owners of leases."""
+"""Stored values: JSON, ids, times, priorities, and the process names that own leases."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from json import encoder as _parts
-from typing import (
-    Any,
-    Literal,
-    TypeAlias,
-)
+from json import encoder
+from typing import Any, Literal, TypeAlias
 
 from ekiden.core.errors import UserError
-from ekiden.core.text.patterns import lazy_pattern
+from ekiden.core.text.wording import lazy_pattern
 
 
 class SystemClock:
-    """`Clock` on the machine's own time."""
+    """The `Clock` of this machine."""
 
     __slots__ = ()
 
@@ -36,7 +32,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _VALID = lazy_pattern(r"[A-Za-z0-9_\-.:@]{1,128}")
 NOT_IN_NAMES = lazy_pattern("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Not allowed in names and ids: control characters, line breaks and lone surrogates."""
+"""Characters that names and ids must not have: control characters, line breaks, lone surrogates."""
 _GENERATED = lazy_pattern(r"[a-z]+_[0-9a-z]{20}(?![0-9a-z])")
 _TENANT = lazy_pattern(r"[a-z0-9](?:[a-z0-9_]{0,30}[a-z0-9])?")
 
@@ -49,7 +45,7 @@ def new_id(prefix: str) -> str:
 
 
 def generated_part(value: str) -> str:
-    """The id of `new_id` that `value` begins with; empty if it begins with none."""
+    """The generated id at the start of `value`; empty if there is none."""
     found = _GENERATED.match(value)
     return "" if found is None else found.group()
 
@@ -64,7 +60,7 @@ def check_id(value: str, *, what: str) -> str:
 
 
 def check_line(value: object, *, what: str, longest: int = 500) -> str:
-    """`value` unchanged, or `UserError` if it is not one line of text that can be a name."""
+    """`value` unchanged, or `UserError` if it is not a valid name: one line of text."""
     if not isinstance(value, str) or not 0 < len(value) <= longest:
         raise UserError(f"{what} is a text of 1 to {longest} characters, not {value!r:.80}")
     if NOT_IN_NAMES.search(value) is not None:
@@ -76,7 +72,7 @@ def check_line(value: object, *, what: str, longest: int = 500) -> str:
 
 
 def is_tenant(name: object) -> bool:
-    """Whether it is a valid tenant name."""
+    """Whether `name` is a valid tenant name."""
     return isinstance(name, str) and _TENANT.fullmatch(name) is not None
 
 
@@ -86,42 +82,44 @@ loads = json.loads
 
 
 def _encoder(*, is_ascii: bool) -> tuple[Callable[[Any], str], Callable[[Any], str]]:
-    """Encodes a value as compact JSON: fast for acyclic JSON, else like `json`, with its errors.
+    """A fast encoder for compact JSON, and a careful one that detects cycles.
 
-    `json` makes a new encoder for every value, which for a small value takes as long as encoding
-    it; with Python's C implementation, one encoder is kept.
+    `json` creates a new encoder for every value, which for a small value takes as long as the
+    encoding. The fast one reuses one encoder of Python's C implementation. Without the C
+    implementation, both are the careful one.
     """
     careful = json.JSONEncoder(ensure_ascii=is_ascii, separators=(",", ":"), allow_nan=False).encode
-    make: Any = getattr(_parts, "c_make_encoder", None)
-    quote: Any = _parts.encode_basestring_ascii if is_ascii else _parts.encode_basestring
+    make: Any = getattr(encoder, "c_make_encoder", None)
+    quote: Any = encoder.encode_basestring_ascii if is_ascii else encoder.encode_basestring
     try:
-        kept = make(None, json.JSONEncoder().default, quote, None, ":", ",", False, False, False)
-        if "".join(kept({"a": [1, None]}, 0)) != '{"a":[1,null]}':
+        reused = make(None, json.JSONEncoder().default, quote, None, ":", ",", False, False, False)
+        # The C encoder is not a public interface of Python: check that it works as expected.
+        if "".join(reused({"a": [1, None]}, 0)) != '{"a":[1,null]}':
             return careful, careful
     except (TypeError, ValueError):
         return careful, careful
-    return (lambda value: "".join(kept(value, 0))), careful
+    return (lambda value: "".join(reused(value, 0))), careful
 
 
 _encode, _encode_carefully = _encoder(is_ascii=False)
 quick_ascii, _ascii = _encoder(is_ascii=True)
-"""To ASCII, for what is JSON anyway: it does not look for circles."""
+"""Encodes as ASCII, without a check for cycles; only for values that are known to be JSON."""
 
 MAX_DEPTH = 200
-"""How deep a value that callers store may be nested: a deeper one cannot be copied everywhere."""
+"""The maximum nesting depth of values that callers store; some stores cannot copy deeper ones."""
 
 
 def dumps(value: Any) -> str:
     """`value` as compact JSON text that any database accepts.
 
-    Text stays readable UTF-8. A lone surrogate, which a model can produce with a broken escape and
-    which no database stores, is kept as its escape. Raises `TypeError` or `ValueError` for what is
-    not JSON.
+    Text stays readable UTF-8. No database stores a lone surrogate, which a model can produce with a
+    broken escape; such text is encoded as ASCII with escapes. Raises `TypeError` or `ValueError` if
+    `value` is not JSON.
     """
     try:
         text = _encode(value)
     except RecursionError:
-        text = _encode_carefully(value)  # It tells a circle from what is too deep.
+        text = _encode_carefully(value)  # Raises `ValueError` for a cycle.
     if text.isascii():
         return text
     try:
@@ -132,7 +130,7 @@ def dumps(value: Any) -> str:
 
 
 def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
-    """Whether more than `most` lists and objects are nested; for JSON values."""
+    """Whether a JSON value has more than `most` nested lists and objects."""
     level = [value] if isinstance(value, _NESTED) else []
     for _ in range(most):
         level = [
@@ -149,11 +147,11 @@ def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
 Priority: TypeAlias = Literal["low", "normal", "high", "urgent"]
 
 PRIORITIES: Mapping[str, int] = {"low": 1, "normal": 2, "high": 3, "urgent": 4}
-"""The names of priorities and their numbers; higher goes first."""
+"""The number of each priority; higher numbers go first."""
 
 
 def priority_number(value: int | str) -> int:
-    """A priority as its number; `UserError` for an invalid one."""
+    """The number of a priority; `UserError` for an invalid one."""
     if isinstance(value, str):
         number = PRIORITIES.get(value)
         if number is not None:
@@ -166,22 +164,22 @@ def priority_number(value: int | str) -> int:
 _OWNER = lazy_pattern(r".*-(\d+)-([0-9a-f]+)-([0-9a-f]{16})", re.DOTALL)
 
 _this: tuple[int, str, str] = (0, "", "")
-"""The process id, name and machine of this process; a fork has its own."""
+"""The process id, name and machine of this process; computed again after a fork."""
 
 
 def owner_name() -> str:
-    """Name this process for leases: host, process id, its start time and the machine.
+    """The name of this process in leases: host, process id, start time and machine.
 
-    Where the system does not tell the last two (it is not Linux), a random part replaces them.
+    If the last two are unknown (not on Linux), a random part replaces them.
     """
     return _identity()[1]
 
 
 def is_dead(owner: str) -> bool:
-    """Whether the process with this name is known to have ended.
+    """Whether the process with this name has certainly ended.
 
-    False if that cannot be known: the process is on another host, in another container, or on a
-    system other than Linux. A process id used again by a later process does not count as alive.
+    False if this cannot be determined: the process is on another host, in another container, or
+    not on Linux. The start time in the name detects a process id that was reused.
     """
     pid, name, machine = _identity()
     if not machine or owner == name or not owner.endswith(machine):
@@ -223,7 +221,8 @@ def _identity() -> tuple[int, str, str]:
 
 
 def _machine(pid: int) -> str:
-    """Names all that process ids and start times depend on: host, boot and namespaces."""
+    """A digest of host, boot and namespaces: process ids and start times are comparable only
+    within these."""
     import socket
     from hashlib import sha256
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ekiden.core.agent import Team
 from ekiden.core.conversation.model import ModelDelta
-from ekiden.core.current_agent import bind_log_session
+from ekiden.core.current_agent import LOGGED
 from ekiden.core.errors import LeaseLost, StoreError, StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.values import owner_name
@@ -175,9 +175,7 @@ class StoreWorker:
     async def advance(self, claim: Claim, row: SessionRow) -> None:
         """Take the session to an outcome, or as far as it can be, as all that the running task
         does; what goes wrong is logged."""
-        bind_log_session(
-            LogSession(session_id=row.id, meta=row.meta, created_at_us=row.created_at_us)
-        )
+        LOGGED.set(LogSession(session_id=row.id, meta=row.meta, created_at_us=row.created_at_us))
         options = RunOptions(
             root=self.team,
             config=self.config,

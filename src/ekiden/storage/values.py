@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ekiden.core.errors import StepConflict, StoreUnavailable, UserError
 from ekiden.core.events import Event
-from ekiden.core.text.patterns import lazy_pattern
+from ekiden.core.text.wording import lazy_pattern
 from ekiden.core.values import dumps, loads
 from ekiden.storage.records import EventPage, MessageSettle
 

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Literal, TextIO, TypeAlias, get_args
 
-from ekiden.core.current_agent import LoggedSession, acting_here, logged_session
+from ekiden.core.current_agent import ACTING, LOGGED, LoggedSession
 from ekiden.core.errors import UserError
 from ekiden.core.privacy.masking import MASK, masked_names, secrets_of
 from ekiden.core.text.wording import suggestion
@@ -77,14 +77,14 @@ def log_fields(**fields: str | None) -> Iterator[None]:
 def current_log_fields() -> dict[str, str]:
     """The fields of a log line written now; unknown ones are left out."""
     found: dict[str, str] = {}
-    session = logged_session()
+    session = LOGGED.get()
     if session is not None:
         found["session_id"] = session.session_id
         found["correlation_id"] = session.correlation_id
         trace_id = _trace_id(session)
         if trace_id is not None:
             found["trace_id"] = trace_id
-    agent = acting_here()
+    agent = ACTING.get()
     if agent:
         found["agent"] = agent
     found.update(_fields.get())

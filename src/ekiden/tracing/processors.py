@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ekiden.core.current_agent import logged_session
+from ekiden.core.current_agent import LOGGED
 from ekiden.core.events import OBSERVERS, Event, SeenRun
 from ekiden.tracing.building.builder import SpanBuilder
 from ekiden.tracing.building.parts import CostOf, part
@@ -260,7 +260,7 @@ def _key(builder: SpanBuilder) -> tuple[str, int]:
 
 def _shown_by(session_id: str) -> tuple[int, TraceContext]:
     """When the session was made that the run at work is of, and where its spans belong."""
-    run = logged_session()
+    run = LOGGED.get()
     if run is None or run.session_id != session_id:
         return 0, TraceContext(trace_id=trace_id_of(session_id, 0))
     created_at_us = run.created_at_us or 0

@@ -47,7 +47,7 @@ from ekiden.core.checks.kinds import Choice, Flag, Number, Text
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.profile import (
     LABEL,
-    WANTED,
+    LABEL_RULE,
     Budget,
     Capability,
     Confirmation,
@@ -134,7 +134,7 @@ _PEERS = Names(
 _LABELS = Names(
     name=Text(
         what="a label, as a text",
-        check=lambda text: None if is_label(text) else WANTED,
+        check=lambda text: None if is_label(text) else LABEL_RULE,
         code="bad_name",
         in_schema={"pattern": rf"^\s*{LABEL}\s*$"},
     ),

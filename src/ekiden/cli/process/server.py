@@ -32,7 +32,7 @@ async def prepared_config(
     `ServerExposed` if other machines could call it without a key; `StoreError` if the store cannot
     be opened, reported before anything starts. A database that cannot be reached is waited for.
     """
-    from ekiden.core.checks.addresses import is_loopback_address
+    from ekiden.core.checks.addresses import is_loopback
     from ekiden.engine.store_worker import once_reachable
     from ekiden.project.keys import KeyStore
     from ekiden.project.stores import open_store
@@ -43,7 +43,7 @@ async def prepared_config(
 
     async def check() -> None:
         async with open_store(store) as opened:
-            if not is_loopback_address(config.host):
+            if not is_loopback(config.host):
                 await check_exposure(config, KeyStore(opened))
 
     await once_reachable(check, open_store(store).url)

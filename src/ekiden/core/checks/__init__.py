@@ -1,1 +1,1 @@
-"""Checks of user input: fields, names, addresses, schemas."""
+"""Checks of configuration values: types and limits, kinds of settings, network addresses."""

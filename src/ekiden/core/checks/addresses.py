@@ -1,8 +1,7 @@
-"""Addresses: host names, origins of pages, and which remote agents may be called."""
+"""Network addresses: host names, origins of pages, and URLs of remote agents."""
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 
 
 def card_address(url: object) -> str:
-    """The address of a card, with its path; `UserError` if it must not be called."""
+    """The URL of an agent card, with its path; `UserError` for a URL that must not be called."""
     if not isinstance(url, str):
         raise UserError("the address of a remote agent's card is a URL, as a text")
     fault = address_fault(url)
@@ -30,7 +29,7 @@ def card_address(url: object) -> str:
 
 
 def address_fault(url: str) -> str | None:
-    """Why the address must not be called."""
+    """Why the URL must not be called; `None` if it may be."""
     if not 0 < len(url) <= _MAX_URL or not url.isprintable() or " " in url:
         return "write a URL, such as https://agents.example"
     try:
@@ -49,26 +48,29 @@ def address_fault(url: str) -> str | None:
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port."""
+    """Scheme, host and port of a URL."""
     parts = urlsplit(url)
     default = 443 if parts.scheme == "https" else 80
     return parts.scheme, (parts.hostname or "").lower(), parts.port or default
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether it is this machine."""
+    """Whether `host` is ``localhost`` or an address that only this machine can reach."""
     if host is None:
         return False
     if host.lower() == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ip_address(host.strip("[]"))
     except ValueError:
         return False
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped.is_loopback
+    return address.is_loopback
 
 
 def variable_fault(name: str) -> str | None:
-    """Why it cannot be the name of an environment variable."""
+    """Why `name` cannot be an environment variable; `None` if it can."""
     if _VARIABLE.fullmatch(name):
         return None
     return "write its name, such as PARTNER_TOKEN, and not its value"
@@ -87,21 +89,21 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class HostName:
-    """A host with its port, as `Host` has it."""
+    """The host and port of a `Host` header."""
 
     name: str
-    """In small letters, without brackets and without a dot at the end."""
+    """In lower case, without brackets and without a trailing dot."""
     port: int | None
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it can only be this machine."""
+        """Whether the name always means this machine."""
         return self.name in LOOPBACK_NAMES
 
 
 @dataclass(frozen=True, slots=True)
 class PageOrigin:
-    """Where a page comes from."""
+    """The origin of a web page."""
 
     scheme: str
     host: HostName
@@ -134,23 +136,9 @@ def parse_origin(text: str) -> PageOrigin | None:
     return PageOrigin(scheme.lower(), host)
 
 
-def is_loopback_address(text: str | None) -> bool:
-    """Whether it is an address, or `localhost`, that only this machine can reach."""
-    if text is None:
-        return False
-    if text == "localhost":
-        return True
-    try:
-        address = ip_address(text.strip("[]"))
-    except ValueError:
-        return False
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped.is_loopback
-    return address.is_loopback
-
-
 def network_of(host: str) -> str:
-    """The key for counting an address: itself, or for IPv6 the network of one subscriber."""
+    """The key for rate limits by address: the address itself, or the /64 network of an IPv6
+    address, because one subscriber has all of it."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -163,7 +151,7 @@ def network_of(host: str) -> str:
 
 
 def is_any_address(text: str) -> bool:
-    """Whether it means every address of the machine."""
+    """Whether the address means all interfaces of the machine, such as ``0.0.0.0``."""
     try:
         return ip_address(text.strip("[]")).is_unspecified
     except ValueError:
@@ -175,9 +163,9 @@ class KnownHosts:
     """The host names that the server accepts."""
 
     names: frozenset[HostName]
-    """Without a port: with any."""
+    """A name without a port matches every port."""
     below: frozenset[HostName] = frozenset()
-    """Domains: every name that ends in one is known, the domain itself is not."""
+    """Domains whose subdomains are accepted; the domain itself is not."""
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def __contains__(self, host: HostName) -> bool:
@@ -232,7 +220,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 
 
 def _is_a_domain(name: str) -> bool:
-    """Whether one owner has all names below it: not for `com`."""
+    """Whether all names below it have one owner, which is not so for ``com``."""
     return "." in name or name in _PRIVATE
 
 
@@ -251,7 +239,7 @@ def read_origins(texts: Iterable[str]) -> frozenset[str]:
 
 
 def origin_text(origin: PageOrigin) -> str:
-    """An origin as browsers send it: without the port that its scheme has anyway."""
+    """An origin as browsers send it: without the default port of its scheme."""
     host, port = origin.host.name, origin.host.port
     shown = f"[{host}]" if ":" in host else host
     if port is None or port == _PORTS[origin.scheme]:

@@ -1,8 +1,8 @@
-"""Checks that the fields of a configuration have the types and limits that their class declares.
+"""Checks the fields of a configuration object against the types and limits that its class declares.
 
 A class calls `check_fields` in its `__post_init__`, or inherits `Checked`. The rules come from the
-field's annotation, and from `Allowed` for limits; they are read at the first value that is not the
-default, and cached for the class.
+annotation of the field, and from `Allowed` for limits. They are derived when a field first has a
+value other than its default, and cached for the class.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ WholeAmount: TypeAlias = Annotated[int, Allowed(high=inf)]
 
 
 def either(name: str, value: Any, other_name: str, other: Any) -> Any:
-    """The given one of two arguments with the same meaning; `UserError` if both are given."""
+    """The value of whichever of two arguments is given; `UserError` if both are."""
     if value and other:
         raise UserError(f"`{name}` and `{other_name}` mean the same: give one of them")
     return other if other else value
@@ -68,12 +68,12 @@ def check_fields(value: Any, whose: str | None = None) -> None:
     The message names the class, or `whose`. A list in a field for a tuple becomes one.
     """
     kind: Any = type(value)
-    given, usual, read = _given(kind)
-    values = read(value)
-    # Nearly all fields have their defaults, and nearly all time would go into passing over them.
-    others = compress(zip(given, values, strict=True), map(is_not, values, usual))
-    for (name, made, is_whole), found in others:
-        if type(found) is made and (is_whole or not found):
+    inputs, defaults, read_values = _inputs(kind)
+    values = read_values(value)
+    # Nearly all fields have their defaults: skip these in C, which is much faster than a loop.
+    changed = compress(zip(inputs, values, strict=True), map(is_not, values, defaults))
+    for (name, factory, is_checked), found in changed:
+        if type(found) is factory and (is_checked or not found):
             continue
         rule = _rules(kind)[name]
         if rule.test is not None and not rule.test(found):
@@ -84,14 +84,15 @@ def check_fields(value: Any, whose: str | None = None) -> None:
 
 
 def check_argument(label: str, hint: Any, value: Any) -> None:
-    """`UserError`, beginning with `label`, unless `value` matches the type `hint`."""
+    """Raise `UserError` unless `value` matches the type `hint`; the message begins with
+    `label`."""
     rule = _rule(hint)
     if rule.test is not None and not rule.test(value):
         raise UserError(refusal(label, rule.words, value))
 
 
 def refusal(label: str, words: str, value: object) -> str:
-    """The message for a value that is not what `words` describe."""
+    """The message for a value that does not match the description `words`."""
     hint = ""
     if isinstance(value, str) and "list of" in words:
         hint = f": write [{value[:40]!r}]"
@@ -103,7 +104,8 @@ def refusal(label: str, words: str, value: object) -> str:
 
 
 def checked_arguments(function: F) -> F:
-    """Wraps a function so that it refuses arguments that do not match its annotations."""
+    """A decorator: the function raises `UserError` for arguments that do not match its
+    annotations."""
     parameters = inspect.signature(function).parameters.values()
     names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
     label = function.__qualname__.removesuffix(".__init__")
@@ -133,42 +135,44 @@ class Checked:
 
 class _Rule(NamedTuple):
     test: Test | None
-    """`None`: everything passes."""
+    """`None`: every value passes."""
     words: str
     is_tuple: bool = False
 
 
-class _Given(NamedTuple):
-    """A field that can be given."""
+class _Input(NamedTuple):
+    """A field that `__init__` takes."""
 
     name: str
-    made_by: object
-    """The type that makes the default, if one does."""
-    is_whole: bool
-    """Whether that is a class that checks its own fields."""
+    factory: object
+    """The default factory, or `None`."""
+    is_checked: bool
+    """Whether the factory is a dataclass, which checks its own fields."""
 
 
 @cache
-def _given(
+def _inputs(
     kind: type[Any],
-) -> tuple[tuple[_Given, ...], tuple[Any, ...], Callable[[Any], tuple[Any, ...]]]:
-    """The fields that can be given, their defaults, and what reads them all from an object."""
+) -> tuple[tuple[_Input, ...], tuple[Any, ...], Callable[[Any], tuple[Any, ...]]]:
+    """The fields that `__init__` takes, their defaults, and a function that reads all values."""
     found = [each for each in fields(kind) if each.init]
-    given = tuple(
-        _Given(
+    inputs = tuple(
+        _Input(
             name=each.name,
-            made_by=None if each.default_factory is MISSING else each.default_factory,
-            is_whole=is_dataclass(each.default_factory),
+            factory=None if each.default_factory is MISSING else each.default_factory,
+            is_checked=is_dataclass(each.default_factory),
         )
         for each in found
     )
-    names = [each.name for each in given]
-    read = attrgetter(*names) if len(names) > 1 else lambda value: _values(value, names)
-    return given, tuple(each.default for each in found), read
+    defaults = tuple(each.default for each in found)
+    if len(found) > 1:
+        return inputs, defaults, attrgetter(*(each.name for each in found))
 
+    def read(value: Any) -> tuple[Any, ...]:
+        # With one name, `attrgetter` would return the value itself and not a tuple.
+        return tuple(getattr(value, each.name) for each in found)
 
-def _values(value: object, names: Iterable[str]) -> tuple[Any, ...]:
-    return tuple(getattr(value, name) for name in names)
+    return inputs, defaults, read
 
 
 @cache
@@ -177,7 +181,7 @@ def _rules(kind: type[Any]) -> dict[str, _Rule]:
 
 
 def _hints(kind: Any) -> dict[str, Any]:
-    """The annotations; names that only type checkers import stand for anything."""
+    """The annotations. Names that only type checkers import accept any value."""
     unknown: dict[str, Any] = {}
     while True:
         try:
@@ -189,7 +193,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 class _Anything:
-    """Stands for a type that is not known when the program runs."""
+    """Replaces a type that is not imported at run time."""
 
     def __class_getitem__(cls, _: object) -> type[_Anything]:
         return cls
@@ -265,7 +269,7 @@ def _text(limits: Allowed | None) -> _Rule:
 
 
 def _one_of(options: tuple[Any, ...]) -> Test:
-    """A member of an enumeration of texts stands for its text."""
+    """A test for `Literal`; a member of a `StrEnum` counts as its text."""
     return lambda value: any(
         value == each and (type(value) is type(each) or isinstance(value, StrEnum))
         for each in options
@@ -290,7 +294,7 @@ def _union(parts: Sequence[_Rule]) -> _Rule:
 
 
 def _container(kind: type, args: tuple[Any, ...]) -> _Rule:
-    """Of lists, sets and mappings; a text is none of them, though Python could go through it."""
+    """The rule of a list, set or mapping. A text is refused, although it is iterable."""
     members = [_rule(each) for each in args if each is not Ellipsis]
     if issubclass(kind, Mapping):
         of_key, of_value = members
@@ -319,7 +323,7 @@ def _container(kind: type, args: tuple[Any, ...]) -> _Rule:
 
 
 def _all(test: Test | None, values: Iterable[Any]) -> bool:
-    # What can be gone through only once is left to whoever does.
+    # An iterator must not be consumed here: its members are not checked.
     return test is None or not isinstance(values, Collection) or all(map(test, values))
 
 

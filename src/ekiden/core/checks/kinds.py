@@ -27,56 +27,56 @@ class Allowed:
     """
 
     low: float = 0
-    """Of numbers: the lowest."""
+    """The lowest number."""
     high: float = 1_000_000_000
-    """Of numbers: the highest."""
+    """The highest number."""
     exclusive: bool = False
-    """Of numbers: the lowest itself is too low."""
+    """Whether `low` itself is refused."""
     filled: bool = False
-    """Of texts: a blank one is refused; a setting's text never is blank."""
+    """Whether a blank text is refused. Settings always refuse blank texts."""
     what: str = "text"
-    """Of texts: what is written, such as "an agent's name"; of lists: what they are lists of."""
+    """The noun for messages, such as "an agent's name"; for a list, the noun of its members."""
     form: str | None = None
-    """Of texts: a pattern that all of it matches."""
+    """A regular expression that the whole text must match."""
     env: str | None = None
-    """The environment variable, if it is not called after the setting."""
+    """The environment variable, if its name is not derived from the setting's name."""
     risk: str | None = None
     """The effect of a value other than the default, such as "imports this code", if the project's
     folder must be trusted first."""
 
 
-_SHOWN = 60
+_MAX_SHOWN = 60
 _BAD_IN_LINES = "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
 """Control characters can take over a terminal, and lone surrogates cannot be stored."""
 _BAD_IN_A_LINE = "[\x00-\x1f\x7f-\x9f\ud800-\udfff]"
 
 
 class RefusedValue(ValueError):
-    """A refused value; its text is the end of a sentence that begins with the key."""
+    """A value was refused. The message completes a sentence that begins with the key."""
 
     def __init__(self, words: str, code: str = "wrong_type") -> None:
         super().__init__(words)
         self.code = code
-        """Which rule it breaks: ``wrong_type``, ``out_of_range`` …"""
+        """The broken rule, such as ``wrong_type`` or ``out_of_range``."""
 
 
 class Kind(Protocol):
-    """One kind of value."""
+    """A kind of value: a parser with its JSON Schema."""
 
     @property
     def expects(self) -> str:
-        """What is allowed, for messages and the documentation: ``true or false``."""
+        """The allowed values in words, such as ``true or false``."""
 
     def read(self, value: object, /) -> Any:
         """The parsed value, or `RefusedValue`."""
 
     def schema(self) -> dict[str, Any]:
-        """What `read` accepts, in JSON Schema 2020-12."""
+        """The values that `read` accepts, as JSON Schema 2020-12."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Yes or no."""
+    """True or false."""
 
     expects: str = "true or false"
 
@@ -115,7 +115,7 @@ class Number:
     low: float
     high: float
     above_low: bool = False
-    """`low` itself is not taken."""
+    """Whether `low` itself is refused."""
     whole: bool = False
     optional: bool = False
 
@@ -174,16 +174,16 @@ class Text:
 
     what: str = "a text"
     strip: bool = True
-    """Whether white space around it is left out."""
+    """Whether surrounding white space is removed."""
     max_length: int | None = None
     is_line: bool = False
     """Whether line breaks are refused."""
     form: re.Pattern[str] | None = None
-    """What all of it matches."""
+    """A pattern that the whole text must match."""
     check: Callable[[str], str | None] | None = None
-    """The fault of a text and its remedy; `None` if it is valid."""
+    """A function that returns the fault of a text and its remedy, or `None` for a valid text."""
     code: str = "bad_value"
-    """The code for what `check` finds."""
+    """The error code if `form` or `check` refuses the text."""
     optional: bool = False
     in_schema: Mapping[str, Any] = field(default_factory=dict)
 
@@ -210,7 +210,7 @@ class Text:
         if self.form is not None and not self.form.fullmatch(text):
             raise wrong(self.expects, value, self.code)
         if self.check is not None and (fault := self.check(text)) is not None:
-            # An address may hold a password.
+            # Do not repeat a URL: it may contain a password.
             found = "cannot be used" if "://" in text else f"is {shown(text)}"
             raise RefusedValue(f"{found}: {fault}", self.code)
         return text
@@ -250,18 +250,18 @@ class Texts:
 
 
 def wrong(expects: str, value: object, code: str = "wrong_type") -> RefusedValue:
-    """The error for a value that is not what is expected."""
+    """The error for an unexpected value."""
     if value is None:
         return RefusedValue(f"has no value; write {expects}, or leave the key out", code)
     return RefusedValue(f"must be {expects}, not {shown(value)}", code)
 
 
 def shown(value: object) -> str:
-    """A value for a message: short; nested values only by type."""
+    """A value as short text for a message; lists and objects are named by type only."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}…"
+        return repr(value) if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]!r}…"
     if isinstance(value, int | float):
         if abs(value) < 1e15:
             return repr(value)
@@ -270,7 +270,7 @@ def shown(value: object) -> str:
 
 
 def shown_type(value: object) -> str:
-    """The type of the value, without the value."""
+    """The name of the value's JSON type, for a message."""
     match value:
         case None:
             return "null"

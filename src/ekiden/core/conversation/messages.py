@@ -1,4 +1,4 @@
-"""Messages between agents on the bus, and who waits for whom."""
+"""Messages between agents on the bus, their answers, and the waits of agents."""
 
 from __future__ import annotations
 
@@ -102,20 +102,7 @@ class AgentMessage:
 
     def to_json(self) -> dict[str, Any]:
         """The message as JSON, as it is stored and shown."""
-        data = {
-            "id": self.id,
-            "type": self.type,
-            "from_agent": self.from_agent,
-            "to_agent": self.to_agent,
-            "subject": self.subject,
-            "payload": self.payload,
-            "priority": self.priority,
-            "correlation_id": self.correlation_id,
-            "timeout_seconds": self.timeout_seconds,
-            "ttl": self.ttl,
-            "created_at": self.created_at,
-            "task": self.task,
-        }
+        data = {name: getattr(self, name) for name in _STORED}
         if self.depth:
             data["depth"] = self.depth
         return data
@@ -125,6 +112,8 @@ class AgentMessage:
         """The inverse of `to_json`; fields of a newer version are ignored."""
         return cls(**{name: data[name] for name in cls.__slots__ if name in data})
 
+
+_STORED = tuple(name for name in AgentMessage.__slots__ if name not in ("depth", "redelivered"))
 
 BlockingStatus: TypeAlias = Literal["none", "internal", "user"]
 """`internal`: waits for an agent; `user`: waits for a person."""
@@ -152,10 +141,10 @@ def agent_queue(agent: str) -> str:
 
 
 def wait_node(agent: str, task: str | None) -> str:
-    """An agent's name in the graph of waits.
+    """The name of an agent's node in the wait-for graph.
 
-    A sequential agent is one node. A concurrent agent has a node for each task, because while one
-    waits it can answer in another.
+    A sequential agent is one node. A concurrent agent has a node for each task, because it can
+    answer in one task while another one waits.
     """
     return agent if task is None else f"{agent}#{task}"
 
@@ -174,9 +163,10 @@ class Letter:
 
     message: AgentMessage
     awaits: str | None = None
-    """For a query: the node in the graph of waits that must answer (see `wait_node`)."""
+    """For a query: the node in the wait-for graph that must answer (see `wait_node`)."""
     group: tuple[str, GroupMode] | None = None
-    """Queries that are asked together: whether one answer is enough or all are needed."""
+    """For queries that are asked together: the id of the group, and whether any answer is enough or
+    all are needed."""
 
     def to_json(self) -> dict[str, Any]:
         """The body of the stored message."""
@@ -202,17 +192,17 @@ _MAX_ERROR = 2_000
 
 
 def answer_json(payload: Any) -> dict[str, Any]:
-    """An answer."""
+    """A successful answer as it is stored."""
     return {"payload": payload}
 
 
 def error_json(error: str, *, code: str) -> dict[str, Any]:
-    """The error of the other agent."""
+    """An error of the asked agent as it is stored."""
     return {"error": error[:_MAX_ERROR], "code": code}
 
 
 def exception_json(exc: BaseException) -> dict[str, Any]:
-    """An exception of the other agent."""
+    """An exception of the asked agent as it is stored."""
     if isinstance(exc, EkidenError):
         return error_json(str(exc), code=exc.code)
     try:
@@ -223,14 +213,14 @@ def exception_json(exc: BaseException) -> dict[str, Any]:
 
 
 def deadlock_json(cycle: list[str], *, victim: str) -> dict[str, Any]:
-    """The end of a wait that was given up because of a deadlock."""
+    """The answer to a query that was cancelled to end a deadlock, as it is stored."""
     shown = " waits for ".join(cycle)
-    return {**error_json(f"deadlock: {shown}", code=DeadlockError.code), "cycle": cycle,
-            "victim": victim}  # fmt: skip
+    error = error_json(f"deadlock: {shown}", code=DeadlockError.code)
+    return {**error, "cycle": cycle, "victim": victim}
 
 
 def error_of(answer: Mapping[str, Any], query: AgentMessage) -> BusError | None:
-    """The error for the asker from a stored answer; `None` if it is a success."""
+    """The error that the asker gets for a stored answer; `None` for a successful answer."""
     error = answer.get("error")
     if error is None:
         return None
@@ -243,7 +233,7 @@ def error_of(answer: Mapping[str, Any], query: AgentMessage) -> BusError | None:
 
 
 def timeout_of(query: AgentMessage) -> QueryTimeout:
-    """The error for a missing answer."""
+    """The error that the asker gets if no answer came in time."""
     return QueryTimeout(
         query.from_agent, query.to_agent or "", query.timeout_seconds, message_id=query.id
     )

@@ -12,11 +12,12 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 
 Item: TypeAlias = dict[str, Any]
-"""One item, e.g. ``{"role": "user", "content": "hi"}``; never changed once it was said."""
+"""A conversation item, e.g. ``{"role": "user", "content": "hi"}``. Recorded items never change."""
 
 
 class ItemView(Sequence[Item]):
-    """The first `length` items of an append-only list: O(1) to make, safe against later appends."""
+    """The first `length` items of an append-only list. It is created in constant time, and later
+    appends do not change it."""
 
     __slots__ = ("_items", "_length")
 
@@ -82,14 +83,14 @@ def to_item(value: Any) -> Item:
 
 
 def to_items(value: str | Iterable[Any]) -> list[Item]:
-    """A run's input as items: a string is one message of the user's."""
+    """The input of a run as items; a string becomes one user message."""
     if isinstance(value, str):
         return [user_message(value)]
     return [to_item(each) for each in value]
 
 
 def read_items(value: Iterable[Any], what: str) -> list[Item]:
-    """The items as plain items; `UserError` names the first invalid one, and why."""
+    """The values as plain items; `UserError` names the first invalid one and its fault."""
     found = []
     for number, each in enumerate(value):
         item = to_item(each)
@@ -101,7 +102,7 @@ def read_items(value: Iterable[Any], what: str) -> list[Item]:
 
 
 def item_fault(item: Mapping[str, Any]) -> str | None:
-    """Why this is not a conversation item, as the end of a sentence; `None` if it is one."""
+    """Why the item is invalid, as the end of a sentence; `None` if it is valid."""
     kind = item.get("type")
     if kind is None and "role" not in item:
         return (
@@ -171,7 +172,7 @@ def refusal_of(item: Item) -> str | None:
     return None
 
 
-# A tuple: a part comes from outside, and its type may not even be hashable.
+# A tuple and not a set: a part comes from outside, and its type may be unhashable.
 _TEXT_PARTS = ("output_text", "input_text", "text")
 
 
@@ -182,7 +183,7 @@ _OUTPUT_ONLY = "created_by"
 def to_input_item(value: Any) -> Item:
     """`value` as an input item, without output-only fields.
 
-    A plain item without such fields is returned as it is; nothing is changed in place.
+    A plain item without such fields is returned unchanged; nothing is changed in place.
     """
     item = to_item(value)
     if _OUTPUT_ONLY in item:
@@ -243,19 +244,9 @@ class Usage:
 
     def to_json(self) -> dict[str, int | float]:
         """The counts that are not zero."""
-        counts: dict[str, int | float] = {}
-        if self.requests:
-            counts["requests"] = self.requests
-        if self.input_tokens:
-            counts["input_tokens"] = self.input_tokens
-        if self.output_tokens:
-            counts["output_tokens"] = self.output_tokens
-        if self.total_tokens:
-            counts["total_tokens"] = self.total_tokens
-        if self.cached_tokens:
-            counts["cached_tokens"] = self.cached_tokens
-        if self.reasoning_tokens:
-            counts["reasoning_tokens"] = self.reasoning_tokens
+        counts: dict[str, int | float] = {
+            name: count for name in _TOKEN_COUNTS if (count := getattr(self, name))
+        }
         if self.cost:
             counts["cost"] = round(self.cost, 9)
         return counts
@@ -265,6 +256,9 @@ class Usage:
         """The inverse of `to_json`."""
         counts = {name: int(count) for name, count in data.items() if name != "cost"}
         return cls(**counts, cost=float(data.get("cost", 0.0)))
+
+
+_TOKEN_COUNTS = tuple(each.name for each in fields(Usage) if each.name != "cost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +344,7 @@ class ModelDelta:
     call of the run; `None` means the session of the run."""
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON, for observers of the run."""
+        """The delta as JSON, for observers of the run."""
         data: dict[str, Any] = {"kind": self.kind, "text": self.text}
         if self.kind == "published":
             data |= {"data": self.data, "session_id": self.session_id}
@@ -415,6 +409,6 @@ class PreparedModel(Model, Protocol):
 
 
 def begins_chain(items: Iterable[Item]) -> bool:
-    """Whether a run with the input `items` begins a new chain of handoffs: there is a new message,
-    not only outputs of calls."""
+    """Whether a run with the input `items` begins a new chain of handoffs. Outputs of calls alone
+    continue the chain."""
     return any(item.get("type") != "function_call_output" for item in items)

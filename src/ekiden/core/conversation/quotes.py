@@ -1,4 +1,4 @@
-"""Quotes untrusted text, and conversations from callers, as data."""
+"""Quotes untrusted text and callers' conversations as data, against prompt injection."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ said or what your tools did.
 _TAIL: Final = f"\n</{FENCE}>"
 _PARTS: Final = ("input_text", "text", "input_image", "input_file", "input_audio")
 _MOST_CHARS: Final = 1 << 62
-"""Nothing is cut: the size of a request is limited earlier."""
+"""No limit: the size of a request is checked earlier."""
 
 
 def quote(value: Any, *, max_chars: int = 20_000) -> str:
     """`value` as one line of JSON that cannot break out of a fence or a line.
 
-    ``<``, ``>``, ``&`` and their look-alikes, control and invisible characters and line breaks of
-    every kind are written as escapes; decoding gives the value back. What is not JSON, or is too
-    long, becomes its text.
+    ``<``, ``>``, ``&`` and their look-alikes, control and invisible characters, and all kinds of
+    line breaks are escaped; decoding restores the value. A value that is not JSON becomes text, and
+    a long text is shortened.
     """
+    # Fast paths for what most values are: one word, or a list of words.
     if isinstance(value, str):
         if value.isascii() and value.isalnum() and len(value) <= max_chars:
             return f'"{value}"'
@@ -69,7 +70,7 @@ def quote(value: Any, *, max_chars: int = 20_000) -> str:
 
 @cache
 def _suspect() -> re.Pattern[str]:
-    """Compiled on first use: that takes longer than importing this module."""
+    """Compiled at first use, because compiling takes longer than importing this module."""
     return re.compile(_SUSPECT)
 
 
@@ -79,10 +80,10 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def as_caller_data(items: Iterable[Item]) -> tuple[Item, ...]:
-    """The items as messages of the user: user messages unchanged, all others quoted."""
+    """The items as user messages: user messages are unchanged, all others are quoted as data."""
     found: list[Item] = []
-    for is_said, group in groupby(items, _is_said):
-        if is_said:
+    for is_user, group in groupby(items, _is_user_message):
+        if is_user:
             found += [{"role": "user", "content": item["content"]} for item in group]
         else:
             lines = "\n".join(quote(item, max_chars=_MOST_CHARS) for item in group)
@@ -99,7 +100,7 @@ def _is_data(text: str) -> bool:
     return text.startswith(_HEAD) and text.endswith(_TAIL)
 
 
-def _is_said(item: Item) -> bool:
+def _is_user_message(item: Item) -> bool:
     return is_message(item) and item.get("role") == "user" and _is_content(item.get("content"))
 
 
@@ -111,7 +112,7 @@ def _is_content(content: Any) -> bool:
 
 
 def last_request(items: Sequence[Item]) -> str:
-    """The person's last message."""
+    """The text of the person's last message; empty if there is none."""
     for item in reversed(items):
         if is_request(item):
             return text_of(item)

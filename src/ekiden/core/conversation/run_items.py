@@ -20,7 +20,7 @@ _SHELL_NOTES = frozenset({"status", "shell_output", "provider_data"})
 
 
 class _AgentRef:
-    """An attribute that holds its object strongly until `RunItemBase.release_agent`."""
+    """An attribute with a strong reference, which `RunItemBase.release_agent` makes weak."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._slot = f"_{name}"
@@ -74,7 +74,7 @@ class RunItemBase:
 
 
 def raw_field(raw_item: Any, name: str) -> Any:
-    """A field of a raw item, be it a plain item or an object; `None` if it has none."""
+    """A field of a raw item, which is a plain item or an object; `None` if it is missing."""
     if isinstance(raw_item, dict):
         return raw_item.get(name)
     return getattr(raw_item, name, None)
@@ -99,7 +99,7 @@ class _CallItem(RunItemBase):
 
     @property
     def call_id(self) -> str | None:
-        """Connects a call and its output."""
+        """The id that connects a call and its output."""
         found: str | None = raw_field(self.raw_item, "call_id") or raw_field(self.raw_item, "id")
         return found
 
@@ -124,7 +124,7 @@ class ToolCallItem(_CallItem):
 
     @property
     def tool_name(self) -> str | None:
-        """The name of the tool, where the call has one."""
+        """The name of the tool; `None` if the call has none."""
         name: str | None = raw_field(self.raw_item, "name")
         return name
 
@@ -220,7 +220,7 @@ class ToolApprovalItem(_CallItem):
 
     @property
     def tool_name(self) -> str | None:
-        """As given, or from the call."""
+        """The given name, or the name in the call."""
         return self._tool_name or raw_field(self.raw_item, "name")
 
 
@@ -282,7 +282,7 @@ class ItemHelpers:
 
     @staticmethod
     def input_to_new_input_list(input: str | Iterable[Any]) -> list[Item]:
-        """A run's input as a new list: changes do not affect the caller's."""
+        """The input of a run as a new list, which can be changed without changing the input."""
         if isinstance(input, str):
             return [user_message(input)]
         return [_plain(to_item(item)) for item in input]
@@ -301,8 +301,8 @@ class ItemHelpers:
 
     @staticmethod
     def tool_call_output_item(tool_call: Any, output: Any) -> Item:
-        """The item that answers `tool_call`; lists of content parts stay, everything else becomes
-        text."""
+        """The item that answers `tool_call`. Lists of content parts stay lists, other outputs
+        become text."""
         structured = isinstance(output, str | list)
         return function_output(
             raw_field(tool_call, "call_id"), output if structured else str(output)
@@ -325,7 +325,7 @@ def _text(message: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A deep copy in which iterators, as pydantic leaves them in typed dicts, became lists."""
+    """A deep copy in which iterators become lists; pydantic leaves iterators in typed dicts."""
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, str | bytes | int | float) or value is None:

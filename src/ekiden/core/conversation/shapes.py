@@ -1,7 +1,7 @@
-"""Shapes of values in untrusted documents, checked by pydantic.
+"""Checks the shapes of values in untrusted documents with pydantic.
 
-Import this module inside a function, or from a module that is imported like that: pydantic is slow
-to load.
+Import this module inside a function, or from a module that is imported inside a function: pydantic
+is slow to load.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _LONGEST = 500
 
 
 def _at_most(value: str) -> str:
-    # pydantic's own limit refuses half characters, which names may have.
+    # The `max_length` of pydantic refuses lone surrogates, which names may have.
     if len(value) > _LONGEST:
         raise ValueError(f"it has more than {_LONGEST} characters")
     return value
 
 
-def _some(value: str) -> str:
+def _not_empty(value: str) -> str:
     if not value:
         raise ValueError("it is empty")
     return _at_most(value)
 
 
-Name: TypeAlias = Annotated[str, AfterValidator(_some)]
+Name: TypeAlias = Annotated[str, AfterValidator(_not_empty)]
 Key: TypeAlias = Annotated[str, AfterValidator(_at_most)]
 Count: TypeAlias = Annotated[int, Ge(0), Lt(_MOST)]
 Amount: TypeAlias = Annotated[float, Ge(0), Lt(_MOST)]
@@ -59,7 +59,7 @@ Used: TypeAlias = Annotated[Amounts, AfterValidator(_is_usage)]
 
 
 def shape(name: str, fields: Mapping[str, Any]) -> Any:
-    """An object with these fields, whose names are not Python names or are many alike."""
+    """A `TypedDict` with these fields, for names that are not Python names or are computed."""
     return TypedDict(name, dict(fields), total=False)  # type: ignore[operator]
 
 
@@ -72,18 +72,18 @@ _WORDS: Final[Mapping[str, str]] = {
     "float_type": "it is not a number",
     "finite_number": "it is not a finite number",
 }
-"""By pydantic's kind of an error."""
+"""The message for each error type of pydantic."""
 
 
 def check(kind: Any, value: Any, place: str) -> Any:
-    """The value, if it has this shape; `SessionImportInvalid` with the place, if not."""
+    """`value` unchanged; `SessionImportInvalid`, with the place, if it does not have the shape."""
     try:
         _adapter(kind).validate_python(value, strict=True)
     except ValidationError as exc:
         found = exc.errors(include_url=False, include_input=False)[0]
         at = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in found["loc"])
-        told = found["msg"].removeprefix("Value error, ")
-        words = _WORDS.get(found["type"]) or f"{told[:1].lower()}{told[1:200]}"
+        message = found["msg"].removeprefix("Value error, ")
+        words = _WORDS.get(found["type"]) or f"{message[:1].lower()}{message[1:200]}"
         raise SessionImportInvalid(f"{place}{at}".lstrip("."), words) from exc
     return value
 
@@ -94,7 +94,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def read_by(reader: Callable[[Any], T], value: Any, place: str) -> T:
-    """What `reader` makes of the value."""
+    """The result of `reader(value)`; `SessionImportInvalid`, with the place, if it fails."""
     try:
         return reader(value)
     except (EkidenError, KeyError, TypeError, ValueError, AttributeError) as exc:
@@ -102,14 +102,14 @@ def read_by(reader: Callable[[Any], T], value: Any, place: str) -> T:
 
 
 class ViolationShape(TypedDict):
-    """What does not fit a schema."""
+    """A violation of a schema."""
 
     message: str
     path: str
 
 
 class FindingShape(TypedDict, total=False):
-    """What one guardrail found, or what one of a tool decided."""
+    """The result of a guardrail."""
 
     type: Required[Name]
     guardrail: Required[Name]
@@ -122,11 +122,11 @@ class FindingShape(TypedDict, total=False):
 Received: Any = shape(
     "Received", {"from": Required[Name], "reason": str | None, "summary": str | None}
 )
-"""What an agent was handed."""
+"""The content of a handoff to an agent."""
 
 
 class RouteShape(TypedDict, total=False):
-    """Why the router was asked."""
+    """The cause of a routing decision."""
 
     cause: Required[Name]
     options: Object | None

@@ -56,7 +56,13 @@ from typing import Any, ClassVar
 from ekiden.core.text.wording import suggestion
 
 _LISTED = 20
-"""How many names a message lists."""
+"""The maximum number of names or problems in a message."""
+
+
+def _names(known: Collection[str]) -> str:
+    """The known names for a message."""
+    listed = ", ".join(sorted(known)[:_LISTED]) or "none"
+    return f"{listed} and {len(known) - _LISTED} more" if len(known) > _LISTED else listed
 
 
 class EkidenError(Exception):
@@ -96,10 +102,8 @@ class UnknownAgent(UserError):
     ) -> None:
         """`refusal` is the code of a refused handoff from or to the agent; `handoff_id` is the id
         of its record."""
-        listed = ", ".join(sorted(known)[:_LISTED]) or "none"
-        more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
         super().__init__(
-            f"no agent is called {name!r}; known: {listed}{more}{suggestion(name, known)}"
+            f"no agent is called {name!r}; known: {_names(known)}{suggestion(name, known)}"
         )
         self.name = name
         self.refusal = refusal
@@ -184,10 +188,8 @@ class UnknownTool(UserError):
     code = "tool.unknown"
 
     def __init__(self, name: str, *, known: Collection[str], problem: str = "") -> None:
-        listed = ", ".join(sorted(known)[:_LISTED]) or "none"
-        more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
         super().__init__(
-            f"{problem or f'no tool is called {name!r}'}; known: {listed}{more}"
+            f"{problem or f'no tool is called {name!r}'}; known: {_names(known)}"
             f"{suggestion(name, known)}"
         )
         self.name = name
@@ -302,7 +304,7 @@ class HandoffSettled(HandoffError):
     def __init__(self, handoff_id: str, handoff: Mapping[str, Any]) -> None:
         super().__init__(f"handoff {handoff_id} is settled ({handoff['status']}) and is unchanged")
         self.handoff = handoff
-        """Its state, as JSON."""
+        """The state of the handoff, as JSON."""
 
 
 class ModelBehaviorError(EkidenError):
@@ -401,7 +403,7 @@ _LIMITED = {
         "resume it on another day (UTC), or raise the setting limits.tenants first",
     ),
 }
-"""By scope: what is exceeded, and the way out."""
+"""By the scope of the limit: what was reached, and what to do."""
 
 
 class MaxTurnsExceeded(OutOfBudgetError):

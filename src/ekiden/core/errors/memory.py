@@ -2,13 +2,13 @@
 
 EkidenError
 └── MemoryFailed
-    ├── NoMemory                  nobody's memory is meant, or the agent has none
+    ├── NoMemory                  the session has no user, or the agent has no memory
     ├── MemoryInvalid
     ├── MemoryTooLarge
     ├── MemoryNotFound
-    ├── NoEmbedder                found by meaning, without anything that knows meanings
+    ├── NoEmbedder                search by meaning needs an embedder
     ├── UnknownBackend
-    └── BackendUnavailable        a back end did not do what it was asked
+    └── BackendUnavailable        a back end is down, slow, or refuses a request
 """
 
 from __future__ import annotations
@@ -80,10 +80,7 @@ class UnknownBackend(MemoryFailed):
 
 class BackendUnavailable(MemoryFailed):
     """A memory back end was unavailable or slow, or it refused a request. Runs are not affected:
-    writes are queued, and searches use the store.
-
-    Runs do not get this error: changes wait in the store, and searches use the store.
-    """
+    writes are queued, and searches use the store."""
 
     code = "memory.backend_unavailable"
 
@@ -91,4 +88,4 @@ class BackendUnavailable(MemoryFailed):
         super().__init__(f"the memory back end {name!r} cannot be used now: {problem}")
         self.name, self.problem = name, problem
         self.retry = retry
-        """Whether a retry may help: not if the back end refused the data."""
+        """Whether a retry may help. `False` if the back end refused the data."""

@@ -114,7 +114,7 @@ class ReplicaUnavailable(ReplicaFailed):
     def __init__(self, mirror: str, problem: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(mirror, problem)
         self.retry_after_s = retry_after_s
-        """How long to wait before a retry."""
+        """Seconds to wait before a retry."""
 
 
 class ReplicaRefused(ReplicaFailed):

@@ -1,1 +1,1 @@
-"""Handoffs between agents: their terms, and requests for them."""
+"""Handoffs between agents: their policy, their tool, and requests for them."""

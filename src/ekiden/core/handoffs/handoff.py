@@ -17,7 +17,7 @@ from ekiden.core.conversation.run_items import RunItem
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Budget, Confirmation
-from ekiden.core.text.patterns import lazy_pattern
+from ekiden.core.text.wording import lazy_pattern
 from ekiden.core.tools.tool import (
     ApprovalFunction,
     Enabled,
@@ -56,9 +56,9 @@ class HandoffPolicy(StrEnum):
 
 
 HandoffWhen: TypeAlias = Literal["manual", "auto", "conditional"]
-"""`manual`: the model is offered it. `auto`: a trigger makes it, and the model is not offered it.
-`conditional`: the model is offered it while the condition holds. Without a trigger or a condition
-both are `manual`: the model decides."""
+"""`manual`: the model gets the handoff as a tool. `auto`: only a trigger starts it. `conditional`:
+the model gets the tool while the condition holds. `auto` without a trigger, and `conditional`
+without a condition, mean `manual`."""
 
 TriggerType: TypeAlias = Literal["condition", "event", "explicit", "timeout", "error", "capability"]
 
@@ -99,38 +99,29 @@ class HandoffTrigger:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        needed = _NEEDED[self.type]
-        if needed and not getattr(self, needed):
-            raise UserError(f"a trigger of type {self.type!r} needs `{needed}`")
-        for name, owner in _OWNER.items():
+        for owner, name in _TRIGGER_FIELDS.items():
+            if owner == self.type and not getattr(self, name) and name != "errors":
+                raise UserError(f"a trigger of type {owner!r} needs `{name}`")
             if owner != self.type and getattr(self, name):
                 raise UserError(
                     f"`{name}` belongs to triggers of type {owner!r}, not {self.type!r}"
                 )
 
     def __str__(self) -> str:
-        said = getattr(self, _SHOWN.get(self.type, ""), None)
-        if isinstance(said, tuple):
-            said = ", ".join(said)
-        return f"{self.type}({said})" if said else self.type
+        shown = getattr(self, _TRIGGER_FIELDS.get(self.type, ""), None)
+        if isinstance(shown, tuple):
+            shown = ", ".join(shown)
+        return f"{self.type}({shown})" if shown else self.type
 
 
-_NEEDED: dict[str, str] = {
+_TRIGGER_FIELDS: dict[str, str] = {
     "condition": "expression",
     "event": "event",
-    "explicit": "",
     "timeout": "seconds",
-    "error": "",
+    "error": "errors",
     "capability": "capabilities",
 }
-_OWNER = {
-    "expression": "condition",
-    "event": "event",
-    "seconds": "timeout",
-    "errors": "error",
-    "capabilities": "capability",
-}
-_SHOWN = {owner: name for name, owner in _OWNER.items()}
+"""By type of trigger, the field that only this type has; `explicit` has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +148,7 @@ class HandoffTerms:
     restrict_tools: bool = False
     """`True`: the target may use only tools that the source may also use."""
     budget: Budget | None = None
+    """If set, the budget of the target for its work after the handoff."""
     completes: Completion = "answer"
 
     def __post_init__(self) -> None:
@@ -172,8 +164,9 @@ class HandoffTerms:
     def is_decided_by_model(self) -> bool:
         """Whether only the model decides about the handoff: there is no trigger and no
         condition."""
-        is_bare = self.when == "conditional" and not self.condition
-        return is_bare or (self.when == "auto" and self.trigger is None)
+        if self.when == "auto":
+            return self.trigger is None
+        return self.when == "conditional" and not self.condition
 
 
 DEFAULT_TERMS = HandoffTerms()
@@ -309,9 +302,9 @@ def no_input() -> dict[str, Any]:
 def transfer_tool_name(agent_name: str) -> str:
     """``transfer_to_<name>`` in letters, digits and ``_``, at most 64 characters.
 
-    Spaces and ASCII punctuation become ``_``. Characters that a tool name cannot hold (other
-    scripts, a very long name) are replaced by a short hash of the whole name, so that two Chinese
-    names stay different; the hash is the same on every machine.
+    Spaces and ASCII punctuation become ``_``. Other scripts and the end of a very long name are
+    replaced by a short hash of the whole name, so that two Chinese names stay different. The hash
+    is the same on every machine.
     """
     plain = unicodedata.normalize("NFKD", agent_name).encode("ascii", "ignore").decode().lower()
     slug = _NOT_WORD.sub("_", plain)

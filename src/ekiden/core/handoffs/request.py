@@ -1,4 +1,4 @@
-"""A request for a handoff: its status, actor and context, and its result."""
+"""Handoff requests: status, actor, context and result."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.core.conversation.model import Item
 from ekiden.core.dataclass import dataclass
+from ekiden.core.documents import Value
 from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S, PolicyName
 
 StatusName: TypeAlias = Literal[
@@ -100,7 +101,7 @@ class HandoffContext:
     @property
     def given_timeout(self) -> float | None:
         """The timeout that the caller passed, or `None`."""
-        # The very object of the default: a caller who writes 300 means it.
+        # Compare by identity with the default object: a caller who passes 300.0 means it.
         return None if self.timeout is DEFAULT_TIMEOUT_S else self.timeout
 
 
@@ -126,19 +127,15 @@ class HandoffRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandoffFailure:
+class HandoffFailure(Value):
     """The reason of a failed handoff: `code` for programs, and `message` for people."""
 
     code: RefusalCode
     message: str
 
-    def to_json(self) -> dict[str, str]:
-        """As JSON."""
-        return {"code": self.code, "message": self.message}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandoffResult:
+class HandoffResult(Value):
     """The result of a handoff."""
 
     request_id: str
@@ -149,18 +146,6 @@ class HandoffResult:
     """When the handoff ended, in seconds since 1970; `None` while it is in progress."""
     error: HandoffFailure | None = None
     rollback_performed: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "request_id": self.request_id,
-            "status": self.status,
-            "source": self.source,
-            "target": self.target,
-            "completed_at": self.completed_at,
-            "error": None if self.error is None else self.error.to_json(),
-            "rollback_performed": self.rollback_performed,
-        }
 
 
 @dataclass(frozen=True, slots=True)

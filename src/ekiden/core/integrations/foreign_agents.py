@@ -20,8 +20,8 @@ from ekiden.core.errors import UserError
 from ekiden.core.values import dumps
 
 Durability: TypeAlias = Literal["call", "node", "event", "superstep", "method", "turn"]
-"""The most that is repeated after a crash: one model or tool call, one node of a graph, everything
-after the last stored event, one superstep, one method of a flow, or the whole turn."""
+"""The most work that is repeated after a crash: one model or tool call, one node of a graph,
+everything after the last stored event, one superstep, one method of a flow, or the whole turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class CheckpointDelta:
 
 
 def joined(before: Any, added: Any) -> Any:
-    """A checkpoint with what a `CheckpointDelta` adds to it."""
+    """The checkpoint `before` with the additions of a `CheckpointDelta`."""
     if isinstance(before, list) and isinstance(added, list):
         return [*before, *added]
     if isinstance(before, Mapping) and isinstance(added, Mapping):
@@ -221,7 +221,7 @@ class PersonAnswer:
 
 
 class TurnLink(Protocol):
-    """The other side of a `ForeignTurn`: the runtime, or a process that talks to it."""
+    """The runtime, or a connection to it, as a `ForeignTurn` uses it."""
 
     async def emit(self, part: TurnPart) -> None:
         """Process a part; a checkpoint is stored when this returns."""
@@ -235,7 +235,7 @@ class TurnLink(Protocol):
 
 
 Effect: TypeAlias = Callable[[str], Awaitable[Any]]
-"""An effect of a tool; it gets an idempotency key."""
+"""A side effect; the argument is an idempotency key."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -258,7 +258,7 @@ class ForeignTurn:
     text: str = ""
     """The last message of the person."""
     briefing: str = ""
-    """The content of the handoff to this agent, as a text for a model; data, not instructions."""
+    """The content of the handoff to this agent as text for a model: data, not instructions."""
     checkpoint: Any = None
     """The state to continue from; `None` in the first turn of the agent."""
     resumes: bool = False
@@ -365,7 +365,7 @@ def current_turn() -> ForeignTurn:
 
 @contextmanager
 def turn_entered(turn: ForeignTurn) -> Iterator[None]:
-    """Make it the `current_turn` of this task and its children."""
+    """Make `turn` the `current_turn` of this task and its children."""
     token = _turn.set(turn)
     try:
         yield
@@ -374,7 +374,7 @@ def turn_entered(turn: ForeignTurn) -> Iterator[None]:
 
 
 def digest_of(name: str, args: Any) -> str:
-    """A short digest, the same for the same name and arguments."""
+    """A short digest of the name and the arguments."""
     if isinstance(args, str):
         with suppress(ValueError, RecursionError):
             args = json.loads(args)

@@ -1,4 +1,4 @@
-"""Names of a package that are loaded on first use, to keep imports light."""
+"""Loads the names of a package on first use, to keep imports light."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Final
 
 _EXTRAS: Final = {"fastapi": "server", "starlette": "server", "mcp": "mcp", "a2a": "a2a"}
-"""The extra that brings a package."""
+"""The extra that installs a package."""
 
 
 def lazy_names(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:

@@ -1,4 +1,4 @@
-"""Found by name and imported on first use: integrations, and functions as ``module:name``."""
+"""Integrations by name, and imports by name (``module:name``); both are loaded on first use."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class Integration:
 
     name: str
     module: str
-    """Its module, which exports its names."""
+    """The module of the integration."""
     roles: tuple[Role, ...]
     extra: str | None = None
-    """The extra with its packages; `None`: Ekiden's own dependencies are enough."""
+    """The extra that installs the required packages; `None`: none are required."""
     needs: tuple[str, ...] = ()
-    """Modules of these packages."""
+    """The modules that must be installed."""
     types: tuple[str, ...] = ()
-    """For a framework: the packages of its agents' classes."""
+    """For a framework: the packages that define the classes of agents."""
     paths: tuple[str, ...] = ()
-    """For a server: the first request to one of these paths, or below, adds the routes; none: the
-    application has them from the start."""
+    """For the server: the first request to one of these paths, or below, loads the routes. Empty:
+    the routes are loaded at the start."""
 
     @property
     def is_installed(self) -> bool:
-        """Whether all its packages are installed."""
-        return all(_is_there(each) for each in self.needs)
+        """Whether all required modules are installed."""
+        return all(map(_is_importable, self.needs))
 
     @property
     def way_to_install(self) -> str:
@@ -52,11 +52,11 @@ class Integration:
         return f"pip install 'ekiden[{self.extra}]'" if self.extra else "pip install ekiden"
 
     def load(self) -> Any:
-        """Its module, which reports missing packages itself."""
+        """Import the module, which reports missing packages itself."""
         return import_module(self.module)
 
 
-def _is_there(module: str) -> bool:
+def _is_importable(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except (ImportError, ValueError):
@@ -129,7 +129,7 @@ _PACKAGES = {
     "openai_agents": "agents",
     "pydantic_ai": "pydantic_ai",
 }
-"""By framework, the package of its agents' classes."""
+"""By framework, the package that defines the classes of agents."""
 _FRAMEWORKS: tuple[Integration, ...] = tuple(
     Integration(
         name=name,
@@ -145,12 +145,12 @@ _known = {each.name: each for each in (*_BUILT_IN, *_FRAMEWORKS)}
 
 
 def register_integration(integration: Integration) -> None:
-    """Register it under its name; replaces one of the same name."""
+    """Register an integration; replaces the integration of the same name."""
     _known[integration.name] = integration
 
 
 def integration(name: str) -> Integration:
-    """The integration of that name; `UserError` if there is none."""
+    """The integration with this name; `UserError` if there is none."""
     if name not in _known:
         raise UserError(
             f"no integration is called {name!r}; known: {', '.join(sorted(_known))}"
@@ -160,12 +160,13 @@ def integration(name: str) -> Integration:
 
 
 def integrations(role: Role) -> list[Integration]:
-    """The integrations with this role, by name."""
+    """The integrations with this role, in the order of their names."""
     return [_known[name] for name in sorted(_known) if role in _known[name].roles]
 
 
 def framework_of(obj: object) -> Integration:
-    """The framework of the object's class or a base class; `UserError`."""
+    """The framework that defines the object's class or a base class; `UserError` if there is
+    none."""
     for kind in type(obj).__mro__:
         for each in integrations("framework"):
             if any(f"{kind.__module__}.".startswith(f"{own}.") for own in each.types):
@@ -181,7 +182,7 @@ _TARGET = re.compile(r"(?P<module>\w+(?:\.\w+)*):(?P<path>\w+(?:\.\w+)*)")
 
 
 class NotImportable(UserError):
-    """A name cannot be imported; `problem` says why, without the name."""
+    """A name cannot be imported; `problem` is the reason without the name."""
 
     def __init__(self, name: str, problem: str, *, module: ModuleType | None = None) -> None:
         super().__init__(f"{name[:200]} cannot be used: {problem}")
@@ -191,11 +192,11 @@ class NotImportable(UserError):
 
 
 def import_by_name(name: str, *, root: Path | None = None) -> Any:
-    """The object that ``module:function`` names; the folder `root` is searched first.
+    """The object with the name ``module:function``; the folder `root` is searched first.
 
-    Installed modules do not import from there, unless a module from there was named before. Every
-    failure is `NotImportable`: a malformed name, a missing module, one that fails or shadows the
-    project's, a missing name in it.
+    `root` joins `sys.path` only when a module in it is named. Raises `NotImportable` for a
+    malformed name, for a missing module, for a module that fails or has the same name as another
+    one, and for a name that the module does not define.
     """
     parts = _TARGET.fullmatch(name)
     if parts is None:
@@ -229,7 +230,7 @@ def _module(name: str, module: str, root: Path | None) -> ModuleType:
 
 
 def _put_first(root: Path) -> None:
-    """It stays there: functions may import more when they are called."""
+    """Put `root` first in `sys.path`. It stays, because functions may import more when called."""
     folder = str(root.resolve())
     if not sys.path or sys.path[0] != folder:
         if folder in sys.path:
@@ -238,7 +239,8 @@ def _put_first(root: Path) -> None:
 
 
 def _refuse_other_module(name: str, top: str, root: Path) -> None:
-    """A loaded module with the same name would be mistaken for the project's."""
+    """Raise `NotImportable` if a module with this name was loaded from elsewhere: Python would
+    return it instead of the project's module."""
     loaded = sys.modules.get(top)
     if loaded is None:
         return

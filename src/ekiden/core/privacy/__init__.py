@@ -1,1 +1,1 @@
-"""Personal data and secrets: found, and masked before they are stored or shown."""
+"""Personal data and secrets: detection, and masking before they are stored or shown."""

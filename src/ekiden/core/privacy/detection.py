@@ -9,15 +9,16 @@ from functools import cache
 from typing import Literal, TypeAlias
 
 _compiled = cache(re.compile)
-"""For patterns that few texts need: compiling all of them would delay every start."""
+"""Compiles patterns at first use: few texts need them, and compiling all would delay every
+start."""
 
-# Sensitive words: e-mail addresses, keys and tokens.
+# E-mail addresses, keys and tokens.
 #
-# As for numbers, the text is already normalized and every search is linear, without backtracking.
+# The text is already normalized, and every search takes linear time, without backtracking.
 
 
-# E-mail. The sign in the middle is looked for, and then both sides of it. Where a language is
-# written without spaces, the words around an address touch it: they are told from it by script.
+# E-mail. The search finds the @ sign first, then both sides of it. In a language without spaces the
+# words around an address touch it; they are separated from it by script.
 
 _CJK = "\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 _AT_SIGN = re.compile(r"(?:@|%40)(?=[^\W_])")
@@ -28,11 +29,11 @@ _DOMAIN = rf"""(?:(?![{_CJK}])[\w-]{{1,63}}+|[{_CJK}]{{1,32}}+)
         | 中国|中國|公司|网络|網路|台湾|台灣|香港|在线|中文网|网址|广告|商城|集团|新加坡
         | [{_CJK}]{{2,3}} | (?:(?![{_CJK}A-Za-z])[^\W\d_]){{2,32}} )"""
 _FILES = frozenset({"png", "jpg", "jpeg", "gif", "webp", "svg", "ico", "css", "js", "html"})
-"""What follows the last dot in ``icon@2x.png``."""
+"""File extensions: ``icon@2x.png`` is not an address."""
 
 
 def find_emails(text: str) -> Iterator[tuple[int, int]]:
-    """Where the addresses are in a folded text."""
+    """The positions of e-mail addresses in a folded text."""
     done = 0
     for sign in _AT_SIGN.finditer(text):
         domain = _compiled(_DOMAIN, re.VERBOSE).match(text, sign.end())
@@ -49,7 +50,7 @@ def find_emails(text: str) -> Iterator[tuple[int, int]]:
         yield start, done
 
 
-# Keys and tokens: by what they begin with, and by what they are called.
+# Keys and tokens: recognised by their prefix, or by the word before them.
 
 _ALONE = r"(?<![0-9A-Za-z_-])"
 _PREFIXED: tuple[tuple[str, str], ...] = tuple(
@@ -100,7 +101,7 @@ _LONGEST_PEM = 65_536
 
 
 def find_keys(text: str) -> Iterator[tuple[int, int]]:
-    """Where keys, tokens and passwords in addresses are in a folded text."""
+    """The positions of keys, tokens and passwords in addresses in a folded text."""
     if _MAYBE_KEY.search(text) is None:
         return
     for prefix, pattern in _PREFIXED:
@@ -117,7 +118,7 @@ def find_keys(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _private_keys(text: str) -> Iterator[tuple[int, int]]:
-    """Whole blocks; of one without an end, what looks like a key."""
+    """The positions of PEM blocks. A block without an end reaches as far as it looks like a key."""
     ends = [found.end() for found in _PEM_END.finditer(text)]
     done = 0
     for begin in _PEM_BEGIN.finditer(text):
@@ -133,7 +134,8 @@ def _private_keys(text: str) -> Iterator[tuple[int, int]]:
 
 
 def word_ends(text: str, words: Iterable[str]) -> Iterator[int]:
-    """Where one of `words`, given in lower case, ends: a whole word, or the last of `camelCase`."""
+    """The end positions of `words` (in lower case): whole words, or the last part of
+    `camelCase`."""
     lower = text.replace("\u0130", "I").lower()
     for word in words:
         at = lower.find(word)
@@ -152,10 +154,10 @@ def _begins_word(text: str, at: int) -> bool:
 
 # Personal numbers: cards, identity numbers, telephones.
 #
-# Every pattern is tried at one place and has a bounded length, so a text is read in linear time.
+# Every pattern is tried at one position and has a bounded length, so the search takes linear time.
 # The text is already normalized: digits of every script are ``0-9``, dashes are ``-``, spaces are
-# plain. Neighbours of a number matter only if they are ASCII letters or digits: a Chinese
-# character is not part of a number.
+# plain. Only ASCII letters and digits can be part of a number, so a Chinese character beside a
+# number does not hide it.
 
 
 NumberKind: TypeAlias = Literal["card", "ssn", "cn_id", "tw_id", "phone"]
@@ -164,7 +166,7 @@ NumberSpan: TypeAlias = tuple[NumberKind, int, int]
 NUMBER_KINDS: frozenset[str] = frozenset({"card", "ssn", "cn_id", "tw_id", "phone"})
 
 _CONTEXT = 48
-"""How many characters before a number can say what it is."""
+"""How many characters before a number are context for its kind."""
 
 _LONG = re.compile(r"[0-9](?:[ ./()+\-]{0,3}[0-9]){6}")
 _START = re.compile(
@@ -173,7 +175,7 @@ _START = re.compile(
     (?=(?:[ ./()+\-]{0,3}[0-9]){6})""",
     re.VERBOSE | re.DOTALL,
 )
-"""Where a number of seven digits or more may begin."""
+"""A position where a number of seven digits or more may begin."""
 
 
 def find_numbers(text: str, kinds: Collection[str]) -> Iterator[NumberSpan]:
@@ -202,14 +204,14 @@ def find_numbers(text: str, kinds: Collection[str]) -> Iterator[NumberSpan]:
 
 
 def _named(text: str, words: Sequence[str], after: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Numbers that are recognised only by the word before them."""
+    """The positions of numbers that follow one of `words`."""
     for end in word_ends(text, words):
         found = after.match(text, end)
         if found is not None:
             yield found.span("number")
 
 
-# Payment cards: a known issuer, a length that this issuer gives, and the check digit of Luhn.
+# Payment cards: a known issuer, a length that this issuer uses, and a valid Luhn check digit.
 
 _CARD = re.compile(r"(?<![0-9][-.])(?<![0-9A-Fa-f]{4}-)[2-69][0-9]*+(?:[ -][0-9]{2,}+){0,6}")
 _ISSUERS = re.compile(
@@ -253,7 +255,7 @@ def _card(text: str, at: int) -> int | None:
 
 
 def _is_other(text: str, at: int, number: str) -> bool:
-    """Whether digits that look like a rare kind of card are rather an article or order number."""
+    """Whether digits that look like a rare kind of card are probably an article or order number."""
     if not number.isdigit() or len(number) in _USUAL_LENGTHS:
         return False
     weighted = sum(map(int, number[::2])) + 3 * sum(map(int, number[1::2]))
@@ -299,7 +301,7 @@ _CN_WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 
 _TW_ID = re.compile(r"[A-Za-z][1289][0-9]{8}(?![0-9A-Za-z])(?<![0-9A-Za-z].{10})", re.DOTALL)
 _TW_LETTERS = "ABCDEFGHJKLMNPQRSTUVXYWZIO"
-"""In the order of their numbers, from 10 on."""
+"""The letters in the order of their codes, which begin at 10."""
 
 
 def _ssn(text: str, at: int) -> int | None:
@@ -357,7 +359,7 @@ _PHONE = re.compile(
     re.VERBOSE,
 )
 _OTHERS = re.compile(f"{_PHONE.pattern}|{_SSN.pattern}|{_CN_ID.pattern}", re.VERBOSE)
-"""One look that most places do not survive."""
+"""A cheap first test, which fails at most positions."""
 
 _PHONE_WORDS = (
     "phone", "telephone", "cellphone", "tel", "mobile", "cell", "fax", "whatsapp",
@@ -391,7 +393,7 @@ def _phone(text: str, at: int) -> int | None:
 
 
 def _is_order(text: str, at: int) -> bool:
-    """Whether the words before a number say that it is an order's, an invoice's and so on."""
+    """Whether the words before a number call it an order, an invoice or the like."""
     return _OTHER_NUMBER.search(text, max(at - _CONTEXT, 0), at) is not None
 
 
@@ -401,4 +403,4 @@ _AT: dict[NumberKind, Callable[[str, int], int | None]] = {
     "cn_id": _cn_id,
     "phone": _phone,
 }
-"""By kind, where a number of this kind ends that begins at a place; `None` if none does."""
+"""By kind, a function that returns the end of a number that begins at a position, or `None`."""

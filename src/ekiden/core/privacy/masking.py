@@ -1,10 +1,10 @@
 """Masks secrets in stored and shown data.
 
-A secret is recognised in three ways: it belongs to this process (a variable whose name says so, the
-password of an address, values that a settings file passes to servers), it looks like a key, or the
-word before it names it (``password=…``). Error texts are masked in all three ways, since they
-repeat their input. A tool's output is the conversation: only secrets of this process are masked in
-it.
+A secret is recognised in three ways: it belongs to this process (an environment variable with a
+telling name, the password of an address, values that a settings file passes to servers), it looks
+like a key, or the word before it names it (``password=…``). Error texts repeat their input, so they
+are masked in all three ways. Tool outputs are part of the conversation, so only the secrets of this
+process are masked in them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from ekiden.core.text.patterns import lazy_pattern
+from ekiden.core.text.wording import lazy_pattern
 
 MASK: Final = "[redacted]"
 
 _SHORTEST = 8
-_SHORTEST_TOLD = 16
-"""A shorter one may be a common word, which a conversation needs."""
+_MIN_LENGTH_IN_TALK = 16
+"""Shorter secrets may be common words, which a conversation needs."""
 _SECRET_NAME = lazy_pattern(
     r"(?:(?:^|_)(?:KEY|TOKEN|SECRET|CREDENTIALS?|PAT)|PASSWORD|PASSWD|PASSPHRASE)$"
 )
@@ -40,32 +40,32 @@ _NAMED = r"""(?xi)(?<![A-Za-z0-9_-])
 
 
 def cover(text: str) -> str:
-    """An error text with its secrets masked."""
+    """An error text with all secrets masked."""
     return masked_names(masked_keys(_KNOWN.cover(text, any_length=True)))
 
 
 def masked_names(text: str) -> str:
-    """The text without values that the word before them calls a token, a password or the like."""
+    """The text with values masked that follow a word such as token or password."""
     return re.sub(_NAMED, rf"\1{MASK}", text)
 
 
 def masked_keys(value: Any) -> Any:
-    """A JSON value without keys or tokens; itself if there are none."""
+    """A JSON value with keys and tokens masked; the same object if there are none."""
     return _within(value, _keys)
 
 
 def without_known(value: Any) -> Any:
-    """A JSON value without secrets of this process; itself if it has none."""
+    """A JSON value with the secrets of this process masked; the same object if there are none."""
     return value if _KNOWN.is_empty() else _within(value, _KNOWN.cover)
 
 
 def keep_secret(values: Iterable[str]) -> None:
-    """Add secrets of this process, unless they look like common words."""
+    """Add secrets of this process; values that look like common words are ignored."""
     _KNOWN.add(values)
 
 
 def secrets_of(environ: Mapping[str, str]) -> list[str]:
-    """The secrets in an environment, the longest first."""
+    """The secrets in environment variables, the longest first."""
     found = {value for value in _secrets_of(environ) if len(value) >= _SHORTEST}
     return sorted(found, key=lambda value: (-len(value), value))
 
@@ -82,13 +82,14 @@ def _secrets_of(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _is_uncommon(value: str) -> bool:
-    """Whether it is not a common word such as `postgres`, which harmless texts need."""
+    """Whether the value is no common word such as `postgres`, which harmless texts contain."""
     return len(value) >= _SHORTEST and _TWO_KINDS.match(value) is not None
 
 
 class _Known:
     """The secrets of this process. The environment is read again when its size changes."""
 
+    # Comparing the size is much cheaper than comparing all values, for every text.
     def __init__(self) -> None:
         self._added: set[str] = set()
         self._read = -1
@@ -100,7 +101,7 @@ class _Known:
         self._read = -1
 
     def is_empty(self) -> bool:
-        """Whether no secret would be masked in a conversation."""
+        """Whether there are no secrets to mask in a conversation."""
         self._refresh()
         return self._long is None
 
@@ -114,7 +115,7 @@ class _Known:
             return
         self._read = len(os.environ)
         found = sorted({*secrets_of(os.environ), *self._added}, key=len, reverse=True)
-        long = [each for each in found if len(each) >= _SHORTEST_TOLD and _is_uncommon(each)]
+        long = [each for each in found if len(each) >= _MIN_LENGTH_IN_TALK and _is_uncommon(each)]
         self._all, self._long = _pattern(found), _pattern(long)
 
 
@@ -134,14 +135,14 @@ def _keys(text: str) -> str:
 
 
 def _within(value: Any, change: Any) -> Any:
-    """The value with its texts changed; itself if none was."""
+    """The value with `change` applied to its texts; the same object if nothing changes."""
     if isinstance(value, str):
         changed = change(value)
         return value if changed == value else changed
     if isinstance(value, dict):
-        now = {key: _within(each, change) for key, each in value.items()}
-        return now if any(now[key] is not value[key] for key in now) else value
+        object_ = {key: _within(each, change) for key, each in value.items()}
+        return object_ if any(object_[key] is not value[key] for key in object_) else value
     if isinstance(value, list):
-        then = [_within(each, change) for each in value]
-        return then if any(a is not b for a, b in zip(then, value, strict=True)) else value
+        items = [_within(each, change) for each in value]
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
     return value

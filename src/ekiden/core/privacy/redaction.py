@@ -26,7 +26,7 @@ DEFAULT_MASK = "[{kind}]"
 
 
 class SensitiveSpan(NamedTuple):
-    """A sensitive part of the text, and its place."""
+    """The kind and the position of a sensitive part of a text."""
 
     kind: SensitiveKind
     start: int
@@ -65,7 +65,7 @@ def redact_text(
 
 
 def check_kinds(kinds: Collection[str]) -> None:
-    """`UserError` unless each of `kinds` exists."""
+    """`UserError` for an unknown kind."""
     for kind in kinds:
         if kind not in SENSITIVE_KINDS:
             raise UserError(
@@ -77,7 +77,8 @@ def check_kinds(kinds: Collection[str]) -> None:
 def redact_json(
     text: str, *, kinds: Collection[str] = SENSITIVE_KINDS, mask: str = DEFAULT_MASK
 ) -> str:
-    """As `redact_text`, for a text that should be JSON: a lone number becomes a string too."""
+    """Like `redact_text`, for a text that should be JSON: a lone number becomes a string as
+    well."""
     check_kinds(kinds)
     check_mask(mask)
     return _redacted(text, kinds, mask, as_json=True)
@@ -100,20 +101,20 @@ _MAX_PASSES = 8
 _MAX_DEPTH = 4
 """How deep JSON inside JSON strings is parsed."""
 _CONTEXT = 48
-"""How many characters of JSON before a value can say what it is."""
+"""How many characters of JSON before a value are context for its kind."""
 
 
 def _redacted(text: str, kinds: Collection[str], mask: str, *, as_json: bool = False) -> str:
-    # Covering one thing can make its neighbour stand alone; so the result is looked at again.
+    # Masking one part can turn its neighbour into a finding, so the result is searched again.
     for _ in range(_MAX_PASSES):
-        changed = _once(text, kinds, mask, as_json=as_json)
+        changed = _redacted_once(text, kinds, mask, as_json=as_json)
         if changed == text:
             break
         text = changed
     return text
 
 
-def _once(
+def _redacted_once(
     text: str,
     kinds: Collection[str],
     mask: str,
@@ -122,7 +123,7 @@ def _once(
     depth: int = _MAX_DEPTH,
     as_json: bool = False,
 ) -> str:
-    """`text` with its findings covered; `before` stood before it and says what it is."""
+    """`text` with its findings masked; `before` is the context before the text."""
     shift = len(before)
     found = [
         SensitiveSpan(kind, max(start - shift, 0), end - shift)
@@ -163,7 +164,7 @@ def _is_json(text: str) -> bool:
 def _json_masked(
     text: str, found: Sequence[SensitiveSpan], kinds: Collection[str], mask: str, depth: int
 ) -> str:
-    """JSON with the findings in its strings and numbers covered, otherwise as it is written."""
+    """JSON with the findings in its strings and numbers masked; its layout is kept."""
     pieces: list[str] = []
     done = next_found = 0
     for value in _JSON_VALUE.finditer(text):
@@ -185,7 +186,7 @@ def _json_masked(
         else:
             before = text[max(start - _CONTEXT, 0) : start + 1]
             was = loads(value.group())
-            now = _once(was, kinds, mask, before=before, depth=depth - 1)
+            now = _redacted_once(was, kinds, mask, before=before, depth=depth - 1)
             if now == was:
                 continue
             new = dumps(now)
@@ -197,7 +198,7 @@ def _json_masked(
 def _within(
     found: Sequence[SensitiveSpan], first: int, start: int, end: int
 ) -> Iterator[SensitiveSpan]:
-    """The findings from the `first` on that lie in a part of the text, cut at its borders."""
+    """The findings, from index `first` on, within a part of the text; cut at its borders."""
     for index in range(first, len(found)):
         each = found[index]
         if each.start >= end:
@@ -216,7 +217,7 @@ def _findings(text: str, kinds: Collection[str]) -> Iterator[SensitiveSpan]:
 
 
 def _merged(found: Sequence[SensitiveSpan]) -> list[SensitiveSpan]:
-    """The findings, those that overlap as one, of the kind of the longest."""
+    """The findings; overlapping ones are joined and get the kind of the longest."""
     merged: list[SensitiveSpan] = []
     longest = 0
     for each in found:
@@ -234,7 +235,8 @@ def _merged(found: Sequence[SensitiveSpan]) -> list[SensitiveSpan]:
 
 
 def _folded(text: str) -> tuple[str, list[int] | None]:
-    """The text as it looks; and where its characters were, if some are not seen at all."""
+    """The text as a reader sees it; and the original positions if invisible characters were
+    removed."""
     if text.isascii():
         return text, None
     changes = {
@@ -252,7 +254,7 @@ def _folded(text: str) -> tuple[str, list[int] | None]:
 
 @lru_cache(maxsize=8_192)
 def _plain_char(char: str) -> str:
-    """The ASCII character that `char` looks like, nothing if it is not seen, or itself."""
+    """The ASCII character that `char` looks like; empty for an invisible one; otherwise `char`."""
     kind = category(char)
     if kind in ("Cf", "Mn", "Me"):
         return ""

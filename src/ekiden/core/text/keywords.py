@@ -1,4 +1,4 @@
-"""Keywords: the form in which texts are searched for them, and stems of inflected words."""
+"""Keyword normalization: the form in which texts are searched, and stems of inflected words."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ from collections.abc import Callable
 from functools import lru_cache
 from unicodedata import category, normalize
 
-# Keyword normalization: the form in which texts are searched for keywords.
-#
-# Two steps turn "is this keyword a word of the text" into "is this string part of that string",
+# Two steps turn "is this keyword a word of the text" into "is this string a substring of that one",
 # which one automaton answers for all keywords of all agents at once:
 #
-# 1. `folded`: what looks alike becomes alike. Case, full-width and other compatibility forms,
-#    typographic apostrophes and hyphens, invisible characters, and the kind and amount of white
-#    space do not count.
-# 2. `marked`: a mark is put before and after every word. ``err`` becomes ``|err|``, which is not
-#    part of ``|merry|``.
+# 1. `folded` unifies text that looks alike: case, full-width and other compatibility forms,
+#    typographic apostrophes and hyphens, invisible characters, kinds and amounts of white space.
+# 2. `marked` puts a mark before and after every word. ``err`` becomes ``|err|``, which is not a
+#    substring of ``|merry|``.
 #
 # Only scripts with spaces have words. In Han, kana, Hangul, Thai and similar scripts nothing is
-# marked, so that a keyword matches anywhere; and since their characters belong to no word,
-# ``error`` is a whole word in ``出现error了``.
+# marked, so a keyword matches anywhere. Their characters belong to no word, so ``error`` is a whole
+# word in ``出现error了``.
 
 
 MARK = "\x1f"
-"""Not in folded text: it counts as white space."""
+"""The mark around words. Folded text never contains it, because it counts as white space."""
 
 _UNSPACED = (
     "\u0e00-\u109f"  # Thai, Lao, Tibetan, Myanmar
@@ -34,12 +31,12 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uf900-\ufaff"  # Han, Yi
     "\U0001aff0-\U0001b16f\U00020000-\U0003ffff"
 )
-"""Scripts without spaces between words, or in which endings stick to them, as character ranges."""
+"""Scripts without spaces between words, or with endings attached to them, as character ranges."""
 
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _WORD = re.compile(rf"[a-z](?:\+\+|#(?![^\W{_UNSPACED}]))|[^\W{_UNSPACED}]+")
-"""Letters, digits and ``_``; one letter with ``++`` or ``#`` too, for else C would be found in C++
-and C#. Combining marks are letters for `marked`, which Python's ``\\w`` does not know."""
+"""A word: letters, digits and ``_``; or one letter with ``++`` or ``#``, so that the keyword C does
+not match C++ and C#. For `marked`, combining marks are letters as well, unlike in ``\\w``."""
 
 _ALIKE: dict[int, str | None] = {
     **dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u00b4"), "'"),
@@ -49,31 +46,32 @@ _ALIKE: dict[int, str | None] = {
     **dict.fromkeys(range(0xE0100, 0xE01F0), None),
 }
 _MANY_MARKS = 30
-"""No language has more combining marks in a row; normalising takes time with the square of it."""
+"""No language has more combining marks in a row. The time for normalizing grows with the square of
+their number, so further ones are removed."""
 
 
 def folded(text: str) -> str:
-    """`text` with everything unified that keywords do not distinguish; accepts any string."""
+    """`text` without differences that keywords ignore; accepts any string."""
     if text.isascii():
         return " ".join(text.lower().split())
-    text = text.encode("utf-8", "replace").decode()  # a lone surrogate becomes a question mark
+    text = text.encode("utf-8", "replace").decode()  # A lone surrogate becomes a question mark.
     text = normalize("NFKC", normalize("NFKC", _thinned(text)).casefold())
-    text = text.translate(_ALIKE).replace("i\u0307", "i")  # what casefold makes of İ
+    text = text.translate(_ALIKE).replace("i\u0307", "i")  # `casefold` makes this of İ.
     return " ".join(text.split())
 
 
 def alike(text: str) -> str:
     """`text` normalized for substring search in any script: without case and compatibility forms.
-    It is ten times as fast as `folded`."""
+    Ten times as fast as `folded`."""
     if text.isascii():
         return text.lower()
     return normalize("NFKC", normalize("NFKC", _thinned(text)).casefold())
 
 
 def marked(text: str, form: Callable[[str], str] = str) -> str:
-    """Folded text with `MARK` around every word; adjacent words share one.
+    """Folded text with `MARK` around every word; adjacent words share one mark.
 
-    Every word is replaced by its `form`, such as the common stem of its inflected forms.
+    `form` replaces every word, for example by its stem.
     """
     accents = {} if text.isascii() else {ord(c): "a" for c in set(text) if _is_accent(c)}
     if accents:
@@ -101,6 +99,7 @@ def opening(text: str, length: int) -> str:
 
 
 def _thinned(text: str) -> str:
+    """`text` without combining marks beyond `_MANY_MARKS` in a row."""
     if len(text) < 1000:
         return text
     accents = "".join(sorted(each for each in set(text) if category(each)[0] == "M"))
@@ -111,7 +110,7 @@ def _thinned(text: str) -> str:
 
 
 def _is_accent(character: str) -> bool:
-    """Whether it is a combining mark of a script that has spaces."""
+    """Whether the character is a combining mark of a script with spaces."""
     return (
         character > "\u02ff" and category(character)[0] == "M" and not _IS_UNSPACED.match(character)
     )
@@ -121,19 +120,18 @@ def _is_letter(character: str) -> bool:
     return _is_accent(character) or bool(_WORD.match(character))
 
 
-# Unifies inflected forms of a word: crashes, crashed and crashing become crash.
+# The stemmer unifies inflected forms of a word: crashes, crashed and crashing become crash.
 #
-# A light stemmer that knows only endings, for English and similar languages in Latin letters, and
-# for languages in Cyrillic. It knows no words and does not detect the language: two forms are the
-# same if they have the same stem, and a stem alone means nothing. Words in other scripts, and
-# those with a digit, are unchanged.
+# It removes endings of English and similar languages in Latin letters, and of languages in
+# Cyrillic. It has no dictionary and does not detect the language, so a stem need not be a word.
+# Words in other scripts and words with a digit are unchanged.
 
 
 _LATIN = re.compile(r"[a-zß-ɏ']+")
 _CYRILLIC = re.compile(r"[а-ӿ]+")
 _VOWEL = re.compile(r"[aeiouyà-æè-ïò-öø-ýā-ő]")
 _SHORT = re.compile(r"[^aeiouy][aeiouy][^aeiouywx]")
-"""What is left of such a word has lost an e: caring is of care, not of car."""
+"""A stem like this has lost a final e: caring belongs to care, not to car."""
 _CYRILLIC_ENDING = re.compile(
     r"(?:ами|ями|ого|его|ому|ему|ыми|ими|ов|ев|ей|ам|ям|ах|ях|ым|им|ом|ем|ой|ий|ый|ую|ая|ые|ых|их"
     r"|[аеиоуыэюяьй])$"
@@ -143,7 +141,7 @@ _WHOLE = frozenset({"news", "always", "lens", "does", "embed", "embeds"})
 
 @lru_cache(maxsize=16_384)
 def stem(word: str) -> str:
-    """The common stem of the forms of `word`, which is in lower case."""
+    """The stem of `word`, which must be in lower case."""
     if len(word) < 4 or word in _WHOLE:
         return word
     if _LATIN.fullmatch(word):
@@ -175,9 +173,9 @@ def _without_verb_ending(word: str) -> str:
         if left == word or len(left) < 3 or not _VOWEL.search(left) or word.endswith("eed"):
             continue
         if left[-1] == left[-2] and left[-1] not in "aeiou":
-            # Doubled by the ending, as in running, but not in adding, passing or telling.
-            own = len(left) == 3 or left[-1] in "sz" or (left[-1] == "l" and len(left) == 4)
-            return left if own else left[:-1]
+            # The ending doubled the letter in running, but not in adding, passing or telling.
+            is_own = len(left) == 3 or left[-1] in "sz" or (left[-1] == "l" and len(left) == 4)
+            return left if is_own else left[:-1]
         return f"{left}e" if len(left) == 3 and _SHORT.fullmatch(left) else left
     return word
 

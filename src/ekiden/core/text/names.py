@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from ekiden.core.text.patterns import lazy_pattern
+from ekiden.core.text.wording import lazy_pattern
 
 RESERVED = frozenset({"auto", "user"})
-"""Names that mean something else: routing, the person."""
+"""Names with a meaning of their own: ``@auto`` is routing, and ``user`` is the person."""
 
 TAKEN = f"this name is taken by Ekiden itself ({', '.join(sorted(RESERVED))}); use another"
 
@@ -16,15 +16,15 @@ MAX_NAME = 100
 
 _ASCII_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
-_DIGITS_AND_LETTERS = ("L", "N")
-
-_IN_NAMES = ("L", "N", "M")
+_FIRST_CATEGORIES = ("L", "N")
+_CATEGORIES = ("L", "N", "M")
+"""Unicode categories in names: letters, digits and combining marks."""
 
 
 def name_fault(name: str) -> str | None:
-    """What is wrong with the name of an agent file, and what to write instead; `None` if valid.
+    """Why a name in an agent file is invalid, with advice; `None` if it is valid.
 
-    Such names have letters and digits of any script, ``-`` and ``_``, as ``@name`` reads them.
+    A name has letters and digits of any script, ``-`` and ``_``.
     """
     if name.casefold() in RESERVED:
         return TAKEN
@@ -39,20 +39,20 @@ def name_fault(name: str) -> str | None:
 
 
 def slug_of(text: str) -> str:
-    """The text as a name; may be empty, or reserved."""
+    """The text as a name; the result may be empty or reserved."""
     letters = unicodedata.normalize("NFC", text).lower()
     kept = "".join(each if _fits(each) else " " for each in letters)
     return "-".join(kept.split()).strip("-_")[:MAX_NAME].rstrip("-_")
 
 
 def is_slug(name: str) -> bool:
-    """Whether the name has only allowed characters. Reserved names are not refused here."""
+    """Whether the name has only allowed characters; it may be reserved."""
     first = unicodedata.category(name[0])[0]
-    return first in _DIGITS_AND_LETTERS and all(_fits(each) for each in name)
+    return first in _FIRST_CATEGORIES and all(_fits(each) for each in name)
 
 
 def _fits(character: str) -> bool:
-    return character in "-_" or unicodedata.category(character)[0] in _IN_NAMES
+    return character in "-_" or unicodedata.category(character)[0] in _CATEGORIES
 
 
 _TOOLS = {
@@ -106,18 +106,19 @@ _SOME_COMMANDS = lazy_pattern(
 
 
 def builtin_name(name: str) -> str | None:
-    """The built-in tool that other programs call `name`, in any spelling; `None` if there is none.
+    """The built-in tool with this name in another program, in any spelling; `None` if there is
+    none.
 
-    For example ``Bash`` and ``run_shell_command`` are ``shell``.
+    For example ``Bash`` and ``run_shell_command`` mean ``shell``.
     """
     return _BY_ALIAS.get(plain_key(name))
 
 
 def commands_of(name: str) -> tuple[str, ...] | None:
-    """The words that a command must begin with, of a shell that runs some commands only.
+    """The allowed command of a restricted shell tool, as words.
 
-    ``Bash(git log:*)`` is ``("git", "log", "*")``; without the ``*`` the command is these words and
-    no more. `None` for any other tool, and for what is more than plain words.
+    ``Bash(git log:*)`` is ``("git", "log", "*")``; without the ``*`` no further words are allowed.
+    `None` for any other tool, and for a command with more than plain words.
     """
     found = _SOME_COMMANDS.fullmatch(name)
     if found is None or builtin_name(found["tool"]) != "shell":
@@ -127,9 +128,9 @@ def commands_of(name: str) -> tuple[str, ...] | None:
 
 
 def full_model_name(name: str) -> str | None:
-    """The model as ``provider:model``, if its name implies the provider; else `None`.
+    """The model as ``provider:model`` if its name implies the provider, otherwise `None`.
 
-    ``gpt-5`` is ``openai:gpt-5``, and ``sonnet`` the newest of Anthropic's models of that name.
+    ``gpt-5`` is ``openai:gpt-5``, and ``sonnet`` is the newest Sonnet model of Anthropic.
     """
     if name in MODEL_ALIASES:
         return MODEL_ALIASES[name]
@@ -138,5 +139,5 @@ def full_model_name(name: str) -> str | None:
 
 
 def plain_key(name: str) -> str:
-    """A name without regard to case, ``_``, ``-`` and spaces."""
+    """The name in lower case without ``_``, ``-`` and spaces, for comparisons."""
     return re.sub(r"[\s_-]", "", name).lower()

@@ -1,15 +1,34 @@
-"""Texts: suggestions for misspelt names, valid Unicode, and patterns of `triggers`."""
+"""Text helpers: lazy patterns, patterns of `triggers`, suggestions for misspelt names, Unicode."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, cast
 
-from ekiden.core.text.patterns import lazy_pattern
+
+def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """Like `re.compile`, but compile at the first use. Compiling all patterns of the runtime takes
+    a tenth of its import time, and a run needs few of them."""
+    return cast("re.Pattern[str]", _Pattern(text, flags))
+
+
+class _Pattern:
+    def __init__(self, text: str, flags: int) -> None:
+        self._text, self._flags = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        """Called at the first use of a method, which is then stored for the next call."""
+        if name.startswith("_"):  # `copy` and `pickle` ask for these before `_text` is set.
+            raise AttributeError(name)
+        method = getattr(re.compile(self._text, self._flags), name)
+        setattr(self, name, method)
+        return method
+
 
 _MAX_MEMORY = 256 * 1024
-"""Bytes for one compiled pattern; a thousand agents with ten each must fit into a process."""
+"""Bytes for one compiled pattern. A process must have room for a thousand agents with ten each."""
 
 _ADVICE = (
     (("(?=", "(?!", "(?<=", "(?<!"), "look-around is not supported; match the text itself"),
@@ -27,37 +46,37 @@ _ADVICE = (
 
 @lru_cache(maxsize=20_000)
 def pattern_fault(pattern: str) -> str | None:
-    """Why `pattern` is refused, with the way out; `None` if it is valid.
+    """Why a pattern of `triggers` is refused, with advice; `None` if it is valid.
 
-    Patterns use RE2: matching takes linear time, for any pattern.
+    The patterns use RE2, so that matching takes linear time for every pattern.
     """
     import re2
 
     try:
         re2.compile(pattern, _options())
     except re2.error as exc:
-        said = exc.args[0] if exc.args else exc
-        return _advice(said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said))
+        error = exc.args[0] if exc.args else exc
+        return _advice(error.decode("utf-8", "replace") if isinstance(error, bytes) else str(error))
     return None
 
 
 def matches_everything(pattern: str) -> bool:
-    """Whether a valid pattern matches even an empty text."""
+    """Whether a valid pattern matches every text, even an empty one."""
     import re2
 
     return bool(re2.compile(pattern, _options()).search(""))
 
 
-def _advice(said: str) -> str:
-    if "too large" in said or "repetition size" in said:
+def _advice(error: str) -> str:
+    if "too large" in error or "repetition size" in error:
         return (
             "it would take too much memory, as it repeats too much; count less: {2,20} instead "
             "of {2,2000}, and no counted repeat within another"
         )
     for signs, advice in _ADVICE:
-        if any(sign in said for sign in signs):
+        if any(sign in error for sign in signs):
             return advice
-    return f"it does not compile ({said[:80]}); see RE2's syntax, and write \\ before ( [ * + ? ."
+    return f"it does not compile ({error[:80]}); see RE2's syntax, and write \\ before ( [ * + ? ."
 
 
 @cache
@@ -73,7 +92,7 @@ def _options() -> Any:
 
 
 _MAX_WORD = 80
-"""Longer words are not typing errors, and comparing them is slow."""
+"""Longer words get no suggestion: comparing them is slow."""
 _CUTOFF = 0.72
 _SEPARATORS = lazy_pattern(r"[\s_.-]+")
 
@@ -81,9 +100,8 @@ _SEPARATORS = lazy_pattern(r"[\s_.-]+")
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """The word of `known` closest to `word`, or `None` if none is close.
 
-    Case and separators do not count, so that ``handoffDescription`` finds ``handoff_description``;
-    otherwise a few letters may differ. Ties go to the first in the alphabet, whatever the order of
-    `known`::
+    Case and separators are ignored, so ``handoffDescription`` finds ``handoff_description``. A few
+    letters may differ. Among equally close words, the first in the alphabet is returned::
 
         did_you_mean("tirage", ["billing", "triage"])  # "triage"
     """
@@ -91,8 +109,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
 
 
 def closest(word: str, known: Iterable[str], *, count: int = 1) -> list[str]:
-    """At most `count` words of `known` that are close to `word`, the closest first, compared like
-    in `did_you_mean`."""
+    """At most `count` words of `known` that are close to `word`, the closest first; see
+    `did_you_mean`."""
     if not word or len(word) > _MAX_WORD:
         return []
     of_folded: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Checks around one tool: may this call be made, and may its output be seen?"""
+"""Guardrails of tools: they check a call before it is made, and its output before it is seen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ekiden.core.privacy.masking import masked_keys
 
 
 class AllowBehavior(TypedDict):
-    """Continue."""
+    """The run continues."""
 
     type: Literal["allow"]
 
@@ -157,24 +157,24 @@ GuardrailStage: TypeAlias = Literal["tool_input", "tool_output"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardrailDecision:
-    """A decision as it is recorded: all JSON."""
+    """A recorded decision, as JSON values."""
 
     type: GuardrailStage
     guardrail: str
     """The guardrail's name."""
     behavior: Literal["allow", "reject_content", "raise_exception"]
     message: str | None = None
-    """What the model reads instead, if the content was rejected."""
+    """The text for the model, if the content was rejected."""
     info: Any = None
-    """The decision's `output_info` as JSON."""
+    """The `output_info` of the decision as JSON."""
 
     @property
     def passed(self) -> bool:
-        """Whether it allowed the call or the output."""
+        """Whether the guardrail allowed the call or the output."""
         return self.behavior == "allow"
 
     def to_json(self, *, sensitive: bool = True) -> dict[str, Any]:
-        """For an event: keys are masked, and possible secrets are left out if not `sensitive`."""
+        """The decision for an event. Keys are masked; without `sensitive` all texts are omitted."""
         data: dict[str, Any] = {
             "type": self.type,
             "guardrail": self.guardrail,
@@ -200,7 +200,7 @@ class GuardrailDecision:
 
     @property
     def output(self) -> ToolGuardrailFunctionOutput:
-        """The decision as the guardrail made it, without what is not JSON."""
+        """The decision as the output of the guardrail function."""
         behavior: dict[str, Any] = {"type": self.behavior}
         if self.behavior == "reject_content":
             behavior["message"] = self.message or ""
@@ -265,8 +265,8 @@ def check_guardrails(
     inputs: Sequence[ToolInputGuardrail[Any]] | None,
     outputs: Sequence[ToolOutputGuardrail[Any]] | None,
 ) -> None:
-    """`UserError` for objects that cannot guard the tool: a check that never runs is worse than
-    none."""
+    """`UserError` for objects that are not guardrails: a check that never runs would go
+    unnoticed."""
     for which, given, kind in (
         ("input", inputs, ToolInputGuardrail),
         ("output", outputs, ToolOutputGuardrail),
@@ -286,7 +286,7 @@ def _name_of(function: object) -> str:
 
 
 async def _decision(name: str, given: object) -> ToolGuardrailFunctionOutput:
-    """A guardrail's decision, awaited, and of a known kind."""
+    """The awaited decision of a guardrail; `UserError` for an invalid one."""
     if inspect.isawaitable(given):
         given = await given
     if not isinstance(given, ToolGuardrailFunctionOutput):

@@ -20,7 +20,7 @@ from ekiden.core.conversation.model import ToolSpec
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Confirmation, check_title
-from ekiden.core.text.patterns import lazy_pattern
+from ekiden.core.text.wording import lazy_pattern
 
 if TYPE_CHECKING:
     from ekiden.core.tools.guardrails import ToolInputGuardrail, ToolOutputGuardrail
@@ -30,17 +30,16 @@ ToolErrorFunction: TypeAlias = Callable[[RunContextWrapper[Any], Exception], Any
 """Turns an exception of a tool into the text for the model; sync or async."""
 
 Enabled: TypeAlias = bool | Callable[[RunContextWrapper[Any], Any], bool | Awaitable[bool]]
-"""Whether something is offered this turn: a fixed value, or a function of the context and the
+"""Whether something is available in a turn: a fixed value, or a function of the context and the
 agent."""
 
-
 ApprovalFunction: TypeAlias = Callable[..., bool | Awaitable[bool]]
-"""Whether a person is asked before one call: given the arguments (a dict), or the context, the
-arguments and the call's id."""
+"""Decides whether a call needs approval. It takes the arguments as a dict, or the context, the
+arguments and the id of the call."""
 
 ScopeFunction: TypeAlias = Callable[[str], str]
-"""Names the part of a tool that a call with these arguments (JSON text) belongs to: the program
-that it runs, the host that it contacts. Raises if the arguments do not tell."""
+"""Returns the scope of a call with these arguments (JSON text), such as the program that it runs or
+the host that it contacts. Raises an exception if the arguments have none."""
 
 
 @dataclass(eq=False)
@@ -92,7 +91,7 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     """The tool definition that the model sees; created once."""
 
     def __post_init__(self) -> None:
-        self._check_name()
+        check_tool_name(self.name, "the name of a tool")
         check_fields(self, f"tool {self.name!r}")
         if self.needs_approval:
             if callable(self.needs_approval):
@@ -111,15 +110,12 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
             strict=self.strict_json_schema,
         )
 
-    def _check_name(self) -> None:
-        check_tool_name(self.name, "the name of a tool")
-
 
 Tool: TypeAlias = FunctionTool
 
 
 def check_approval_function(function: ApprovalFunction, tool: str) -> int:
-    """How many arguments the function is called with, 1 or 3; `UserError` for any other."""
+    """The number of arguments that the function takes, 1 or 3; `UserError` for other numbers."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -141,7 +137,7 @@ _NAME = lazy_pattern(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def check_tool_name(name: object, what: str) -> None:
-    """`UserError`, saying `what` it is for, for a name that a model's API would refuse."""
+    """`UserError` for a name that a model's API would refuse; `what` says what is named."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UserError(
             f"{name!r:.80} cannot be {what} (1 to 64 ASCII letters, digits, _ and -, as every "
@@ -182,10 +178,10 @@ def ensure_strict_json_schema(schema: dict[str, Any]) -> dict[str, Any]:
 def _strict(
     value: Any, root: dict[str, Any], path: str, expanding: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Make `value` strict in place; `expanding` are the references being written out around it."""
+    """Make `value` strict in place; `expanding` are the references that are being expanded."""
     if not isinstance(value, dict):
         raise UserError(f"{path} of the JSON schema must be an object, found {value!r}")
-    node, expanding = _write_out_ref(value, root, path, expanding)
+    node, expanding = _expand_ref(value, root, path, expanding)
     if "oneOf" in node:
         node["anyOf"] = [*node.get("anyOf", ()), *node.pop("oneOf")]
     if len(node.get("allOf", ())) == 1:
@@ -223,12 +219,12 @@ def _close(node: dict[str, Any], path: str) -> None:
     node["required"] = list(node["properties"])
 
 
-def _write_out_ref(
+def _expand_ref(
     node: dict[str, Any], root: dict[str, Any], path: str, expanding: tuple[str, ...]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Replace a ``$ref`` that has keywords beside it by what it names, with those keywords on top.
+    """Replace a ``$ref`` that has other keywords beside it by its target and these keywords.
 
-    Inside its own expansion a recursive reference loses its neighbours instead.
+    Within its own expansion, a recursive reference loses these keywords instead.
     """
     reference = node.get("$ref")
     neighbours = [key for key in node if key not in ("$ref", "$defs", "definitions")]

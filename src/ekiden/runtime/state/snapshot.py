@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.core.errors import LeaseLost
 from ekiden.core.events import Event
-from ekiden.core.text.patterns import lazy_pattern
+from ekiden.core.text.wording import lazy_pattern
 from ekiden.runtime.state.cursor import without_always_approvals
 from ekiden.storage.base import SessionRow, Store
 

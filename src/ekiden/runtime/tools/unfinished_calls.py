@@ -12,7 +12,7 @@ from ekiden.core.errors import CallChanged
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.questions import InboxItem
-from ekiden.core.text.patterns import lazy_pattern
+from ekiden.core.text.wording import lazy_pattern
 from ekiden.core.values import loads, new_id
 from ekiden.runtime.questions.questions import decided, post
 from ekiden.runtime.state.cursor import Cursor

@@ -22,7 +22,7 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
-from ekiden.core.checks.addresses import is_loopback_address, network_of, parse_host
+from ekiden.core.checks.addresses import is_loopback, network_of, parse_host
 from ekiden.core.errors.server import KeyExpired, ServerExposed, TooManyRequests, Unauthenticated
 from ekiden.project.keys import KeyStore, StoredKey, login_id, parse_key
 from ekiden.project.service import Service
@@ -202,7 +202,7 @@ class KeyAuthorization:
             wrong_keys,
             told="too many wrong keys came from this address",
         )
-        self._is_local = config.allow_local and is_loopback_address(config.host)
+        self._is_local = config.allow_local and is_loopback(config.host)
 
     async def caller(self, connection: HTTPConnection) -> Caller:
         """The sender of the request: `Unauthenticated`, `KeyExpired`, `TooManyRequests`; with a
@@ -371,7 +371,7 @@ def is_from_here(connection: HTTPConnection) -> bool:
     """Whether the caller is certainly on this machine: by address and host name, without a
     proxy."""
     client = connection.client
-    if client is None or not is_loopback_address(client.host):
+    if client is None or not is_loopback(client.host):
         return False
     host = parse_host(connection.headers.get("host", ""))
     if host is None or not host.is_loopback:
@@ -402,7 +402,7 @@ async def check_exposure(config: ServerConfig, keys: KeyStore) -> None:
 
     Call it before the server listens.
     """
-    if is_loopback_address(config.host):
+    if is_loopback(config.host):
         return
     now_us = await keys.now_us()
     if not any(key.is_live(now_us) for key in await keys.list()):

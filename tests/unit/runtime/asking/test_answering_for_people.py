@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent, Team
-from ekiden.core.current_agent import acting_here
+from ekiden.core.current_agent import ACTING
 from ekiden.core.errors.messages import InboxForbidden
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import Confirmation
@@ -99,13 +99,13 @@ async def test_no_part_of_an_agent_answers(
     if streamed:
         stream = Runner.run_streamed(agent(greedy), "go", session=session)
         async for _ in stream.stream_events():
-            assert acting_here() is None, "whoever watches is not the agent"
+            assert ACTING.get() is None, "whoever watches is not the agent"
     else:
         await Runner.run(agent(greedy), "go", session=session)
     assert greedy.tries
     assert set(greedy.tries) == {"inbox.forbidden"}
     assert [item.id for item in await open_items(store)] == [greedy.item.id]
-    assert acting_here() is None
+    assert ACTING.get() is None
     await greedy.answer()
     assert greedy.tries[-1] == "answered", "a program may, before and after"
 
