@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, Protocol, TypeAlias
 
 from ekiden.api.methods.called import Called, calls, lists
-from ekiden.api.methods.endpoint import Scope, Told, endpoint
+from ekiden.api.methods.endpoint import Param, Scope, endpoint
 from ekiden.api.methods.values import ADDRESSED, KEY_NAME, PLAIN, TENANT, Pages
 from ekiden.core.documents import Value
 from ekiden.engine.registry import Unserved, WorkerRecord
@@ -21,7 +21,7 @@ from ekiden.sessions.replica.progress import ReplicaStatus
 
 KeyStatus: TypeAlias = Literal["active", "expired", "revoked"]
 KeyId: TypeAlias = Annotated[
-    str, Told("The public part of the key, as in the list.", pattern=r"^[a-z0-9]{8}$")
+    str, Param("The public part of the key, as in the list.", pattern=r"^[a-z0-9]{8}$")
 ]
 
 
@@ -63,7 +63,7 @@ class KeysApi(Protocol):
         self,
         *,
         tenant: Annotated[
-            str | None, Told("Only keys of this tenant.", max_length=63, pattern=PLAIN)
+            str | None, Param("Only keys of this tenant.", max_length=63, pattern=PLAIN)
         ] = None,
     ) -> Pages[ApiKey]:
         """List the API keys, oldest first, without their secrets. Revoked keys are included."""
@@ -73,15 +73,15 @@ class KeysApi(Protocol):
     async def create(
         self,
         name: Annotated[
-            str, Told("The owner of the key.", min_length=1, max_length=100, pattern=KEY_NAME)
+            str, Param("The owner of the key.", min_length=1, max_length=100, pattern=KEY_NAME)
         ],
         *,
         scopes: Annotated[
-            Sequence[Scope], Told("The scopes of the key.", min_length=1, max_length=5)
+            Sequence[Scope], Param("The scopes of the key.", min_length=1, max_length=5)
         ],
         tenant: Annotated[
             str,
-            Told(
+            Param(
                 "The tenant of the key. The key gives access only to this tenant's store.",
                 min_length=1,
                 max_length=32,
@@ -90,7 +90,7 @@ class KeysApi(Protocol):
         ] = "default",
         expires_s: Annotated[
             float | None,
-            Told(
+            Param(
                 ("Seconds until the key expires. Default: the key does not expire."), gt=0, le=1e9
             ),
         ] = None,
@@ -129,7 +129,7 @@ class SettingsApi(Protocol):
         self,
         key: Annotated[
             str,
-            Told(
+            Param(
                 "The name of the setting, such as `agents.routing.strategy`.",
                 min_length=1,
                 max_length=300,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
 from ekiden.api.methods.called import Called, calls, lists
-from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.endpoint import Param, endpoint
 from ekiden.api.methods.values import CAPABILITIES, ONE_LINE, PLAIN, SAID, Pages
 from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities.declared import Match
@@ -84,7 +84,7 @@ class RunningSession(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPresence(Value):
-    """An agent's sessions, and its waits."""
+    """The sessions of an agent, and its waits."""
 
     agent: str
     known: bool
@@ -196,7 +196,7 @@ class AgentsApi(Protocol):
         *,
         idle: Annotated[
             bool,
-            Told("Also count idle sessions. This is much slower in a large store."),
+            Param("Also count idle sessions. This is much slower in a large store."),
         ] = True,
     ) -> Pages[AgentPresence]:
         """Show the sessions of each agent, the processes that run them, and what each agent waits
@@ -220,7 +220,7 @@ class AgentsApi(Protocol):
         self,
         name: Annotated[
             str,
-            Told(
+            Param(
                 "The agent's name. Write @ before a name that is also a fixed word of a path, such "
                 "as `ps`.",
                 min_length=1,
@@ -237,8 +237,8 @@ class AgentsApi(Protocol):
     def match(
         self,
         capabilities: Annotated[
-            Sequence[Annotated[str, Told("", max_length=2000, pattern=CAPABILITIES)]],
-            Told(
+            Sequence[Annotated[str, Param("", max_length=2000, pattern=CAPABILITIES)]],
+            Param(
                 "Required capabilities, separated by commas. `tag:NAME` means any capability with "
                 "that tag.",
                 min_length=1,
@@ -248,10 +248,10 @@ class AgentsApi(Protocol):
         ],
         *,
         exclude: Annotated[
-            Sequence[Annotated[str, Told("", max_length=4000, pattern=PLAIN)]],
-            Told("Agents to leave out, separated by commas.", max_length=1000),
+            Sequence[Annotated[str, Param("", max_length=4000, pattern=PLAIN)]],
+            Param("Agents to leave out, separated by commas.", max_length=1000),
         ] = (),
-        min_score: Annotated[float, Told("The lowest score to list.", ge=0, le=1)] = 0.5,
+        min_score: Annotated[float, Param("The lowest score to list.", ge=0, le=1)] = 0.5,
     ) -> Pages[Match]:
         """Find agents by capability, best match first. The list is empty if no agent matches.
 
@@ -265,7 +265,7 @@ class AgentsApi(Protocol):
         self,
         text: Annotated[
             str,
-            Told(
+            Param(
                 "The request. It may begin with `@auto --strategy=NAME` or `@name`.",
                 min_length=1,
                 max_length=100_000,
@@ -276,7 +276,7 @@ class AgentsApi(Protocol):
         *,
         strategy: Annotated[
             Strategy | None,
-            Told("The routing strategy. Default: the setting `agents.routing.strategy`."),
+            Param("The routing strategy. Default: the setting `agents.routing.strategy`."),
         ] = None,
     ) -> RouteAnalysis:
         """Show which agent would get a request, and why. Nothing is run or stored.

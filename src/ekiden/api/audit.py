@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from ekiden.api.methods.called import AsyncStream, Called, calls, lists, streams
-from ekiden.api.methods.endpoint import Told, endpoint
-from ekiden.api.methods.values import ADDRESSED, PLAIN, SESSION_ID, Moment, Pages
+from ekiden.api.methods.endpoint import Param, endpoint, filter_by, identifier
+from ekiden.api.methods.values import ADDRESSED, Moment, Pages
 from ekiden.audit.findings import Fault
 from ekiden.audit.record import AuditActor
 from ekiden.core.documents import Value, named
@@ -95,35 +95,23 @@ class AuditFilters(TypedDict, total=False):
 
     agent: Annotated[
         str | None,
-        Told(
-            "Only records in which this agent is the actor, the source or the target.",
-            max_length=200,
-            pattern=PLAIN,
-        ),
+        filter_by("Only records in which this agent is the actor, the source or the target."),
     ]
-    task: Annotated[str | None, Told("Only records of this task.", max_length=200, pattern=PLAIN)]
-    correlation: Annotated[
-        str | None, Told("Only records with this correlation id.", max_length=200, pattern=PLAIN)
-    ]
+    task: Annotated[str | None, filter_by("Only records of this task.")]
+    correlation: Annotated[str | None, filter_by("Only records with this correlation id.")]
     status: Annotated[
-        HandoffMove | None, Told("Only records of handoffs that changed to this status.")
+        HandoffMove | None, Param("Only records of handoffs that changed to this status.")
     ]
-    session: Annotated[
-        str | None, Told("Only records of this session.", max_length=200, pattern=PLAIN)
-    ]
-    handoff: Annotated[
-        str | None, Told("Only records of the handoff with this id.", max_length=200, pattern=PLAIN)
-    ]
-    type: Annotated[AuditedType | None, Told("Only records of this type.")]
-    since: Annotated[Moment | None, Told("Only entries since this time.")]
-    until: Annotated[Moment | None, Told("Only entries before this time.")]
+    session: Annotated[str | None, filter_by("Only records of this session.")]
+    handoff: Annotated[str | None, filter_by("Only records of the handoff with this id.")]
+    type: Annotated[AuditedType | None, Param("Only records of this type.")]
+    since: Annotated[Moment | None, Param("Only entries since this time.")]
+    until: Annotated[Moment | None, Param("Only entries before this time.")]
     text: Annotated[
         str | None,
-        Told(
+        filter_by(
             "Only records whose agents, reason, error, code, ids or facts contain this text. Case "
-            "does not matter.",
-            max_length=200,
-            pattern=PLAIN,
+            "does not matter."
         ),
     ]
 
@@ -135,7 +123,7 @@ class AuditApi(Protocol):
     def list(
         self,
         *,
-        oldest_first: Annotated[bool, Told("List the oldest records first.")] = False,
+        oldest_first: Annotated[bool, Param("List the oldest records first.")] = False,
         **filters: Unpack[AuditFilters],
     ) -> Pages[AuditEntry]:
         """List the records of the audit log, newest first: handoffs and decisions, with their
@@ -153,7 +141,7 @@ class AuditApi(Protocol):
         self,
         record_id: Annotated[
             str,
-            Told(
+            Param(
                 "The id of a record, `SESSION/NUMBER`, or of a handoff.",
                 min_length=1,
                 max_length=300,
@@ -168,13 +156,10 @@ class AuditApi(Protocol):
     async def verify(
         self,
         *,
-        session_id: Annotated[
-            str | None,
-            Told("Only this session.", min_length=1, max_length=128, pattern=SESSION_ID),
-        ] = None,
+        session_id: Annotated[str | None, identifier("Only this session.")] = None,
         against: Annotated[
             str | Iterable[str] | None,
-            Told(
+            Param(
                 "The text of an earlier export. Each record in it must still exist unchanged in "
                 "the store.",
                 max_length=100_000_000,
@@ -182,7 +167,7 @@ class AuditApi(Protocol):
         ] = None,
         timeout_s: Annotated[
             float,
-            Told("The timeout in seconds. After the timeout, the status is 504.", ge=1, le=600),
+            Param("The timeout in seconds. After the timeout, the status is 504.", ge=1, le=600),
         ] = 55.0,
     ) -> AuditVerification:
         """Check that no stored record was altered, and report the first broken link.

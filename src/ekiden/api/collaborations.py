@@ -8,8 +8,8 @@ from functools import partial
 from typing import Annotated, Any, Final, Protocol, TypeAlias
 
 from ekiden.api.methods.called import Called, calls, lists
-from ekiden.api.methods.endpoint import Told, endpoint
-from ekiden.api.methods.values import ONE_LINE, PARTY, PLAIN, SAID, SESSION_ID, Pages
+from ekiden.api.methods.endpoint import Param, endpoint, filter_by, identifier, name_of
+from ekiden.api.methods.values import PARTY, PLAIN, SAID, Pages
 from ekiden.collaboration.protocol.record import (
     AgreedTerms,
     Bid,
@@ -84,50 +84,41 @@ class CollaborationDetails(Value):
 
     @property
     def collaboration_id(self) -> str:
-        """Its id."""
+        """The id; the name of the path parameter."""
         return self.id
 
 
-CollaborationId: TypeAlias = Annotated[
-    str, Told("The collaboration's id.", min_length=1, max_length=128, pattern=SESSION_ID)
-]
-_Name: TypeAlias = Annotated[str, Told("", min_length=1, max_length=200, pattern=PARTY)]
+CollaborationId: TypeAlias = Annotated[str, identifier("The collaboration's id.")]
+_Name: TypeAlias = Annotated[str, Param("", min_length=1, max_length=200, pattern=PARTY)]
 _Initiator: TypeAlias = Annotated[
-    str,
-    Told("Act as this agent of the team.", min_length=1, max_length=200, pattern=PARTY),
+    str, Param("Act as this agent of the team.", min_length=1, max_length=200, pattern=PARTY)
 ]
 _Speaker: TypeAlias = Annotated[
-    str, Told("Act as this agent.", min_length=1, max_length=200, pattern=PARTY)
+    str, Param("Act as this agent.", min_length=1, max_length=200, pattern=PARTY)
 ]
 _Target: TypeAlias = Annotated[
-    str, Told("The agent that gets the proposal.", min_length=1, max_length=200, pattern=PARTY)
+    str, Param("The agent that gets the proposal.", min_length=1, max_length=200, pattern=PARTY)
 ]
 _Bidder: TypeAlias = Annotated[
-    str, Told("The agent whose bid you choose.", min_length=1, max_length=200, pattern=PARTY)
+    str, Param("The agent whose bid you choose.", min_length=1, max_length=200, pattern=PARTY)
 ]
 _Context: TypeAlias = Annotated[
-    Mapping[str, Any] | None, Told("Facts for the executor, such as `session_id`.")
+    Mapping[str, Any] | None, Param("Facts for the executor, such as `session_id`.")
 ]
 _Deadline: TypeAlias = Annotated[
-    float | None, Told("Time in seconds for the other agents to answer.", ge=0.001, le=86_000)
+    float | None, Param("Time in seconds for the other agents to answer.", ge=0.001, le=86_000)
 ]
 _Key: TypeAlias = Annotated[
-    str | None,
-    Told(
-        "Idempotency key. Messages with the same key are sent only once.",
-        min_length=1,
-        max_length=200,
-        pattern=ONE_LINE,
-    ),
+    str | None, name_of("Idempotency key. Messages with the same key are sent only once.")
 ]
-_Reason: TypeAlias = Annotated[str, Told("", max_length=2000)]
-_Requirements: TypeAlias = Annotated[Any, Told("JSON.")]
+_Reason: TypeAlias = Annotated[str, Param("", max_length=2000)]
+_Requirements: TypeAlias = Annotated[Any, Param("JSON.")]
 _Terms: TypeAlias = Annotated[
     Mapping[str, Any] | Sequence[Any] | str | int | float | bool,
-    Told("The proposed terms, as JSON; not `null`."),
+    Param("The proposed terms, as JSON; not `null`."),
 ]
 
-_begins: Final = partial(
+_start: Final = partial(
     endpoint,
     "POST",
     "/collaborations",
@@ -137,7 +128,7 @@ _begins: Final = partial(
     operation="begin",
     location="get",
 )
-_moves: Final = partial(
+_move: Final = partial(
     endpoint,
     "POST",
     "/collaborations/{collaboration_id}/moves",
@@ -158,12 +149,9 @@ class CollaborationsApi(Protocol):
     def list(
         self,
         *,
-        agent: Annotated[
-            str | None,
-            Told("Only collaborations of this agent.", max_length=200, pattern=PLAIN),
-        ] = None,
+        agent: Annotated[str | None, filter_by("Only collaborations of this agent.")] = None,
         phase: Annotated[
-            Sequence[Phase], Told("Only collaborations in these phases.", max_length=7)
+            Sequence[Phase], Param("Only collaborations in these phases.", max_length=7)
         ] = (),
     ) -> Pages[CollaborationDetails]:
         """List collaborations, oldest first."""
@@ -174,12 +162,12 @@ class CollaborationsApi(Protocol):
         """Get a collaboration's state and messages."""
         ...
 
-    @_begins(move="request", body="NewRequest")
+    @_start(move="request", body="NewRequest")
     async def request(
         self,
         agent: _Initiator,
         target: _Target,
-        task: Annotated[str, Told("The task.", max_length=10_000, pattern=SAID)],
+        task: Annotated[str, Param("The task.", max_length=10_000, pattern=SAID)],
         *,
         requirements: _Requirements = None,
         context: _Context = None,
@@ -189,7 +177,7 @@ class CollaborationsApi(Protocol):
         """Start a collaboration as an agent. The move `request` asks another agent to do a task."""
         ...
 
-    @_begins(move="propose", body="NewProposal")
+    @_start(move="propose", body="NewProposal")
     async def propose(
         self,
         agent: _Initiator,
@@ -197,7 +185,7 @@ class CollaborationsApi(Protocol):
         terms: _Terms,
         *,
         max_rounds: Annotated[
-            int | None, Told("The maximum number of counter-proposals.", ge=1, le=100)
+            int | None, Param("The maximum number of counter-proposals.", ge=1, le=100)
         ] = None,
         context: _Context = None,
         deadline_s: _Deadline = None,
@@ -206,19 +194,19 @@ class CollaborationsApi(Protocol):
         """Propose terms to another agent."""
         ...
 
-    @_begins(move="call", body="NewCall")
+    @_start(move="call", body="NewCall")
     async def call(
         self,
         agent: _Initiator,
         capabilities: Annotated[
-            Sequence[_Name], Told("The required capabilities.", min_length=1, max_length=50)
+            Sequence[_Name], Param("The required capabilities.", min_length=1, max_length=50)
         ],
         *,
-        task: Annotated[str, Told("The task.", max_length=2000)] = "",
+        task: Annotated[str, Param("The task.", max_length=2000)] = "",
         requirements: _Requirements = None,
         participants: Annotated[
             Sequence[_Name] | None,
-            Told(
+            Param(
                 "The agents to ask. Default: all other agents of the team.",
                 min_length=1,
                 max_length=255,
@@ -231,26 +219,26 @@ class CollaborationsApi(Protocol):
         """Call for bids: ask which agents can do a task."""
         ...
 
-    @_moves(move="acknowledge", body="Acknowledgement")
+    @_move(move="acknowledge", body="Acknowledgement")
     async def acknowledge(
         self, collaboration_id: CollaborationId, agent: _Speaker, *, key: _Key = None
     ) -> CollaborationDetails:
         """Make a move in a collaboration as an agent. The move `acknowledge` accepts a request."""
         ...
 
-    @_moves(move="accept", body="Acceptance")
+    @_move(move="accept", body="Acceptance")
     async def accept(
         self,
         collaboration_id: CollaborationId,
         agent: _Speaker,
-        version: Annotated[int, Told("The version number of the terms.", ge=1, le=1000)],
+        version: Annotated[int, Param("The version number of the terms.", ge=1, le=1000)],
         *,
         key: _Key = None,
     ) -> CollaborationDetails:
         """Accept the current terms."""
         ...
 
-    @_moves(move="reject", body="Rejection")
+    @_move(move="reject", body="Rejection")
     async def reject(
         self,
         collaboration_id: CollaborationId,
@@ -262,7 +250,7 @@ class CollaborationsApi(Protocol):
         """Reject a request, or the current terms."""
         ...
 
-    @_moves(move="decline", body="Declination")
+    @_move(move="decline", body="Declination")
     async def decline(
         self,
         collaboration_id: CollaborationId,
@@ -274,7 +262,7 @@ class CollaborationsApi(Protocol):
         """Decline a call for bids."""
         ...
 
-    @_moves(move="cancel", body="Cancellation")
+    @_move(move="cancel", body="Cancellation")
     async def cancel(
         self,
         collaboration_id: CollaborationId,
@@ -286,7 +274,7 @@ class CollaborationsApi(Protocol):
         """Cancel the collaboration before an agreement."""
         ...
 
-    @_moves(move="counter", body="Counter")
+    @_move(move="counter", body="Counter")
     async def counter(
         self,
         collaboration_id: CollaborationId,
@@ -294,7 +282,7 @@ class CollaborationsApi(Protocol):
         terms: _Terms,
         *,
         version: Annotated[
-            int | None, Told("The version number of the terms that you answer.", ge=1, le=1000)
+            int | None, Param("The version number of the terms that you answer.", ge=1, le=1000)
         ] = None,
         reason: _Reason = "",
         key: _Key = None,
@@ -302,22 +290,22 @@ class CollaborationsApi(Protocol):
         """Propose different terms."""
         ...
 
-    @_moves(move="bid", body="NewBid")
+    @_move(move="bid", body="NewBid")
     async def bid(
         self,
         collaboration_id: CollaborationId,
         agent: _Speaker,
         score: Annotated[
-            float, Told("How well the agent can do the task, from 0 to 1.", ge=0, le=1)
+            float, Param("How well the agent can do the task, from 0 to 1.", ge=0, le=1)
         ],
         *,
-        offer: Annotated[Any, Told("The offered terms, as JSON.")] = None,
+        offer: Annotated[Any, Param("The offered terms, as JSON.")] = None,
         key: _Key = None,
     ) -> CollaborationDetails:
         """Make a bid in a call for bids."""
         ...
 
-    @_moves(move="award", body="Award")
+    @_move(move="award", body="Award")
     async def award(
         self,
         collaboration_id: CollaborationId,
@@ -329,7 +317,7 @@ class CollaborationsApi(Protocol):
         """Accept a bid without changes."""
         ...
 
-    @_moves(move="select", body="Selection")
+    @_move(move="select", body="Selection")
     async def select(
         self,
         collaboration_id: CollaborationId,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypeAlias
 
 from ekiden.api.methods.called import AsyncStream, Called, streams
-from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.endpoint import Param, endpoint
 from ekiden.core.events import Event, EventType
 
 
@@ -48,22 +48,22 @@ class EventsApi(Protocol):
         self,
         *,
         sessions: Annotated[
-            Sequence[str] | None, Told("Only events of these sessions.", max_length=1000)
+            Sequence[str] | None, Param("Only events of these sessions.", max_length=1000)
         ] = None,
         agents: Annotated[
             Sequence[str] | None,
-            Told("Only events of these agents, and between them.", max_length=1000),
+            Param("Only events of these agents, and between them.", max_length=1000),
         ] = None,
-        types: Annotated[Sequence[EventType] | None, Told("Only events of these types.")] = None,
-        inbox: Annotated[bool, Told("Only inbox items, and their changes.")] = False,
-        after: Annotated[str | None, Told("Start after the event with this id.")] = None,
-        follow: Annotated[bool, Told("Wait for new events.")] = True,
+        types: Annotated[Sequence[EventType] | None, Param("Only events of these types.")] = None,
+        inbox: Annotated[bool, Param("Only inbox items, and their changes.")] = False,
+        after: Annotated[str | None, Param("Start after the event with this id.")] = None,
+        follow: Annotated[bool, Param("Wait for new events.")] = True,
     ) -> AsyncStream[Live]:
-        """A `Position`, then the events, across reconnects: no gaps, no repeats.
+        """Subscribe to events: first a `Position`, then every event once, also across reconnects.
 
-        A missing filter matches all; `inbox`: only inbox items and their changes. `after` is the id
-        of the last received event, or empty for all events; without it only new events are sent.
-        Without `follow` it ends after the stored events.
+        A missing filter matches all events. `after` is the id of the last received event, or empty
+        for all events; without it only new events are sent. Without `follow` the stream ends after
+        the stored events.
         """
         ...
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from ekiden.api.methods.called import Called, calls, lists
-from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.endpoint import Param, SessionId, endpoint, filter_by, name_of
 from ekiden.api.methods.values import (
     EVENT_CURSOR,
-    ONE_LINE,
     PERSON,
     PLAIN,
     SAID,
@@ -26,8 +25,8 @@ from ekiden.core.runs import Run, RunError
 from ekiden.handoff.records.records import was_made
 
 SessionStanding: TypeAlias = Literal["running", "waiting", "ready", "idle"]
-"""`running`: a process works on it; `waiting`: for people or agents; `ready`: a worker will take
-it; `idle`: it waits for the next message."""
+"""`running`: a process runs the session; `waiting`: it waits for people or agents; `ready`: a
+worker will run it; `idle`: it waits for the next message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +96,7 @@ class HandoffSummary(Value):
 
     @property
     def is_made(self) -> bool:
-        """Whether the target ever had the conversation."""
+        """Whether the target got the conversation."""
         return was_made(self.moves)
 
 
@@ -229,7 +228,7 @@ class HandoffEnd(Value):
 
 HandoffId: TypeAlias = Annotated[
     str,
-    Told(
+    Param(
         "The id of a handoff or of a handoff request.",
         min_length=1,
         max_length=160,
@@ -237,13 +236,10 @@ HandoffId: TypeAlias = Annotated[
     ),
 ]
 """Ids from earlier versions contain a slash."""
-SessionId: TypeAlias = Annotated[
-    str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
-]
-_Words: TypeAlias = Annotated[str, Told("", max_length=20_000)]
+_Text: TypeAlias = Annotated[str, Param("", max_length=20_000)]
 _Wait: TypeAlias = Annotated[
     float,
-    Told(
+    Param(
         "Seconds to wait for the result. After this time, the current state is returned.",
         ge=0,
         le=600,
@@ -251,11 +247,11 @@ _Wait: TypeAlias = Annotated[
 ]
 _Priority: TypeAlias = Annotated[
     int,
-    Told("The priority of the handoff. The target agent sees it.", ge=-(2**53) + 1, le=2**53 - 1),
+    Param("The priority of the handoff. The target agent sees it.", ge=-(2**53) + 1, le=2**53 - 1),
 ]
 _Metadata: TypeAlias = Annotated[
     Mapping[str, Any],
-    Told(
+    Param(
         "Metadata of the caller, which the target sees. `handoff_chain` names agents that had the "
         "task before; they count for the depth and for cycles.",
         max_length=1000,
@@ -264,7 +260,7 @@ _Metadata: TypeAlias = Annotated[
 ]
 _Timeout: TypeAlias = Annotated[
     float | None,
-    Told(
+    Param(
         "Time in seconds for the target to confirm. Default: the timeout in the handoff definition "
         "of the two agents.",
         gt=0,
@@ -277,31 +273,23 @@ class HandoffFilters(TypedDict, total=False):
     """Filters for handoffs; a filter that is missing or `None` matches all."""
 
     session: Annotated[
-        str | None, Told("Only handoffs of this session.", max_length=128, pattern=PLAIN)
+        str | None, Param("Only handoffs of this session.", max_length=128, pattern=PLAIN)
     ]
-    source: Annotated[
-        str | None, Told("Only handoffs from this agent.", max_length=200, pattern=PLAIN)
-    ]
-    target: Annotated[
-        str | None, Told("Only handoffs to this agent.", max_length=200, pattern=PLAIN)
-    ]
-    status: Annotated[StatusName | None, Told("Only handoffs with this status.")]
-    task: Annotated[str | None, Told("Only handoffs of this task.", max_length=200, pattern=PLAIN)]
-    correlation: Annotated[
-        str | None, Told("Only handoffs with this correlation id.", max_length=200, pattern=PLAIN)
-    ]
-    policy: Annotated[PolicyName | None, Told("Only handoffs with this policy.")]
+    source: Annotated[str | None, filter_by("Only handoffs from this agent.")]
+    target: Annotated[str | None, filter_by("Only handoffs to this agent.")]
+    status: Annotated[StatusName | None, Param("Only handoffs with this status.")]
+    task: Annotated[str | None, filter_by("Only handoffs of this task.")]
+    correlation: Annotated[str | None, filter_by("Only handoffs with this correlation id.")]
+    policy: Annotated[PolicyName | None, Param("Only handoffs with this policy.")]
     by: Annotated[
         str | None,
-        Told(
+        filter_by(
             "Only handoffs from this initiator: model, trigger, person, program, or the name of a "
-            "person.",
-            max_length=200,
-            pattern=PLAIN,
+            "person."
         ),
     ]
-    since: Annotated[Moment | None, Told("Only entries since this time.")]
-    until: Annotated[Moment | None, Told("Only entries before this time.")]
+    since: Annotated[Moment | None, Param("Only entries since this time.")]
+    until: Annotated[Moment | None, Param("Only entries before this time.")]
 
 
 _CURSOR: Final = rf"^{EVENT_CURSOR}$"
@@ -315,28 +303,14 @@ class HandoffsApi(Protocol):
     async def initiate(
         self,
         source_agent_id: Annotated[
-            str,
-            Told(
-                "The agent that has the task.",
-                min_length=1,
-                max_length=200,
-                pattern=ONE_LINE,
-                examples=("billing",),
-            ),
+            str, name_of("The agent that has the task.", examples=("billing",))
         ],
         target_agent_id: Annotated[
-            str,
-            Told(
-                "The agent that gets the task.",
-                min_length=1,
-                max_length=200,
-                pattern=ONE_LINE,
-                examples=("billing",),
-            ),
+            str, name_of("The agent that gets the task.", examples=("billing",))
         ],
         task_id: Annotated[
             str,
-            Told(
+            Param(
                 "The id of the task's session. A missing session is created.",
                 min_length=1,
                 max_length=128,
@@ -347,7 +321,7 @@ class HandoffsApi(Protocol):
         *,
         task_state: Annotated[
             Mapping[str, Any],
-            Told(
+            Param(
                 "Variables of the task that the handoff sets. If the handoff is rolled back, so "
                 "are they.",
                 max_length=1000,
@@ -355,7 +329,7 @@ class HandoffsApi(Protocol):
         ] = _NOTHING,
         conversation_history: Annotated[
             Sequence[Mapping[str, Any]],
-            Told(
+            Param(
                 "Items that the handoff appends to the conversation, in the format of the OpenAI "
                 "Responses API. If the handoff is rolled back, so are they. Without the scope "
                 "`history`, only user messages are stored as messages. All other items are quoted "
@@ -366,21 +340,16 @@ class HandoffsApi(Protocol):
             ),
         ] = (),
         policy: PolicyName = "graceful",
-        reason: _Words = "",
+        reason: _Text = "",
         correlation_id: Annotated[
             str | None,
-            Told(
-                "The correlation id of a new task. An existing task keeps its own id.",
-                min_length=1,
-                max_length=200,
-                pattern=ONE_LINE,
-            ),
+            name_of("The correlation id of a new task. An existing task keeps its own id."),
         ] = None,
         priority: _Priority = 0,
         timeout_s: _Timeout = None,
         capabilities: Annotated[
-            Sequence[Annotated[str, Told("", min_length=1, max_length=200, pattern=PLAIN)]],
-            Told(
+            Sequence[Annotated[str, Param("", min_length=1, max_length=200, pattern=PLAIN)]],
+            Param(
                 "Capabilities that the target must have. Otherwise the handoff is refused.",
                 max_length=100,
                 examples=(["refunds"],),
@@ -388,7 +357,7 @@ class HandoffsApi(Protocol):
         ] = (),
         condition: Annotated[
             str,
-            Told(
+            Param(
                 "A condition that must be true for every policy. Otherwise the handoff is refused.",
                 max_length=2000,
                 examples=("error_count < 3",),
@@ -412,9 +381,7 @@ class HandoffsApi(Protocol):
     def list(
         self,
         *,
-        agent: Annotated[
-            str | None, Told("Only handoffs from or to this agent.", max_length=200, pattern=PLAIN)
-        ] = None,
+        agent: Annotated[str | None, filter_by("Only handoffs from or to this agent.")] = None,
         **filters: Unpack[HandoffFilters],
     ) -> Pages[HandoffSummary]:
         """List handoffs, newest first. The first page begins with handoff requests that wait for a
@@ -426,9 +393,7 @@ class HandoffsApi(Protocol):
     )
     def history(
         self,
-        agent_id: Annotated[
-            str, Told("The agent's name.", min_length=1, max_length=200, pattern=ONE_LINE)
-        ],
+        agent_id: Annotated[str, name_of("The agent's name.")],
         **filters: Unpack[HandoffFilters],
     ) -> Pages[HandoffSummary]:
         """List the handoffs from and to an agent, newest first."""
@@ -447,7 +412,7 @@ class HandoffsApi(Protocol):
         *,
         views: Annotated[
             bool,
-            Told(
+            Param(
                 "Include what each target saw. A page then has at most 50 handoffs, and the call "
                 "is slower."
             ),
@@ -482,7 +447,7 @@ class HandoffsApi(Protocol):
         self,
         handoff_id: HandoffId,
         *,
-        reason: Annotated[str, Told("The reason, for the record.", max_length=20_000)] = "",
+        reason: Annotated[str, Param("The reason, for the record.", max_length=20_000)] = "",
         wait_s: _Wait = 10.0,
     ) -> CancelledHandoff:
         """Roll back a handoff that is not completed, or withdraw a handoff request.
@@ -504,27 +469,18 @@ class HandoffsApi(Protocol):
     async def start(
         self,
         session_id: SessionId,
-        to: Annotated[
-            str,
-            Told(
-                "The agent that gets the session.",
-                min_length=1,
-                max_length=200,
-                pattern=ONE_LINE,
-                examples=("billing",),
-            ),
-        ],
+        to: Annotated[str, name_of("The agent that gets the session.", examples=("billing",))],
         *,
         reason: Annotated[
-            str, Told("The reason for the handoff. The target agent sees it.", max_length=20_000)
+            str, Param("The reason for the handoff. The target agent sees it.", max_length=20_000)
         ] = "",
         summary: Annotated[
-            str, Told("A summary of the work so far, for the target agent.", max_length=20_000)
+            str, Param("A summary of the work so far, for the target agent.", max_length=20_000)
         ] = "",
-        context: Annotated[Any, Told("Further information for the target agent, as JSON.")] = None,
+        context: Annotated[Any, Param("Further information for the target agent, as JSON.")] = None,
         policy: Annotated[
             PolicyName | None,
-            Told(
+            Param(
                 "When to hand off: at once (`immediate`), after the current step (`graceful`), or "
                 "if the handoff's condition is true (`conditional`)."
             ),
@@ -557,21 +513,15 @@ class HandoffsApi(Protocol):
         session_id: SessionId,
         text: Annotated[
             str,
-            Told(
-                "",
-                min_length=1,
-                max_length=100_000,
-                pattern=SAID,
-                examples=("We replace it.",),
-            ),
+            Param("", min_length=1, max_length=100_000, pattern=SAID, examples=("We replace it.",)),
         ],
         *,
         back: Annotated[
-            bool, Told("Return the session, with this answer, to the agent that handed it off.")
+            bool, Param("Return the session, with this answer, to the agent that handed it off.")
         ] = False,
         by: Annotated[
             str | None,
-            Told(
+            Param(
                 "The person who answers, if it is not the caller. This needs the scope `admin`.",
                 min_length=1,
                 max_length=200,

@@ -6,20 +6,18 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Protocol, TypeAlias
 
 from ekiden.api.methods.called import Called, calls, lists
-from ekiden.api.methods.endpoint import Told, endpoint
-from ekiden.api.methods.values import PERSON, PLAIN, SESSION_ID, Pages
-from ekiden.api.state import Seen
+from ekiden.api.methods.endpoint import Param, endpoint, filter_by, identifier
+from ekiden.api.methods.values import PERSON, Pages
+from ekiden.api.state import ExpectedVersion
 from ekiden.core.questions import InboxItem, InboxKind
 from ekiden.core.values import Priority
 from ekiden.inbox.inbox import BulkAnswer
 from ekiden.inbox.query import StatusFilter
 
-ItemId: TypeAlias = Annotated[
-    str, Told("The item's id.", min_length=1, max_length=128, pattern=SESSION_ID)
-]
+ItemId: TypeAlias = Annotated[str, identifier("The item's id.")]
 By: TypeAlias = Annotated[
     str | None,
-    Told(
+    Param(
         "The person who makes the change, if it is not the caller. This needs the scope `admin`.",
         min_length=1,
         max_length=200,
@@ -27,15 +25,15 @@ By: TypeAlias = Annotated[
     ),
 ]
 Choice: TypeAlias = Annotated[
-    str | None, Told("One of the item's options; case does not matter.", max_length=500)
+    str | None, Param("One of the item's options; case does not matter.", max_length=500)
 ]
-Words: TypeAlias = Annotated[str, Told("The text of the answer.", max_length=100_000)]
+AnswerText: TypeAlias = Annotated[str, Param("The text of the answer.", max_length=100_000)]
 Arguments: TypeAlias = Annotated[
     str | Mapping[str, Any] | None,
-    Told("Approve the tool call, but with these arguments: an object, or its JSON text."),
+    Param("Approve the tool call, but with these arguments: an object, or its JSON text."),
 ]
 Always: TypeAlias = Annotated[
-    bool, Told("In this session, do not ask again when this agent calls this tool.")
+    bool, Param("In this session, do not ask again when this agent calls this tool.")
 ]
 
 
@@ -53,32 +51,21 @@ class InboxApi(Protocol):
         *,
         status: Annotated[
             StatusFilter,
-            Told("Only items with this status. `closed` means every status except `open`."),
+            Param("Only items with this status. `closed` means every status except `open`."),
         ] = "open",
-        role: Annotated[
-            str | None, Told("Only items for this role.", max_length=200, pattern=PLAIN)
-        ] = None,
+        role: Annotated[str | None, filter_by("Only items for this role.")] = None,
         assignee: Annotated[
             str | None,
-            Told(
-                "Only items assigned to this person. An empty value means unassigned items.",
-                max_length=200,
-                pattern=PLAIN,
-            ),
+            filter_by("Only items assigned to this person. An empty value means unassigned items."),
         ] = None,
-        kind: Annotated[InboxKind | None, Told("Only items of this kind.")] = None,
-        agent: Annotated[
-            str | None, Told("Only items from this agent.", max_length=200, pattern=PLAIN)
-        ] = None,
-        session: Annotated[
-            str | None,
-            Told("Only items of this session.", max_length=200, pattern=PLAIN),
-        ] = None,
-        priority: Annotated[Priority | None, Told("Only items of this priority.")] = None,
+        kind: Annotated[InboxKind | None, Param("Only items of this kind.")] = None,
+        agent: Annotated[str | None, filter_by("Only items from this agent.")] = None,
+        session: Annotated[str | None, filter_by("Only items of this session.")] = None,
+        priority: Annotated[Priority | None, Param("Only items of this priority.")] = None,
         text: Annotated[
-            str | None, Told("Only items that contain this text.", max_length=500, pattern=PLAIN)
+            str | None, filter_by("Only items that contain this text.", max_length=500)
         ] = None,
-        snoozed: Annotated[bool, Told("Include snoozed items.")] = False,
+        snoozed: Annotated[bool, Param("Include snoozed items.")] = False,
     ) -> Pages[InboxItem]:
         """List inbox items: the most urgent first; at equal urgency, the newest first."""
         ...
@@ -100,14 +87,14 @@ class InboxApi(Protocol):
         item_id: ItemId,
         choice: Choice = None,
         *,
-        text: Words = "",
+        text: AnswerText = "",
         arguments: Arguments = None,
         always: Always = False,
         confirm_edit: Annotated[
-            bool, Told("Do not ask for confirmation of changed arguments.")
+            bool, Param("Do not ask for confirmation of changed arguments.")
         ] = False,
         by: By = None,
-        expected_version: Seen = None,
+        expected_version: ExpectedVersion = None,
     ) -> InboxItem:
         """Answer an inbox item. Only the first answer counts. For a later answer, the status is
         409, and the response contains the first answer.
@@ -130,11 +117,11 @@ class InboxApi(Protocol):
         item_id: ItemId,
         choice: Choice = None,
         *,
-        text: Words = "",
+        text: AnswerText = "",
         arguments: Arguments = None,
         always: Always = False,
         by: By = None,
-        expected_version: Seen = None,
+        expected_version: ExpectedVersion = None,
     ) -> BulkAnswer:
         """Give the same answer to all open items with the same question."""
         ...
@@ -145,7 +132,7 @@ class InboxApi(Protocol):
         item_id: ItemId,
         assignee: Annotated[
             str | None,
-            Told(
+            Param(
                 "The person's name; `null` removes the assignment.",
                 min_length=1,
                 max_length=200,
@@ -164,11 +151,11 @@ class InboxApi(Protocol):
         item_id: ItemId,
         *,
         for_s: Annotated[
-            float | None, Told("Hide the item for this many seconds.", ge=1, le=1e9)
+            float | None, Param("Hide the item for this many seconds.", ge=1, le=1e9)
         ] = None,
         until_us: Annotated[
             int | None,
-            Told("Hide the item until this time, in microseconds since 1970.", ge=0, le=10**17),
+            Param("Hide the item until this time, in microseconds since 1970.", ge=0, le=10**17),
         ] = None,
         by: By = None,
     ) -> InboxItem:
@@ -185,7 +172,7 @@ class InboxApi(Protocol):
         *,
         reason: Annotated[
             str,
-            Told(
+            Param(
                 "The reason for cancelling the item. The waiting session gets this text.",
                 max_length=2000,
             ),

@@ -1,7 +1,7 @@
-"""Memory: what agents remember beyond a session.
+"""Long-term memory of agents, shared by all sessions of a user or of the app.
 
-The owner is always given: `user`, or `shared` for the memory of the whole app. A key may be any
-text, so it is in the query, not in the path.
+Every call names the owner: `user`, or `shared` for the memory of the whole app. A key may be any
+text, so it is in the query and not in the path.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from ekiden.api.methods.called import AsyncStream, Called, calls, lists, streams
-from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.endpoint import Param, endpoint
 from ekiden.api.methods.values import MEMORY_KEY, PLAIN, Pages
 from ekiden.core.documents import Value
 from ekiden.core.roles import FoundBy
 from ekiden.memory.entries import MAX_CONTENT, MAX_KEY, MAX_TOP_K
 
-OfUser: TypeAlias = Annotated[
+Owner: TypeAlias = Annotated[
     str | None,
-    Told(
+    Param(
         "The user who owns the memories. Leave it out with `shared`.",
         min_length=1,
         max_length=500,
@@ -30,14 +30,14 @@ OfUser: TypeAlias = Annotated[
 ]
 Shared: TypeAlias = Annotated[
     bool,
-    Told(
+    Param(
         "Use the memories that all users of the app share, instead of one user's memories.",
         in_query=True,
     ),
 ]
 Key: TypeAlias = Annotated[
     str,
-    Told(
+    Param(
         "The memory's key.",
         min_length=1,
         max_length=MAX_KEY,
@@ -48,14 +48,14 @@ Key: TypeAlias = Annotated[
 ]
 Content: TypeAlias = Annotated[
     str,
-    Told(
+    Param(
         "The text to remember.",
         min_length=1,
         max_length=MAX_CONTENT,
         examples=("Her favourite colour is blue.",),
     ),
 ]
-Metadata: TypeAlias = Annotated[Mapping[str, Any] | None, Told("Metadata.")]
+Metadata: TypeAlias = Annotated[Mapping[str, Any] | None, Param("Metadata.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +101,14 @@ class StoredMemory(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgottenMemories(Value):
-    """How many memories were deleted."""
+    """The number of deleted memories."""
 
     forgotten: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDelivery(Value):
-    """What was sent to a back end."""
+    """The changes that were sent to one back end."""
 
     backend: str
     delivered: int
@@ -126,11 +126,11 @@ class MemoryDeliveries(Value):
 
 
 class MemoryApi(Protocol):
-    """The memory of a user, or with `shared` that of the whole app; `RequestInvalid` unless exactly
-    one of them is named."""
+    """The memories of a user, or with `shared` of the whole app. Raises `RequestInvalid` unless
+    exactly one of them is given."""
 
     @endpoint("GET", "/memory", scope="read", cursor=PLAIN)
-    def list(self, *, user: OfUser = None, shared: Shared = False) -> Pages[MemoryEntry]:
+    def list(self, *, user: Owner = None, shared: Shared = False) -> Pages[MemoryEntry]:
         """List memories, sorted by key."""
         ...
 
@@ -141,7 +141,7 @@ class MemoryApi(Protocol):
         *,
         key: Annotated[
             str | None,
-            Told(
+            Param(
                 "The key of the memory. Default: a key made from the content.",
                 min_length=1,
                 max_length=MAX_KEY,
@@ -149,19 +149,19 @@ class MemoryApi(Protocol):
             ),
         ] = None,
         metadata: Metadata = None,
-        user: OfUser = None,
+        user: Owner = None,
         shared: Shared = False,
     ) -> StoredMemory:
         """Store a memory. A memory with the same key is replaced."""
         ...
 
     @endpoint("DELETE", "/memory", scope="admin")
-    async def clear(self, *, user: OfUser = None, shared: Shared = False) -> ForgottenMemories:
+    async def clear(self, *, user: Owner = None, shared: Shared = False) -> ForgottenMemories:
         """Delete all memories of a user, or of the whole app."""
         ...
 
     @endpoint("GET", "/memory/entry", scope="read", problems=(404,))
-    async def get(self, key: Key, *, user: OfUser = None, shared: Shared = False) -> MemoryEntry:
+    async def get(self, key: Key, *, user: Owner = None, shared: Shared = False) -> MemoryEntry:
         """Get one memory."""
         ...
 
@@ -172,14 +172,14 @@ class MemoryApi(Protocol):
         content: Content,
         *,
         metadata: Metadata = None,
-        user: OfUser = None,
+        user: Owner = None,
         shared: Shared = False,
     ) -> StoredMemory:
         """Store a memory under this key. An existing memory with this key is replaced."""
         ...
 
     @endpoint("DELETE", "/memory/entry", scope="run", status=204, problems=(404,))
-    async def forget(self, key: Key, *, user: OfUser = None, shared: Shared = False) -> None:
+    async def forget(self, key: Key, *, user: Owner = None, shared: Shared = False) -> None:
         """Delete one memory."""
         ...
 
@@ -188,18 +188,20 @@ class MemoryApi(Protocol):
         self,
         q: Annotated[
             str,
-            Told("The text to search for.", max_length=4000, pattern=PLAIN, examples=("colour",)),
+            Param("The text to search for.", max_length=4000, pattern=PLAIN, examples=("colour",)),
         ],
         *,
-        user: OfUser = None,
+        user: Owner = None,
         shared: Shared = False,
         meaning: Annotated[
             bool,
-            Told("Also search by meaning, with the model in the setting `memory.embedding_model`."),
+            Param(
+                "Also search by meaning, with the model in the setting `memory.embedding_model`."
+            ),
         ] = False,
         limit: Annotated[
             int | None,
-            Told(
+            Param(
                 "The maximum number of results. Default: the setting `memory.top_k`.",
                 ge=1,
                 le=MAX_TOP_K,
@@ -207,7 +209,7 @@ class MemoryApi(Protocol):
         ] = None,
         threshold: Annotated[
             float | None,
-            Told(
+            Param(
                 (
                     "The lowest similarity of a result. Default: the setting "
                     "`memory.similarity_threshold`."
@@ -222,7 +224,7 @@ class MemoryApi(Protocol):
         ...
 
     @endpoint("GET", "/memory/export", scope="read", file="memory.jsonl")
-    def export(self, *, user: OfUser = None, shared: Shared = False) -> AsyncStream[MemoryEntry]:
+    def export(self, *, user: Owner = None, shared: Shared = False) -> AsyncStream[MemoryEntry]:
         """Export all memories as JSON lines, sorted by key."""
         ...
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from ekiden.api.methods.called import Called, calls, lists
-from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.endpoint import Param, endpoint, filter_by
 from ekiden.api.methods.values import ONE_LINE, PLAIN, Pages
 from ekiden.core.documents import Value, left_out
 from ekiden.core.values import Priority
 from ekiden.storage.records import MessageState
 
 MessageId: TypeAlias = Annotated[
-    str, Told("The message's id.", min_length=1, max_length=400, pattern=ONE_LINE)
+    str, Param("The message's id.", min_length=1, max_length=400, pattern=ONE_LINE)
 ]
 
 
@@ -71,7 +71,7 @@ class MessageDetails(Value):
 
     @property
     def is_pending(self) -> bool:
-        """Whether it is not answered yet."""
+        """Whether the message has no answer yet."""
         return self.state == "open"
 
 
@@ -89,36 +89,24 @@ class MessagesApi(Protocol):
     def list(
         self,
         *,
-        agent: Annotated[
-            str | None, Told("Only messages to this agent.", max_length=200, pattern=PLAIN)
-        ] = None,
-        sender: Annotated[
-            str | None, Told("Only messages from this agent.", max_length=200, pattern=PLAIN)
-        ] = None,
-        task: Annotated[
-            str | None, Told("Only messages of this task.", max_length=200, pattern=PLAIN)
-        ] = None,
+        agent: Annotated[str | None, filter_by("Only messages to this agent.")] = None,
+        sender: Annotated[str | None, filter_by("Only messages from this agent.")] = None,
+        task: Annotated[str | None, filter_by("Only messages of this task.")] = None,
         correlation: Annotated[
             str | None,
-            Told(
-                "Only messages with this correlation id, and the message whose own id this is.",
-                max_length=200,
-                pattern=PLAIN,
+            filter_by(
+                "Only messages with this correlation id, and the message whose own id this is."
             ),
         ] = None,
-        state: Annotated[MessageState | None, Told("Only messages in this state.")] = None,
+        state: Annotated[MessageState | None, Param("Only messages in this state.")] = None,
         waiter: Annotated[
             str | None,
-            Told(
+            filter_by(
                 "Only queries whose answer this agent is waiting for, written as `NAME` or "
-                "`NAME#TASK`.",
-                max_length=200,
-                pattern=PLAIN,
+                "`NAME#TASK`."
             ),
         ] = None,
-        session: Annotated[
-            str | None, Told("Only messages that this session sent.", max_length=200, pattern=PLAIN)
-        ] = None,
+        session: Annotated[str | None, filter_by("Only messages that this session sent.")] = None,
     ) -> Pages[MessageDetails]:
         """List messages between agents, oldest first.
 
@@ -138,7 +126,7 @@ class MessagesApi(Protocol):
         self,
         to: Annotated[
             str,
-            Told(
+            Param(
                 "The agent's name.",
                 min_length=1,
                 max_length=200,
@@ -149,22 +137,22 @@ class MessagesApi(Protocol):
         *,
         type: Annotated[
             Literal["query", "notify"],
-            Told(
+            Param(
                 "`query`: send a query and wait for the answer. `notify`: send a notification, "
                 "which needs no answer."
             ),
         ] = "query",
-        subject: Annotated[str, Told("", max_length=500)] = "",
+        subject: Annotated[str, Param("", max_length=500)] = "",
         payload: Annotated[
-            Any, Told("The content of the message, as JSON of at most one million bytes.")
+            Any, Param("The content of the message, as JSON of at most one million bytes.")
         ] = None,
         priority: Priority = "normal",
         correlation_id: Annotated[
-            str | None, Told("", min_length=1, max_length=400, pattern=ONE_LINE)
+            str | None, Param("", min_length=1, max_length=400, pattern=ONE_LINE)
         ] = None,
         wait_s: Annotated[
             float,
-            Told(
+            Param(
                 "Seconds to wait for the answer to a query. An answer that comes later is stored.",
                 ge=0,
                 le=600,
@@ -185,8 +173,8 @@ class MessagesApi(Protocol):
     async def requeue(
         self,
         ids: Annotated[
-            Sequence[Annotated[str, Told("", min_length=1, max_length=400, pattern=ONE_LINE)]],
-            Told("", min_length=1, max_length=1000),
+            Sequence[Annotated[str, Param("", min_length=1, max_length=400, pattern=ONE_LINE)]],
+            Param("", min_length=1, max_length=1000),
         ],
     ) -> Requeued:
         """Deliver dead or expired messages again, as new messages.

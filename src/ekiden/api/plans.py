@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol, TypeAlias
 
 from ekiden.api.methods.called import Called, calls, lists
-from ekiden.api.methods.endpoint import Told, endpoint
-from ekiden.api.methods.values import EVENT_CURSOR, PLAIN, SAID, SESSION_ID, Moment, Pages
+from ekiden.api.methods.endpoint import Param, SessionId, endpoint, filter_by, identifier
+from ekiden.api.methods.values import EVENT_CURSOR, PLAIN, SAID, Moment, Pages
 from ekiden.core.documents import Value
 from ekiden.core.plan import AgentResult, AgentTask, PlanPhase
 from ekiden.project.plan_preview import PlanPreview
@@ -107,7 +107,7 @@ class PlansApi(Protocol):
         self,
         text: Annotated[
             str,
-            Told(
+            Param(
                 "The request. `@name` at the beginning chooses the supervisor.",
                 min_length=1,
                 max_length=100_000,
@@ -118,7 +118,7 @@ class PlansApi(Protocol):
         *,
         agent: Annotated[
             str | None,
-            Told(
+            Param(
                 "The supervisor that makes the plan. Default: the only supervisor of the team. If "
                 "the team has none or several, a new supervisor of all agents.",
                 min_length=1,
@@ -136,12 +136,7 @@ class PlansApi(Protocol):
         ...
 
     @endpoint("GET", "/sessions/{session_id}/plan", scope="read", problems=(404,))
-    async def get(
-        self,
-        session_id: Annotated[
-            str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
-        ],
-    ) -> Plan:
+    async def get(self, session_id: SessionId) -> Plan:
         """Get the plan of a session's last run, with its progress. The status is 404 if that run
         had no plan."""
         ...
@@ -152,21 +147,14 @@ class PlansApi(Protocol):
         *,
         session_id: Annotated[
             str | None,
-            Told(
-                "Only tasks of this session. In a large store, this is much faster.",
-                min_length=1,
-                max_length=128,
-                pattern=SESSION_ID,
-            ),
+            identifier("Only tasks of this session. In a large store, this is much faster."),
         ] = None,
-        agent: Annotated[
-            str | None, Told("Only tasks for this agent.", max_length=200, pattern=PLAIN)
-        ] = None,
-        status: Annotated[TaskStatus | None, Told("Filter by status.")] = None,
+        agent: Annotated[str | None, filter_by("Only tasks for this agent.")] = None,
+        status: Annotated[TaskStatus | None, Param("Filter by status.")] = None,
         since: Annotated[
-            Moment | None, Told("Only tasks of plans made at this time or later.")
+            Moment | None, Param("Only tasks of plans made at this time or later.")
         ] = None,
-        until: Annotated[Moment | None, Told("Only tasks of plans made before this time.")] = None,
+        until: Annotated[Moment | None, Param("Only tasks of plans made before this time.")] = None,
     ) -> Pages[PlanTask]:
         """List the tasks of plans. The newest plan is first; the tasks of a plan are in its
         order."""

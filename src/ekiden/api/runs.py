@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from ekiden.api.methods.called import AsyncStream, Called, calls, lists, streams
-from ekiden.api.methods.endpoint import Told, endpoint
-from ekiden.api.methods.values import MOST_EVENTS, ONE_LINE, PLAIN, SAID, SESSION_ID, Pages
+from ekiden.api.methods.endpoint import Param, SessionId, endpoint, filter_by, identifier, name_of
+from ekiden.api.methods.values import MOST_EVENTS, ONE_LINE, SAID, SESSION_ID, Pages
 from ekiden.api.state import VariableName
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
@@ -77,12 +77,12 @@ ITEM: Final[Mapping[str, Any]] = {
 """One item of a conversation, in the format of the OpenAI Responses API; `item_fault` describes a
 fault."""
 
-_Text: TypeAlias = Annotated[str, Told("", min_length=1, max_length=1_000_000, pattern=SAID)]
-_Item: TypeAlias = Annotated[Mapping[str, Any], Told("", schema=ITEM)]
-_Items: TypeAlias = Annotated[Sequence[_Item], Told("", min_length=1, max_length=20_000)]
+_Text: TypeAlias = Annotated[str, Param("", min_length=1, max_length=1_000_000, pattern=SAID)]
+_Item: TypeAlias = Annotated[Mapping[str, Any], Param("", schema=ITEM)]
+_Items: TypeAlias = Annotated[Sequence[_Item], Param("", min_length=1, max_length=20_000)]
 Input: TypeAlias = Annotated[
     _Text | _Items,
-    Told(
+    Param(
         "The message: a text, or items in the format of the OpenAI Responses API. Without the "
         "scope `history`, only user messages are stored as messages. All other items are quoted as "
         "data.",
@@ -90,38 +90,35 @@ Input: TypeAlias = Annotated[
     ),
 ]
 RunId: TypeAlias = Annotated[
-    str, Told("`SESSION:NUMBER`.", min_length=3, max_length=140, pattern=SESSION_ID)
-]
-_SessionId: TypeAlias = Annotated[
-    str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
+    str, Param("`SESSION:NUMBER`.", min_length=3, max_length=140, pattern=SESSION_ID)
 ]
 _Timeout: TypeAlias = Annotated[
     float | None,
-    Told(
+    Param(
         "Seconds to wait for the end of the run. After this time, the status is 202.", gt=0, le=600
     ),
 ]
 _After: TypeAlias = Annotated[
-    int | None, Told("The number of the last known event.", ge=0, le=MOST_EVENTS)
+    int | None, Param("The number of the last known event.", ge=0, le=MOST_EVENTS)
 ]
 
 
 class LimitOptions(TypedDict, total=False):
-    """The limits of a run. A limit holds until another is given, wherever the run continues; a
-    missing one is unchanged, or as in the settings."""
+    """The limits of a run. A limit stays in effect, wherever the run continues, until another value
+    is given. A missing limit is unchanged; in a new run it comes from the settings."""
 
     max_turns: Annotated[
-        int | None, Told("Stop the run after this many turns of the agents.", ge=1, le=10_000)
+        int | None, Param("Stop the run after this many turns of the agents.", ge=1, le=10_000)
     ]
     max_tokens: Annotated[
         int | None,
-        Told(
+        Param(
             "Stop the run after its model calls used this many tokens.", ge=1, le=1_000_000_000_000
         ),
     ]
     max_money: Annotated[
         float | None,
-        Told(
+        Param(
             "Stop the run after its model calls cost this amount, in the currency of the prices.",
             gt=0,
             le=1e9,
@@ -129,7 +126,7 @@ class LimitOptions(TypedDict, total=False):
     ]
     max_seconds: Annotated[
         float | None,
-        Told(
+        Param(
             "Stop the run after this many seconds of work. Waiting for people does not count.",
             gt=0,
             le=1e9,
@@ -138,7 +135,7 @@ class LimitOptions(TypedDict, total=False):
 
 
 def limits_of(options: Mapping[str, Any]) -> dict[str, float]:
-    """The limits among some options, by name; `None` is left out."""
+    """The given limits among the options, by name."""
     return {
         name.removeprefix("max_"): options[name]
         for name in LimitOptions.__annotations__
@@ -147,31 +144,23 @@ def limits_of(options: Mapping[str, Any]) -> dict[str, float]:
 
 
 class StartOptions(LimitOptions, total=False):
-    """The options of a message; one that is missing or `None` is as the team has it."""
+    """The options of a message; the team has defaults for missing ones."""
 
     session_id: Annotated[
         str | None,
-        Told(
-            "The id of the session to continue or to start. Default: a new session.",
-            min_length=1,
-            max_length=128,
-            pattern=SESSION_ID,
-        ),
+        identifier("The id of the session to continue or to start. Default: a new session."),
     ]
     agent: Annotated[
         str | None,
-        Told(
+        name_of(
             "The recipient: an agent's name, or `auto` for the router. Default: the current agent "
-            "of the session.",
-            min_length=1,
-            max_length=200,
-            pattern=ONE_LINE,
+            "of the session."
         ),
     ]
-    strategy: Annotated[Strategy | None, Told("The routing strategy.")]
+    strategy: Annotated[Strategy | None, Param("The routing strategy.")]
     variables: Annotated[
         Mapping[VariableName, Any] | None,
-        Told(
+        Param(
             "Variables of the session that are set together with the message. Agents see them from "
             "the first step on.",
             max_length=MAX_VARIABLES,
@@ -180,28 +169,20 @@ class StartOptions(LimitOptions, total=False):
     ]
     user_id: Annotated[
         str | None,
-        Told("The user of a new session.", min_length=1, max_length=500, pattern=ONE_LINE),
+        Param("The user of a new session.", min_length=1, max_length=500, pattern=ONE_LINE),
     ]
-    title: Annotated[str | None, Told("The title of a new session.", max_length=200)]
-    correlation_id: Annotated[
-        str | None,
-        Told(
-            "The correlation id of a new session.",
-            min_length=1,
-            max_length=200,
-            pattern=ONE_LINE,
-        ),
-    ]
+    title: Annotated[str | None, Param("The title of a new session.", max_length=200)]
+    correlation_id: Annotated[str | None, name_of("The correlation id of a new session.")]
     priority: Annotated[
         Priority | None,
-        Told(
+        Param(
             "The priority of a new session. Sessions of higher priority run first.",
             default="normal",
         ),
     ]
     on_busy: Annotated[
         Literal["refuse", "wait"] | None,
-        Told("What to do if another process is running the session.", default="refuse"),
+        Param("What to do if another process is running the session.", default="refuse"),
     ]
 
 
@@ -253,17 +234,12 @@ class RunsApi(Protocol):
         *,
         status: Annotated[
             Literal["idle", "ready", "waiting"] | None,
-            Told("Only runs whose session has this status."),
+            Param("Only runs whose session has this status."),
         ] = None,
         agent: Annotated[
-            str | None,
-            Told(
-                "Only runs of sessions that this agent handles now.", max_length=200, pattern=PLAIN
-            ),
+            str | None, filter_by("Only runs of sessions that this agent handles now.")
         ] = None,
-        user: Annotated[
-            str | None, Told("Only runs of this user.", max_length=500, pattern=PLAIN)
-        ] = None,
+        user: Annotated[str | None, filter_by("Only runs of this user.", max_length=500)] = None,
     ) -> Pages[Run]:
         """List the last run of each session, newest session first."""
         ...
@@ -275,7 +251,7 @@ class RunsApi(Protocol):
         *,
         wait_s: Annotated[
             float,
-            Told(
+            Param(
                 "Seconds to wait for the end of the run before the response is sent.", ge=0, le=600
             ),
         ] = 0,
@@ -284,7 +260,7 @@ class RunsApi(Protocol):
         ...
 
     async def wait(self, run_id: str) -> Run:
-        """The run, once no process works on it any more."""
+        """Wait until no process works on the run; returns its state."""
         return await ended(self, await self.get(run_id))
 
     @endpoint("GET", "/runs/{run_id}/events", scope="read", problems=(404,))
@@ -295,14 +271,14 @@ class RunsApi(Protocol):
         after: _After = None,
         until: Annotated[
             Until,
-            Told(
+            Param(
                 "When the stream ends: as soon as no process works on the run, for example because "
                 "it waits for a person, or only when the run has an outcome."
             ),
         ] = "pause",
     ) -> AsyncStream[Shown]:
-        """Follow a run, from its start or from after the event of this number, to its end, which is
-        the `Run`."""
+        """Follow a run to its end: events from the start, or after the event with the number
+        `after`, and finally the `Run`."""
         ...
 
     @endpoint("POST", "/runs/{run_id}/cancel", scope="run", problems=(404, 409))
@@ -321,7 +297,7 @@ class RunsApi(Protocol):
     )
     async def resume_and_wait(
         self,
-        session_id: _SessionId,
+        session_id: SessionId,
         *,
         timeout_s: _Timeout = None,
         **limits: Unpack[LimitOptions],
@@ -335,20 +311,20 @@ class RunsApi(Protocol):
     @endpoint(
         "POST", "/sessions/{session_id}/resume", scope="run", problems=(404, 409), flag="background"
     )
-    async def resume(self, session_id: _SessionId, **limits: Unpack[LimitOptions]) -> Run:
+    async def resume(self, session_id: SessionId, **limits: Unpack[LimitOptions]) -> Run:
         """Resume a run without waiting for its end. The status is 202."""
         ...
 
     @endpoint("GET", "/sessions/{session_id}/stream", scope="read", problems=(404,))
     def follow_session(
-        self, session_id: _SessionId, *, after: _After = None
+        self, session_id: SessionId, *, after: _After = None
     ) -> AsyncStream[Event | ModelDelta]:
-        """Follow a session, through all its runs, from after the event of this number."""
+        """Follow a session through all its runs: events after the event with the number `after`."""
         ...
 
 
 async def ended(runs: RunsApi, run: Run) -> Run:
-    """The run, once no process works on it any more."""
+    """The run once no process works on it."""
     if run.is_active:
         async with runs.follow(run.run_id) as shown:
             async for each in shown:

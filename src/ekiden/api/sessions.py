@@ -1,41 +1,31 @@
-"""Sessions: conversations, their events, their states as people see them, and operations."""
+"""Sessions: conversations, their events and states, and operations on them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 
 from ekiden.api.methods.called import Called, calls, lists
-from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.endpoint import Param, SessionId, endpoint, filter_by, identifier
 from ekiden.api.methods.values import MOST_EVENTS, PLAIN, SESSION_ID, Moment, Pages
-from ekiden.api.state import SessionId
 from ekiden.core.documents import Value, left_out, to_json
 from ekiden.core.events import Event, EventType
-from ekiden.core.text.keywords import alike
 from ekiden.runtime.history.fork import Rewind
 from ekiden.runtime.history.retention import Pruned
-from ekiden.runtime.questions.questions import PAUSES
-from ekiden.runtime.state.cursor import OpenQuestion, open_questions
 from ekiden.sessions.search import SessionHit
-from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, SessionStatus, Store
+from ekiden.storage.base import SessionStatus
 
 OutcomeName: TypeAlias = Literal["done", "waiting", "refused", "failed", "out_of_budget"]
 NewSessionId: TypeAlias = Annotated[
-    str | None,
-    Told(
-        "The id of the new session. Default: a new id.",
-        min_length=1,
-        max_length=128,
-        pattern=SESSION_ID,
-    ),
+    str | None, identifier("The id of the new session. Default: a new id.")
 ]
-_PLACE: Final = r"^[0-9]{1,9}$"
-_WHAT_MAY_GO: Final = {
+_CURSOR: Final = r"^[0-9]{1,9}$"
+_PRUNE_BODY: Final = {
     "description": "What may be deleted; without `older_than` and `keep`, as in the setting "
     "`retention`"
 }
-_ONE_PLACE: Final = {
+_FORK_BODY: Final = {
     "anyOf": [
         {"properties": {"at": {"type": "null"}}},
         {"properties": {"before": {"type": "null"}}},
@@ -116,7 +106,7 @@ class SessionEvent(Value):
 
     @property
     def event(self) -> Event:
-        """As it is stored."""
+        """The stored event."""
         return Event.from_json(to_json(self))
 
 
@@ -156,7 +146,7 @@ class ImportedSession(Value):
 
 
 class SessionsApi(Protocol):
-    """Conversations; each is kept until it is deleted."""
+    """Conversations. A session is kept until it is deleted."""
 
     @endpoint("GET", "/sessions", scope="read")
     def list(
@@ -164,25 +154,22 @@ class SessionsApi(Protocol):
         *,
         state: Annotated[
             Sequence[SessionState],
-            Told("Only sessions in this state. You can repeat this parameter.", max_length=5),
+            Param("Only sessions in this state. You can repeat this parameter.", max_length=5),
         ] = (),
         agent: Annotated[
-            str | None,
-            Told("Only sessions that this agent handles now.", max_length=200, pattern=PLAIN),
+            str | None, filter_by("Only sessions that this agent handles now.")
         ] = None,
         user: Annotated[
-            str | None, Told("Only sessions of this user.", max_length=500, pattern=PLAIN)
+            str | None, filter_by("Only sessions of this user.", max_length=500)
         ] = None,
         outcome: Annotated[
-            OutcomeName | None, Told("Only sessions whose last run ended with this outcome.")
+            OutcomeName | None, Param("Only sessions whose last run ended with this outcome.")
         ] = None,
         text: Annotated[
             str | None,
-            Told(
+            filter_by(
                 "Only sessions whose title, id, user or agent contains this text. Case does not "
-                "matter.",
-                max_length=200,
-                pattern=PLAIN,
+                "matter."
             ),
         ] = None,
     ) -> Pages[SessionSummary]:
@@ -198,7 +185,7 @@ class SessionsApi(Protocol):
         self,
         q: Annotated[
             str,
-            Told(
+            Param(
                 "Words to search for in titles and messages.",
                 max_length=1000,
                 pattern=PLAIN,
@@ -208,9 +195,9 @@ class SessionsApi(Protocol):
         *,
         user: Annotated[
             str | None,
-            Told("Only sessions of this user.", min_length=1, max_length=500, pattern=PLAIN),
+            Param("Only sessions of this user.", min_length=1, max_length=500, pattern=PLAIN),
         ] = None,
-        limit: Annotated[int, Told("The maximum number of entries.", ge=1, le=1000)] = 20,
+        limit: Annotated[int, Param("The maximum number of entries.", ge=1, le=1000)] = 20,
     ) -> Pages[SessionHit]:
         """Search sessions by title and content, best match first.
 
@@ -225,7 +212,7 @@ class SessionsApi(Protocol):
         self,
         document: Annotated[
             Mapping[str, Any] | bytes,
-            Told(
+            Param(
                 "The export of a session. JSON is parsed strictly, as in all requests. With "
                 "`application/octet-stream`, the document may also contain lone surrogates, which "
                 "models sometimes produce.",
@@ -235,7 +222,7 @@ class SessionsApi(Protocol):
         *,
         id: Annotated[
             str | None,
-            Told(
+            Param(
                 "A new id for the session. Default: the id in the document.",
                 min_length=1,
                 max_length=128,
@@ -245,7 +232,7 @@ class SessionsApi(Protocol):
         ] = None,
         user: Annotated[
             str | None,
-            Told(
+            Param(
                 "The user of the session. Default: the user in the document.",
                 min_length=1,
                 max_length=500,
@@ -261,31 +248,28 @@ class SessionsApi(Protocol):
         """
         ...
 
-    @endpoint("POST", "/sessions/prune", scope="admin", problems=(413,), body_schema=_WHAT_MAY_GO)
+    @endpoint("POST", "/sessions/prune", scope="admin", problems=(413,), body_schema=_PRUNE_BODY)
     async def prune(
         self,
         *,
         older_than: Annotated[
-            Moment | None, Told("Delete sessions that had no event since this time.")
+            Moment | None, Param("Delete sessions that had no event since this time.")
         ] = None,
         keep: Annotated[
             int | None,
-            Told(
+            Param(
                 "The number of sessions to keep. Older sessions are deleted.", ge=0, le=MOST_EVENTS
             ),
         ] = None,
         user: Annotated[
             str | None,
-            Told("Only sessions of this user.", min_length=1, max_length=500, pattern=PLAIN),
+            Param("Only sessions of this user.", min_length=1, max_length=500, pattern=PLAIN),
         ] = None,
         status: Annotated[
             Sequence[SessionStatus],
-            Told(
-                "Besides idle sessions, also delete sessions in these states.",
-                max_length=3,
-            ),
+            Param("Besides idle sessions, also delete sessions in these states.", max_length=3),
         ] = (),
-        dry_run: Annotated[bool, Told("Only report what would be deleted.")] = False,
+        dry_run: Annotated[bool, Param("Only report what would be deleted.")] = False,
     ) -> Pruned:
         """Delete old sessions, and with an age limit also finished messages and closed inbox items
         of that age.
@@ -308,23 +292,23 @@ class SessionsApi(Protocol):
         """
         ...
 
-    @endpoint("GET", "/sessions/{session_id}/events", scope="read", problems=(404,), cursor=_PLACE)
+    @endpoint("GET", "/sessions/{session_id}/events", scope="read", problems=(404,), cursor=_CURSOR)
     def events(
         self,
         session_id: SessionId,
         *,
         after: Annotated[
-            int, Told("Only events after the event with this number.", ge=0, le=MOST_EVENTS)
+            int, Param("Only events after the event with this number.", ge=0, le=MOST_EVENTS)
         ] = 0,
         types: Annotated[
             Sequence[EventType],
-            Told("Only events of this type. You can repeat this parameter.", max_length=20),
+            Param("Only events of this type. You can repeat this parameter.", max_length=20),
         ] = (),
     ) -> Pages[SessionEvent]:
         """List the events of a session, in order."""
         ...
 
-    @endpoint("GET", "/sessions/{session_id}/items", scope="read", problems=(404,), cursor=_PLACE)
+    @endpoint("GET", "/sessions/{session_id}/items", scope="read", problems=(404,), cursor=_CURSOR)
     def items(self, session_id: SessionId) -> Pages[Mapping[str, Any]]:
         """List the items of the conversation, in order, in the format of the OpenAI Responses
         API."""
@@ -356,7 +340,7 @@ class SessionsApi(Protocol):
         scope="run",
         status=201,
         problems=(404, 409, 413),
-        body_schema=_ONE_PLACE,
+        body_schema=_FORK_BODY,
         location="get",
     )
     async def fork(
@@ -365,7 +349,7 @@ class SessionsApi(Protocol):
         *,
         at: Annotated[
             int | None,
-            Told(
+            Param(
                 "Copy up to and including the event with this number. Default: the last event.",
                 ge=1,
                 le=MOST_EVENTS,
@@ -373,7 +357,7 @@ class SessionsApi(Protocol):
         ] = None,
         before: Annotated[
             int | None,
-            Told(
+            Param(
                 "Copy up to the message with this event number, without that message. Do not "
                 "combine it with `at`.",
                 ge=2,
@@ -390,7 +374,7 @@ class SessionsApi(Protocol):
     async def rewind(
         self,
         session_id: SessionId,
-        to: Annotated[int, Told("The number of the last event to keep.", ge=1, le=MOST_EVENTS)],
+        to: Annotated[int, Param("The number of the last event to keep.", ge=1, le=MOST_EVENTS)],
     ) -> Rewind:
         """Rewind a session to an earlier event. All events stay in the history, and the rewind is
         recorded as a new event.
@@ -421,128 +405,3 @@ class CalledSessions(Called):
 SessionState: TypeAlias = Literal["working", "waiting_agent", "waiting_person", "failed", "idle"]
 """`working`: a process works on it, or will; `failed`: its last run failed, or ran out of budget;
 `idle`: nothing to do until the next message."""
-
-_PERSON: Final = "person"
-_FAILED: Final = frozenset({"failed", "out_of_budget"})
-_READ: Final = 500
-"""How many sessions are read at once, at most."""
-_LEAST_READ: Final = 50
-MOST_LOOKED_AT: Final = 20_000
-"""How many sessions one page scans; the next page continues there."""
-
-
-def state_of(row: SessionRow) -> SessionState:
-    """The session's state; it waits only for those that it asked itself."""
-    if row.status == "ready" or (row.owner is not None and row.outcome is None):
-        return "working"
-    if row.status == "idle":
-        return "failed" if row.outcome in _FAILED else "idle"
-    questions = _questions(row)
-    if questions and all(_is_pause(each) for each in questions):
-        return "working"  # It goes on by itself.
-    names = _names(questions)
-    return "waiting_person" if not names or any(map(_is_person, names)) else "waiting_agent"
-
-
-def waiting_for(row: SessionRow) -> list[str]:
-    """The agents that a waiting session asked, and people as ``person:ROLE``; empty for others."""
-    if row.status != "waiting":
-        return []
-    questions = _questions(row)
-    return _names(questions) if questions else [_PERSON]
-
-
-def _questions(row: SessionRow) -> list[OpenQuestion]:
-    return list(open_questions(row).values())
-
-
-def _names(questions: Iterable[OpenQuestion]) -> list[str]:
-    names = [
-        f"{_PERSON}:{each.who}" if each.kind == "inbox" else each.who
-        for each in questions
-        if not _is_pause(each)
-    ]
-    return list(dict.fromkeys(names))
-
-
-def _is_pause(question: OpenQuestion) -> bool:
-    return question.kind == "query" and question.who == PAUSES and question.session is None
-
-
-def _is_person(name: str) -> bool:
-    return name == _PERSON or name.startswith(f"{_PERSON}:")
-
-
-async def find_sessions(
-    store: Store,
-    where: SessionFilter,
-    *,
-    states: Collection[SessionState] = (),
-    text: str = "",
-    limit: int,
-    cursor: str | None = None,
-) -> SessionPage:
-    """One page of the sessions in one of `states` that match `text`, newest first.
-
-    `text` is searched in the title, the session's id, its user and the agent's name; case does not
-    matter. Without states or text there is no filter. A page that scanned very many sessions may be
-    short, or empty, although another follows.
-    """
-    wanted = alike(text.strip())
-    if not states and not wanted:
-        return await store.list(where, limit=limit, cursor=cursor)
-    status = _status_of(states)
-    if status is not None:
-        if where.status not in (None, status):
-            return SessionPage(sessions=(), next_cursor=None)
-        where = replace(where, status=status)
-
-    def fits(row: SessionRow) -> bool:
-        return (not states or state_of(row) in states) and (not wanted or _says(row, wanted))
-
-    found: list[SessionRow] = []
-    looked_at = 0
-    size = max(4 * limit, _LEAST_READ)
-    while True:
-        size = min(size, _READ)
-        room = limit - len(found)
-        rows, page = await _read(store, where, fits, size=size, room=room, cursor=cursor)
-        size *= 2
-        found += rows
-        looked_at += len(page.sessions)
-        cursor = page.next_cursor
-        if cursor is None or len(found) == limit or looked_at >= MOST_LOOKED_AT:
-            return SessionPage(sessions=found, next_cursor=cursor)
-
-
-def _status_of(states: Collection[SessionState]) -> SessionStatus | None:
-    """The status that all sessions in these states have; `None` if they differ."""
-    if states and all(state.startswith("waiting_") for state in states):
-        return "waiting"
-    return "idle" if states and all(state in ("failed", "idle") for state in states) else None
-
-
-async def _read(
-    store: Store,
-    where: SessionFilter,
-    fits: Callable[[SessionRow], bool],
-    *,
-    size: int,
-    room: int,
-    cursor: str | None,
-) -> tuple[list[SessionRow], SessionPage]:
-    """The matches among the next `size` sessions, at most `room`, and their page.
-
-    Only the end of a page has a cursor. So with too many matches, a shorter page is read.
-    """
-    while True:
-        page = await store.list(where, limit=size, cursor=cursor)
-        places = [place for place, row in enumerate(page.sessions) if fits(row)]
-        if len(places) <= room:
-            return [page.sessions[place] for place in places], page
-        size = places[room - 1] + 1
-
-
-def _says(row: SessionRow, wanted: str) -> bool:
-    said = (row.meta.get("title"), row.id, row.user_id, row.agent)
-    return any(wanted in alike(str(each)) for each in said if each is not None)

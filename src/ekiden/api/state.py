@@ -8,36 +8,35 @@ from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 
 from ekiden.api.methods.called import Called, calls
-from ekiden.api.methods.endpoint import Told, endpoint
-from ekiden.api.methods.values import ADDRESSED, MOST_EVENTS, PLAIN, SESSION_ID
+from ekiden.api.methods.endpoint import Param, SessionId, endpoint
+from ekiden.api.methods.values import ADDRESSED, MOST_EVENTS, PLAIN
 from ekiden.core.documents import Value
 from ekiden.core.values import dumps
 from ekiden.runtime.history.session_state import SharedVariable
 from ekiden.sessions.scopes import MAX_NAME, MAX_VARIABLES
 from ekiden.sessions.state import SessionState
 
-SessionId: TypeAlias = Annotated[
-    str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
-]
 UserName: TypeAlias = Annotated[
-    str, Told("The user's id, as in sessions.", min_length=1, max_length=500, pattern=ADDRESSED)
+    str, Param("The user's id, as in sessions.", min_length=1, max_length=500, pattern=ADDRESSED)
 ]
 AppName: TypeAlias = Annotated[
     str,
-    Told("The app's name, as in the settings.", min_length=1, max_length=200, pattern=ADDRESSED),
+    Param("The app's name, as in the settings.", min_length=1, max_length=200, pattern=ADDRESSED),
 ]
-VariableName: TypeAlias = Annotated[str, Told("", min_length=1, max_length=MAX_NAME, pattern=PLAIN)]
+VariableName: TypeAlias = Annotated[
+    str, Param("", min_length=1, max_length=MAX_NAME, pattern=PLAIN)
+]
 NewValues: TypeAlias = Annotated[
     Mapping[VariableName, Any],
-    Told("New values by name.", max_length=MAX_VARIABLES, examples=({"tier": "gold"},)),
+    Param("New values by name.", max_length=MAX_VARIABLES, examples=({"tier": "gold"},)),
 ]
 Deleted: TypeAlias = Annotated[
     Sequence[VariableName],
-    Told("Names of the variables to delete.", max_length=MAX_VARIABLES, is_unique=True),
+    Param("Names of the variables to delete.", max_length=MAX_VARIABLES, is_unique=True),
 ]
 By: TypeAlias = Annotated[
     str | None,
-    Told(
+    Param(
         "The person who makes the change, if it is not the caller. This needs the scope `admin`.",
         min_length=1,
         max_length=200,
@@ -45,19 +44,19 @@ By: TypeAlias = Annotated[
     ),
 ]
 Expected: TypeAlias = Annotated[
-    Mapping[VariableName, Annotated[int, Told("", ge=0)]],
-    Told(
+    Mapping[VariableName, Annotated[int, Param("", ge=0)]],
+    Param(
         "The versions that you read, by name; 0 for a variable that did not exist. If a version "
         "has changed, nothing is written, and the status is 412.",
         max_length=MAX_VARIABLES,
     ),
 ]
-Seen: TypeAlias = Annotated[
-    int | Sequence[int] | None, Told("The version that was read.", if_match=True)
+ExpectedVersion: TypeAlias = Annotated[
+    int | Sequence[int] | None, Param("The version that was read.", if_match=True)
 ]
 
 _NOTHING: Final[Mapping[str, Any]] = {}
-_SAYS_SOMETHING: Final = {
+_SOME_CHANGE: Final = {
     "anyOf": [
         {"required": ["set"], "properties": {"set": {"minProperties": 1}}},
         {"required": ["delete"], "properties": {"delete": {"minItems": 1}}},
@@ -84,7 +83,7 @@ class UserState(Value):
     def version(self) -> int:
         """The version of all of them: it changes whenever a variable is written, added or
         deleted."""
-        return _version_of(self.variables)
+        return version_of(self.variables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +95,8 @@ class AppState(Value):
 
     @property
     def version(self) -> int:
-        """As for `UserState`."""
-        return _version_of(self.variables)
+        """The version of all of them; see `UserState.version`."""
+        return version_of(self.variables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +123,15 @@ class StateApi(Protocol):
         "/sessions/{session_id}/state",
         scope="read",
         problems=(404,),
-        etag=lambda told, given: told.version if given["at"] is None else None,
+        etag=lambda state, given: state.version if given["at"] is None else None,
     )
     async def session(
         self,
         session_id: SessionId,
         *,
-        at: Annotated[int | None, Told("The state after this event.", ge=1, le=MOST_EVENTS)] = None,
+        at: Annotated[
+            int | None, Param("The state after this event.", ge=1, le=MOST_EVENTS)
+        ] = None,
     ) -> SessionState:
         """Get a session's state, now or after an event. `ETag` is the current version of its
         variables."""
@@ -141,8 +142,8 @@ class StateApi(Protocol):
         "/sessions/{session_id}/state",
         scope="run",
         problems=(404, 409, 412, 413),
-        body_schema=_SAYS_SOMETHING,
-        etag=lambda told, given: told.version,
+        body_schema=_SOME_CHANGE,
+        etag=lambda state, given: state.version,
     )
     async def update_session(
         self,
@@ -152,9 +153,9 @@ class StateApi(Protocol):
         delete: Deleted = (),
         by: By = None,
         on_busy: Annotated[
-            Literal["refuse", "wait"], Told("What to do if a process is running the session.")
+            Literal["refuse", "wait"], Param("What to do if a process is running the session.")
         ] = "refuse",
-        expected_version: Seen = None,
+        expected_version: ExpectedVersion = None,
     ) -> ChangedState:
         """Set and delete variables of a session in one change, which an event records.
 
@@ -163,7 +164,7 @@ class StateApi(Protocol):
         ...
 
     @endpoint(
-        "GET", "/state/users/{user:path}", scope="read", etag=lambda told, given: told.version
+        "GET", "/state/users/{user:path}", scope="read", etag=lambda state, given: state.version
     )
     async def user(self, user: UserName) -> UserState:
         """Get the variables of a user. An unknown user has no variables."""
@@ -174,7 +175,7 @@ class StateApi(Protocol):
         "/state/users/{user:path}",
         scope="run",
         problems=(412, 413),
-        body_schema=_SAYS_SOMETHING,
+        body_schema=_SOME_CHANGE,
     )
     async def update_user(
         self,
@@ -184,7 +185,7 @@ class StateApi(Protocol):
         delete: Deleted = (),
         by: By = None,
         expected: Expected = _NOTHING,
-        expected_version: Seen = None,
+        expected_version: ExpectedVersion = None,
     ) -> ChangedUserState:
         """Set and delete variables of a user in one change.
 
@@ -197,7 +198,7 @@ class StateApi(Protocol):
         "/state/apps/{app:path}",
         scope="read",
         problems=(404,),
-        etag=lambda told, given: told.version,
+        etag=lambda state, given: state.version,
     )
     async def app(self, app: AppName) -> AppState:
         """Get the variables of the app, which all sessions share."""
@@ -208,7 +209,7 @@ class StateApi(Protocol):
         "/state/apps/{app:path}",
         scope="run",
         problems=(404, 412, 413),
-        body_schema=_SAYS_SOMETHING,
+        body_schema=_SOME_CHANGE,
     )
     async def update_app(
         self,
@@ -218,7 +219,7 @@ class StateApi(Protocol):
         delete: Deleted = (),
         by: By = None,
         expected: Expected = _NOTHING,
-        expected_version: Seen = None,
+        expected_version: ExpectedVersion = None,
     ) -> ChangedAppState:
         """Set and delete variables of the app in one change. `If-Match` works as for the variables
         of users."""
@@ -236,6 +237,7 @@ class CalledState(Called):
     update_app = calls(StateApi.update_app)
 
 
-def _version_of(variables: Mapping[str, SharedVariable]) -> int:
+def version_of(variables: Mapping[str, SharedVariable]) -> int:
+    """A digest of the versions of all variables: it changes with each of them."""
     versions = {name: variables[name].version for name in sorted(variables)}
     return int.from_bytes(sha256(dumps(versions).encode()).digest()[:7])

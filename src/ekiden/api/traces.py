@@ -1,4 +1,4 @@
-"""Traces: a session's work as a tree of spans; and the tokens and money of model calls."""
+"""Traces: the work of a session as a tree of spans. Costs: the tokens and money of model calls."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypeAlias
 
 from ekiden.api.methods.called import AsyncStream, Called, calls, lists, streams
-from ekiden.api.methods.endpoint import Told, endpoint
-from ekiden.api.methods.values import SESSION_ID, Moment, Pages
-from ekiden.api.state import SessionId
+from ekiden.api.methods.endpoint import Param, SessionId, endpoint, identifier
+from ekiden.api.methods.values import Moment, Pages
 from ekiden.core.documents import Value, left_out
 from ekiden.sessions.costs import CostKey
 from ekiden.tracing.spans import SpanKind, SpanStatus
 
 Children: TypeAlias = Annotated[
     bool,
-    Told("Include sessions in which other agents answered queries of this session, at any depth."),
+    Param("Include sessions in which other agents answered queries of this session, at any depth."),
 ]
 Content: TypeAlias = Annotated[
     bool,
-    Told(
+    Param(
         "Include message content. Keys and tokens are always masked. Runs with "
         "`trace_include_sensitive_data=False` show no content."
     ),
 ]
 
-Errors: TypeAlias = Annotated[bool, Told("Include the texts of errors, but no other content.")]
+Errors: TypeAlias = Annotated[bool, Param("Include the texts of errors, but no other content.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,9 +156,9 @@ class TracesApi(Protocol):
         *,
         kinds: Annotated[
             Sequence[SpanKind],
-            Told("Only spans with this id. You can repeat this parameter.", max_length=20),
+            Param("Only spans with this id. You can repeat this parameter.", max_length=20),
         ] = (),
-        errors: Annotated[bool, Told("Only failed spans.")] = False,
+        errors: Annotated[bool, Param("Only failed spans.")] = False,
         children: Children = True,
         content: Content = False,
     ) -> Pages[TraceSpan]:
@@ -219,18 +218,15 @@ class CostsApi(Protocol):
         *,
         session: Annotated[
             str | None,
-            Told(
+            identifier(
                 "Only this session and the sessions that answered its queries. Default: all "
-                "sessions.",
-                min_length=1,
-                max_length=128,
-                pattern=SESSION_ID,
+                "sessions."
             ),
         ] = None,
-        since: Annotated[Moment | None, Told("Only calls since this time.")] = None,
+        since: Annotated[Moment | None, Param("Only calls since this time.")] = None,
         by: Annotated[
             Sequence[CostKey],
-            Told(
+            Param(
                 "Group the calls by these values. Default: agent and model.",
                 max_length=4,
                 is_unique=True,

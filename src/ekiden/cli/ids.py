@@ -36,11 +36,11 @@ async def session_id(sessions: SessionsApi, given: str) -> str:
 
 def sessions_of(store: Store, project: Project) -> SessionsApi:
     """The sessions of a store that a command has opened for a team."""
-    from ekiden.api.local.place import Here
+    from ekiden.api.local.context import LocalContext
     from ekiden.client.ekiden import at_store
 
     return at_store(
-        Here(store=store, settings=project.settings, origins=project.loaded.origins)
+        LocalContext(store=store, settings=project.settings, origins=project.loaded.origins)
     ).sessions
 
 

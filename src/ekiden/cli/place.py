@@ -16,7 +16,7 @@ from ekiden.cli.terminal.output import note
 
 if TYPE_CHECKING:
     from ekiden.api.administration import SettingsApi
-    from ekiden.api.local.place import Here
+    from ekiden.api.local.context import LocalContext
     from ekiden.client import AsyncClient
     from ekiden.client.ekiden import Ekiden
     from ekiden.hub.reader import OnOutage
@@ -184,7 +184,7 @@ class TeamPlace:
             async with _at_server(server) as there:
                 yield there
             return
-        from ekiden.api.local.place import Here
+        from ekiden.api.local.context import LocalContext
         from ekiden.cli.projects import open_project
         from ekiden.client.ekiden import at_store
         from ekiden.project import open_store
@@ -200,7 +200,7 @@ class TeamPlace:
         async with open_store(self._address(project.settings.store), create=False) as store:
             loaded = project.loaded
             yield at_store(
-                Here(
+                LocalContext(
                     store=store,
                     settings=loaded.settings,
                     origins=loaded.origins,
@@ -324,14 +324,16 @@ class TeamWithStore(TeamAtWork):
                 raise Interrupted(told) from None
 
 
-def _here(project: Project, store: Store, *, model: str | None, allow: tuple[str, ...]) -> Here:
+def _here(
+    project: Project, store: Store, *, model: str | None, allow: tuple[str, ...]
+) -> LocalContext:
     """The team of this project for a person at a terminal."""
-    from ekiden.api.local.place import Here
+    from ekiden.api.local.context import LocalContext
     from ekiden.cli.run.observer import run_config
     from ekiden.cli.terminal.approval_prompt import approver
 
     settings = project.settings
-    return Here(
+    return LocalContext(
         store=store,
         settings=settings,
         origins=project.loaded.origins,
@@ -410,7 +412,7 @@ async def _at_store(
 ) -> AsyncIterator[Ekiden]:
     from pathlib import Path
 
-    from ekiden.api.local.place import Here
+    from ekiden.api.local.context import LocalContext
     from ekiden.cli.terminal.prompts import check_addresses
     from ekiden.client.ekiden import at_store
     from ekiden.project import load_settings, open_store
@@ -430,7 +432,7 @@ async def _at_store(
 
             await stack.enter_async_context(keeping_time(store))
         yield at_store(
-            Here(
+            LocalContext(
                 store=store,
                 settings=loaded.settings,
                 origins=loaded.origins,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ekiden.api.events import EventsApi
     from ekiden.api.handoffs import HandoffsApi
     from ekiden.api.inbox import InboxApi
-    from ekiden.api.local.place import Here
+    from ekiden.api.local.context import LocalContext
     from ekiden.api.memory import MemoryApi
     from ekiden.api.messages import MessagesApi
     from ekiden.api.plans import PlansApi
@@ -127,7 +127,7 @@ class Ekiden:
         decisions. `settings` are the result of `ekiden.load_settings`; without them the defaults
         apply. This call reads no settings file.
         """
-        from ekiden.api.local.place import Here
+        from ekiden.api.local.context import LocalContext
         from ekiden.core.agent import Team
         from ekiden.core.errors import UserError
         from ekiden.project.project import project_of
@@ -157,7 +157,7 @@ class Ekiden:
                 stack.push_async_callback(desk.stop)
                 await desk.open()
             yield at_store(
-                Here(
+                LocalContext(
                     store=opened,
                     settings=loaded.settings,
                     project=None if desk is None else desk.project,
@@ -224,7 +224,7 @@ def at_server(wire: Wire) -> Ekiden:
     return Ekiden(wire.url, make)
 
 
-def at_store(here: Here) -> Ekiden:
+def at_store(here: LocalContext) -> Ekiden:
     """The resources of a local store."""
 
     def make(name: str, interface: type) -> Any:

@@ -75,7 +75,7 @@ def _requests(interface: type, name: str) -> Callable[..., dict[str, Any]]:
                 document = bound[each.name]
                 headers["Content-Type"] = "application/octet-stream"
             elif (value := bound.get(each.name)) is not None and value != each.default:
-                if each.told is not None and each.told.if_match:
+                if each.param is not None and each.param.if_match:
                     headers["If-Match"] = _tags(value)
                 else:
                     (body if each.in_body else params)[each.name] = _sent(value)
@@ -141,7 +141,7 @@ async def _lines(wire: Wire, kind: Any, wanted: Mapping[str, Any]) -> AsyncGener
 
 def _addressed(each: Parameter, value: str) -> str:
     """The part of a path."""
-    return f"@{value.removeprefix('@')}" if each.told is not None and each.told.has_at else value
+    return f"@{value.removeprefix('@')}" if each.param is not None and each.param.has_at else value
 
 
 def _tags(versions: Any) -> str:

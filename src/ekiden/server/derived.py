@@ -18,17 +18,17 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
-from ekiden.api.local.place import Here
+from ekiden.api.local.context import LocalContext
 from ekiden.api.methods.endpoint import (
     Endpoint,
+    Param,
     Parameter,
-    Told,
     answer_type,
     endpoints,
     member_type,
+    param_of,
     parameters,
     streamed_type,
-    told_of,
 )
 from ekiden.api.methods.values import MOMENT, PAGE, TIMES, Moment
 from ekiden.core.documents import to_json
@@ -75,7 +75,7 @@ _NOTHING: Final[Mapping[str, ByHand]] = {}
 
 def router_of(
     interface: type,
-    implement: Callable[[Here], Any],
+    implement: Callable[[LocalContext], Any],
     *,
     tag: str,
     by_hand: Mapping[str, ByHand] = _NOTHING,
@@ -121,7 +121,7 @@ def _route(
     interface: type,
     name: str,
     about: Endpoint,
-    implement: Callable[[Here], Any],
+    implement: Callable[[LocalContext], Any],
     by_hand: Answer | None,
 ) -> Callable[..., Any]:
     taken = parameters(interface, name)
@@ -209,11 +209,11 @@ def _shape(
         _keyword("caller", TheCaller),
     ]
     for each in [*taken, *(flag for flag in flags if not flag.in_body)]:
-        if each.told is not None and each.told.if_match:
+        if each.param is not None and each.param.if_match:
             shape.append(_keyword(each.name, Matching))
         elif not (each.in_body or each.is_body):
             place: Any = Path if each.in_path else Query
-            kind = _annotated(_taken(each.type), place(**_limits(each.type, each.told)))
+            kind = _annotated(_taken(each.type), place(**_limits(each.type, each.param)))
             shape.append(_keyword(each.name, kind, each.default))
     fields = [each for each in taken if each.in_body]
     if fields:
@@ -288,7 +288,7 @@ def _flag(name: str, texts: Mapping[Any, str], *, in_body: bool) -> Parameter:
     return Parameter(
         name=name,
         type=bool if is_truth else Literal[tuple(texts)],
-        told=Told(text),
+        param=Param(text),
         default=False if is_truth else next(iter(texts)),
         in_path=False,
         in_body=in_body,
@@ -300,7 +300,7 @@ def _document_body(parameter: Parameter) -> dict[str, Any]:
     return {
         "requestBody": {
             "required": True,
-            "description": _limits(parameter.type, parameter.told)["description"],
+            "description": _limits(parameter.type, parameter.param)["description"],
             "content": {
                 "application/json": {"schema": {"type": "object"}},
                 "application/octet-stream": {"schema": {**_TEXT, "format": "binary"}},
@@ -326,7 +326,7 @@ def _one_of(interface: type, moves: Mapping[str, str]) -> Any:
         first = Parameter(
             name="move",
             type=chosen,
-            told=None,
+            param=None,
             default=inspect.Parameter.empty,
             in_path=False,
             in_body=True,
@@ -359,8 +359,8 @@ async def _read(request: Request, *, most: int) -> bytes:
     return bytes(data)
 
 
-def _here(request: Request, desk: TenantService, caller: Caller) -> Here:
-    return Here(
+def _here(request: Request, desk: TenantService, caller: Caller) -> LocalContext:
+    return LocalContext(
         store=desk.store,
         settings=desk.project.settings,
         origins=desk.project.loaded.origins,
@@ -407,7 +407,7 @@ def _body(name: str, fields: Sequence[Parameter], more: Mapping[str, Any]) -> ty
     given: dict[str, Any] = {}
     for each in fields:
         default = ... if each.default is inspect.Parameter.empty else each.default
-        given[each.name] = (_taken(each.type), Field(default, **_limits(each.type, each.told)))
+        given[each.name] = (_taken(each.type), Field(default, **_limits(each.type, each.param)))
     config = ConfigDict(extra="forbid", json_schema_extra=dict(more))
     return create_model(name, __config__=config, **given)
 
@@ -438,10 +438,10 @@ def _taken(hint: Any) -> Any:
         known = [each for each in get_args(hint) if get_origin(each) is not Iterable]
         return Union[tuple(_taken(each) for each in known)]  # noqa: UP007
     if hasattr(hint, "__metadata__"):
-        kind, told = told_of(hint)
-        if told is not None and told.schema is not None:
-            return _annotated(_taken(kind), WithJsonSchema(dict(told.schema)))
-        return _annotated(_taken(kind), Field(**_limits(kind, told)))
+        kind, param = param_of(hint)
+        if param is not None and param.schema is not None:
+            return _annotated(_taken(kind), WithJsonSchema(dict(param.schema)))
+        return _annotated(_taken(kind), Field(**_limits(kind, param)))
     if get_origin(hint) is Sequence:
         return list[_taken(get_args(hint)[0])]  # type: ignore[misc]
     if get_origin(hint) is Mapping:
@@ -454,9 +454,9 @@ def _is_time(hint: Any) -> bool:
     return {each for each in get_args(hint) if each is not NoneType} == set(get_args(Moment))
 
 
-def _limits(type_: Any, told: Told | None) -> dict[str, Any]:
+def _limits(type_: Any, told: Param | None) -> dict[str, Any]:
     """What is told of a parameter, and what is taken, in the words of pydantic."""
-    told = told or Told("")
+    told = told or Param("")
     found: dict[str, Any] = {
         name: value
         for name in ("min_length", "max_length", "pattern", "ge", "gt", "le")

@@ -15,7 +15,7 @@ import httpx2
 import jsonschema_rs
 import pytest
 
-from ekiden.api.local.place import Here
+from ekiden.api.local.context import LocalContext
 from ekiden.client import AsyncClient
 from ekiden.client.ekiden import Ekiden, at_store
 from ekiden.core.agent import Agent, Team
@@ -111,7 +111,7 @@ async def ekiden(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
             loaded = load_settings(tmp_path)
             async with load_project(tmp_path, home=tmp_path / "home") as project:
                 yield at_store(
-                    Here(
+                    LocalContext(
                         store=opened,
                         settings=loaded.settings,
                         origins=loaded.origins,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ekiden.api.local.context import LocalContext
 from ekiden.api.local.events import LocalEvents
-from ekiden.api.local.place import Here
 from ekiden.cli.exits import Exit
 from ekiden.cli.main import main
 from ekiden.cli.terminal.live_view import Spectator
@@ -30,7 +30,9 @@ async def happen(store: MemoryStore, count: int) -> None:
 
 async def look(spectator: Spectator, store: MemoryStore, *, follow: bool) -> list[str]:
     """The ids of what was shown."""
-    stream = LocalEvents(Here(store=store, settings=Settings())).subscribe(after="", follow=follow)
+    stream = LocalEvents(LocalContext(store=store, settings=Settings())).subscribe(
+        after="", follow=follow
+    )
     async with stream:
         return [each.id async for each in spectator.read(stream, "memory:", tells=True)]
 

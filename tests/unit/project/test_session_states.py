@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.api import sessions as session_states
-from ekiden.api.local.sessions import summary_of
-from ekiden.api.sessions import find_sessions, state_of, waiting_for
+from ekiden.api.local import sessions as session_states
+from ekiden.api.local.sessions import find_sessions, state_of, summary_of, waiting_for
 from ekiden.core.agent import Agent, Team
 from ekiden.core.questions import Ask
 from ekiden.runtime import CodeContext, Runner
@@ -130,7 +129,7 @@ async def all_pages(store: MemoryStore, *, limit: int, **options: Any) -> list[s
 async def test_pages_of_a_state_leave_nothing_out(
     limit: int, read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_states, "_READ", read)
+    monkeypatch.setattr(session_states, "_MAX_READ", read)
     store = MemoryStore()
     names = await some(store)
     for states, expected in (
@@ -207,8 +206,8 @@ async def test_a_text_finds_titles_ids_users_and_agents_in_any_script() -> None:
 async def test_a_page_that_finds_little_ends_and_the_next_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session_states, "_READ", 2)
-    monkeypatch.setattr(session_states, "MOST_LOOKED_AT", 4)
+    monkeypatch.setattr(session_states, "_MAX_READ", 2)
+    monkeypatch.setattr(session_states, "_MAX_SCANNED", 4)
     store = MemoryStore()
     await some(store)
     first = await find_sessions(store, SessionFilter(), text="s1", limit=5)

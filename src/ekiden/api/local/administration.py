@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from ekiden.api import administration as api
-from ekiden.api.local.place import Here
+from ekiden.api.local.context import LocalContext
 from ekiden.api.methods.endpoint import Scope
 from ekiden.api.methods.values import Page, Pages, page_of
 from ekiden.core.errors import UserError
@@ -21,13 +21,13 @@ from ekiden.sessions.replica.progress import ReplicaStatus, replica_status
 
 
 class LocalKeys(api.KeysApi):
-    """See `Keys`; `Forbidden` at the store of another tenant than the main one."""
+    """`KeysApi` on the main store; `Forbidden` for the store of any other tenant."""
 
-    def __init__(self, here: Here) -> None:
-        if here.tenant != DEFAULT_TENANT:
+    def __init__(self, context: LocalContext) -> None:
+        if context.tenant != DEFAULT_TENANT:
             raise Forbidden("admin")
-        self._here = here
-        self._keys = ring.KeyStore(here.store)
+        self._context = context
+        self._keys = ring.KeyStore(context.store)
 
     def list(self, *, tenant: str | None = None) -> Pages[api.ApiKey]:
         async def fetch(limit: int, cursor: str | None) -> Page[api.ApiKey]:
@@ -48,13 +48,13 @@ class LocalKeys(api.KeysApi):
         tenant: str = DEFAULT_TENANT,
         expires_s: float | None = None,
     ) -> api.NewApiKey:
-        made = await self._keys.create(name, scopes=scopes, tenant=tenant, expires_s=expires_s)
-        self._here.keys_changed()
-        return api.NewApiKey(**await self._facts(made.key), key=made.text)
+        new = await self._keys.create(name, scopes=scopes, tenant=tenant, expires_s=expires_s)
+        self._context.keys_changed()
+        return api.NewApiKey(**await self._facts(new.key), key=new.text)
 
     async def revoke(self, key_id: str) -> api.ApiKey:
         revoked = await self._keys.revoke(key_id)
-        self._here.keys_changed()
+        self._context.keys_changed()
         return api.ApiKey(**await self._facts(revoked))
 
     async def _facts(self, key: ring.StoredKey) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _seconds(at_us: int | None) -> float | None:
 
 
 class LocalSettings(api.SettingsApi):
-    """See `Settings`; `NotServed` for other tenants than the main one."""
+    """`SettingsApi` of this process; `NotServed` for tenants other than the main one."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class LocalSettings(api.SettingsApi):
         self._shows_secrets = shows_secrets
 
     @classmethod
-    def of(cls, here: Here) -> Self:
-        """The settings of a context, without secrets."""
-        return cls(here.loaded, tenant=here.tenant)
+    def of(cls, context: LocalContext) -> Self:
+        """The settings of a context, with secrets masked."""
+        return cls(context.loaded, tenant=context.tenant)
 
     def list(self) -> Pages[SettingEntry]:
         async def fetch(limit: int, cursor: str | None) -> Page[SettingEntry]:
@@ -121,29 +121,29 @@ class LocalSettings(api.SettingsApi):
 
 
 class LocalWorkers(api.WorkersApi):
-    """See `Workers`."""
+    """`WorkersApi` on a store in this process."""
 
-    def __init__(self, here: Here) -> None:
-        self._store = here.store
-        self._tenant = here.tenant
+    def __init__(self, context: LocalContext) -> None:
+        self._store = context.store
+        self._tenant = context.tenant
 
     async def list(self) -> api.WorkerOverview:
         workers = await list_workers(self._store)
         if self._tenant != DEFAULT_TENANT:
-            # Its store may be a copy of another one, with the list of workers in it.
+            # The store may be a copy of another one, including its list of workers.
             workers = [each for each in workers if each.tenant in ("", self._tenant)]
         return api.WorkerOverview(workers=workers, unserved=await unserved(self._store, workers))
 
 
 class LocalReplicas(api.ReplicasApi):
-    """See `Replicas`; `NotServed` if the settings name none."""
+    """`ReplicasApi` on a store in this process; `NotServed` if the settings name no replica."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
 
     async def status(self) -> ReplicaStatus:
         try:
-            name = session_replica(self._here.settings.mirror).name
+            name = session_replica(self._context.settings.mirror).name
         except UserError as exc:
             raise NotServed(str(exc)) from exc
-        return await replica_status(self._here.store, name)
+        return await replica_status(self._context.store, name)

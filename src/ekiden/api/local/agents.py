@@ -1,4 +1,4 @@
-"""The agents of a project: descriptions, routing, and their work in its store."""
+"""The agents of a project: descriptions, current work, and routing of requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ekiden.api import agents as api
 from ekiden.api.agents import AgentDetails, AgentSummary
-from ekiden.api.local.place import Here
+from ekiden.api.local.context import LocalContext
 from ekiden.api.methods.values import Page, Pages
 from ekiden.bus.waits.deadlocks import Deadlock, deadlocks
 from ekiden.bus.waits.stored import blocked
@@ -29,10 +29,8 @@ from ekiden.storage.base import SessionFilter, SessionRow, SessionStatus, Store
 
 if TYPE_CHECKING:
     from ekiden.agents.definition import AgentDefinition, HandoffDefinition
-    from ekiden.core.agent import Agent
     from ekiden.core.handoffs.handoff import HandoffTerms, HandoffTrigger
     from ekiden.core.tools.tool import FunctionTool
-    from ekiden.project.project import Project
 
 
 def summary_of(project: Project, agent: Agent[Any]) -> AgentSummary:
@@ -40,7 +38,7 @@ def summary_of(project: Project, agent: Agent[Any]) -> AgentSummary:
     definition = _definition_of(project, agent.name)
     return AgentSummary(
         **_facts(agent, definition),
-        tools=[*(tool.name for tool in agent.tools), *_served(definition)],
+        tools=[*(tool.name for tool in agent.tools), *_mcp_tools(definition)],
         handoffs=list(dict.fromkeys(each["to"] for each in _handoffs(agent, definition))),
     )
 
@@ -51,7 +49,7 @@ def details_of(project: Project, agent: Agent[Any]) -> AgentDetails:
     instructions = agent.instructions
     return AgentDetails(
         **_facts(agent, definition),
-        tools=[*map(_tool, agent.tools), *({"name": name} for name in _served(definition))],
+        tools=[*map(_tool, agent.tools), *({"name": name} for name in _mcp_tools(definition))],
         handoffs=_handoffs(agent, definition),
         handoff_description=agent.handoff_description or agent.description,
         guardrails=_guardrails(definition),
@@ -98,8 +96,8 @@ def _model(agent: Agent[Any]) -> str | None:
     return model if isinstance(model, str | None) else type(model).__name__
 
 
-def _served(definition: AgentDefinition | None) -> list[str]:
-    """Tools of MCP servers, which are not contacted."""
+def _mcp_tools(definition: AgentDefinition | None) -> list[str]:
+    """The names of MCP tools in the agent's file; no server is contacted."""
     return [] if definition is None else [name for name in definition.tools if is_mcp_name(name)]
 
 
@@ -107,7 +105,7 @@ def _tool(tool: FunctionTool) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
-        # What a function that was not imported says of itself is not known.
+        # It is unknown for a function that was not imported, whose name is `module:function`.
         "asks_first": tool.confirmation is not None or (None if ":" in tool.name else False),
     }
 
@@ -117,16 +115,16 @@ def _handoffs(agent: Agent[Any], definition: AgentDefinition | None) -> list[dic
     records = []
     for edge in agent.handoffs:
         offer = edge if isinstance(edge, Handoff) else default_handoff(edge)
-        said = next((each for each in declared if _is_of(offer, each)), None)
-        if said is not None:
-            declared.remove(said)
+        written = next((each for each in declared if _is_of(offer, each)), None)
+        if written is not None:
+            declared.remove(written)
         records.append(
             {
                 "to": offer.agent_name,
                 "tool": None if offer.terms.when == "auto" else offer.tool_name,
-                "description": None if said is None else said.description,
+                "description": None if written is None else written.description,
                 "include_context": offer.include_context,
-                "filters": [] if said is None else list(said.filters),
+                "filters": [] if written is None else list(written.filters),
                 **_terms(offer.terms),
             }
         )
@@ -144,7 +142,7 @@ def _is_of(offer: Handoff[Any, Any], declared: HandoffDefinition) -> bool:
 
 
 def _terms(terms: HandoffTerms) -> dict[str, Any]:
-    """Under the names that agent files use."""
+    """The policy of a handoff, with the key names of agent files."""
     confirm, budget = terms.confirm, terms.budget
     return {
         "when": terms.when,
@@ -164,17 +162,18 @@ def _terms(terms: HandoffTerms) -> dict[str, Any]:
 
 
 def _trigger(trigger: HandoffTrigger | None) -> dict[str, Any] | None:
-    """The type, the key that belongs to it, and the priority."""
+    """The type of a trigger, its own field, and its priority."""
     if trigger is None:
         return None
-    told = {name: value for name, value in asdict(trigger).items() if value not in (None, ())}
     return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in told.items()
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(trigger).items()
+        if value not in (None, ())
     }
 
 
 def _supervisor(agent: Agent[Any]) -> dict[str, Any] | None:
-    """Under the names that agent files use."""
+    """The settings of a supervisor, with the key names of agent files."""
     plan = agent.plan
     if plan is None:
         return None
@@ -207,8 +206,7 @@ def _guardrails(definition: AgentDefinition | None) -> dict[str, Any] | None:
 
 
 def _memory(agent: Agent[Any], definition: AgentDefinition | None) -> dict[str, Any] | None:
-    said = None if definition is None else definition.memory
-    found = agent.memory or said
+    found = agent.memory or (None if definition is None else definition.memory)
     if found is None:
         return None
     return {
@@ -222,18 +220,18 @@ def _memory(agent: Agent[Any], definition: AgentDefinition | None) -> dict[str, 
 
 
 _PAGE: Final = 500
-_AT_WORK: Final[tuple[SessionStatus, ...]] = ("ready", "waiting")
+_NOT_IDLE: Final[tuple[SessionStatus, ...]] = ("ready", "waiting")
 
 
 class LocalAgents(api.AgentsApi):
-    """See `Agents`; without a team all methods except `deadlocks` raise `UserError`."""
+    """`AgentsApi` of the local team; without a team only `deadlocks` works."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
 
     def list(self) -> Pages[api.AgentSummary]:
         async def fetch(limit: int, cursor: str | None) -> Page[api.AgentSummary]:
-            project = self._here.needed_project()
+            project = self._context.needed_project()
             found = sorted(project.agents.values(), key=lambda agent: agent.name)
             return Page(items=[summary_of(project, agent) for agent in found])
 
@@ -241,7 +239,7 @@ class LocalAgents(api.AgentsApi):
 
     def ps(self, *, idle: bool = True) -> Pages[api.AgentPresence]:
         async def fetch(limit: int, cursor: str | None) -> Page[api.AgentPresence]:
-            project, store = self._here.needed_project(), self._here.store
+            project, store = self._context.needed_project(), self._context.store
             found = await presences(
                 store,
                 sorted(project.agents),
@@ -255,7 +253,7 @@ class LocalAgents(api.AgentsApi):
 
     def deadlocks(self) -> Pages[Deadlock]:
         async def fetch(limit: int, cursor: str | None) -> Page[Deadlock]:
-            found = await deadlocks(self._here.store, limit=limit + 1, after=cursor or "")
+            found = await deadlocks(self._context.store, limit=limit + 1, after=cursor or "")
             shown = found[:limit]
             more = shown[-1].id if len(found) > limit else ""
             return Page(items=shown, next_cursor=more or None)
@@ -263,7 +261,7 @@ class LocalAgents(api.AgentsApi):
         return Pages(fetch)
 
     async def get(self, name: str) -> api.AgentDetails:
-        project = self._here.needed_project()
+        project = self._context.needed_project()
         return details_of(project, project.team[name.removeprefix("@")])
 
     def match(
@@ -276,16 +274,16 @@ class LocalAgents(api.AgentsApi):
         async def fetch(limit: int, cursor: str | None) -> Page[Match]:
             found = await asyncio.to_thread(
                 capable,
-                self._here.needed_project(),
+                self._context.needed_project(),
                 parse_names(capabilities),
                 exclude=parse_names(exclude),
             )
-            return Page(items=[_told(each) for each in found if each.score >= min_score])
+            return Page(items=[_rounded(each) for each in found if each.score >= min_score])
 
         return Pages(fetch)
 
     async def route(self, text: str, *, strategy: Strategy | None = None) -> api.RouteAnalysis:
-        project = self._here.needed_project()
+        project = self._context.needed_project()
         address = parse_address(text)
         if not address.text.strip():
             raise RequestInvalid("text: it is empty")
@@ -294,8 +292,8 @@ class LocalAgents(api.AgentsApi):
         return _route(project, await decide(project, address, limit=max(len(project.agents), 1)))
 
 
-def _told(match: Match) -> Match:
-    """A match with numbers rounded to six places."""
+def _rounded(match: Match) -> Match:
+    """The match with numbers rounded to six places."""
     fits = [
         fit if fit.similarity is None else replace(fit, similarity=round(fit.similarity, 6))
         for fit in match.fits
@@ -311,10 +309,10 @@ async def presences(
     waits: Iterable[BlockingContext] = (),
     idle: bool = True,
 ) -> Sequence[api.AgentPresence]:
-    """One for each of `names`, then one for every other agent with a session or a wait.
+    """The sessions and waits of the agents `names`, then of every other agent that has any.
 
-    Sessions of the `router` are marked. Without `idle` only sessions with work are read: they are
-    few, even in a large store.
+    Sessions of the `router` are marked. Without `idle`, idle sessions are not read, which is much
+    faster in a large store.
     """
     known = list(names)
     rows: dict[str, dict[str, Any]] = {name: _nothing() for name in known}
@@ -325,8 +323,8 @@ async def presences(
         counted[row.status] += 1
         if row.owner is not None:
             counted["running"].append(api.RunningSession(session_id=row.id, owner=row.owner))
-    everybody = [*known, *sorted(rows.keys() - set(known))]
-    return [_presence(name, name in known, name == router, **rows[name]) for name in everybody]
+    everyone = [*known, *sorted(rows.keys() - set(known))]
+    return [_presence(name, name in known, name == router, **rows[name]) for name in everyone]
 
 
 def _nothing() -> dict[str, Any]:
@@ -360,7 +358,7 @@ def _presence(
 
 
 async def _sessions(store: Store, *, idle: bool) -> AsyncIterator[SessionRow]:
-    filters = [SessionFilter()] if idle else [SessionFilter(status=each) for each in _AT_WORK]
+    filters = [SessionFilter()] if idle else [SessionFilter(status=each) for each in _NOT_IDLE]
     for where in filters:
         cursor: str | None = None
         while True:
@@ -373,7 +371,7 @@ async def _sessions(store: Store, *, idle: bool) -> AsyncIterator[SessionRow]:
 
 
 def _route(project: Project, decision: RouteDecision) -> api.RouteAnalysis:
-    """A decision for callers: agents without evidence come last."""
+    """The analysis of a routing decision. Agents without evidence come last."""
     known = {score.agent for score in decision.candidates}
     agents = project.agents
     rest = [
@@ -381,7 +379,7 @@ def _route(project: Project, decision: RouteDecision) -> api.RouteAnalysis:
         for name, agent in sorted(agents.items())
         if agent.scope != "system" and name not in known
     ]
-    told = {
+    analysis = {
         **decision.to_json(),
         "candidates": [
             {**score.to_json(), "matches": [*_matches(agents, decision, score)]}
@@ -393,14 +391,14 @@ def _route(project: Project, decision: RouteDecision) -> api.RouteAnalysis:
         ],
         "fallback": _fallback(project, decision) if decision.agent is None else None,
     }
-    route: api.RouteAnalysis = from_json(api.RouteAnalysis, told)
+    route: api.RouteAnalysis = from_json(api.RouteAnalysis, analysis)
     return route
 
 
 def _matches(
     agents: Mapping[str, Agent[Any]], decision: RouteDecision, score: Score
 ) -> Iterator[dict[str, Any]]:
-    """The evidence for an agent, with its weight."""
+    """The evidence for an agent, each with its weight."""
     agent = agents.get(score.agent)
     priority = 0 if agent is None else agent.triggers.priority
     for text in score.keywords:
@@ -413,21 +411,21 @@ def _matches(
                 yield {"kind": "semantic", "text": "", "points": each.score}
 
 
-_NAMED = 5
-"""How many agents are named where a person must choose."""
+_MAX_NAMED = 5
+"""The maximum number of agents that are named when a person must choose."""
 
 
 def _fallback(project: Project, decision: RouteDecision) -> str:
+    """What happens to a request that no agent matches, in words."""
     routing = project.settings.agents.routing
     match routing.fallback:
         case "default_agent" if routing.default_agent is not None:
             return f"the fallback gives such a request to {routing.default_agent}"
         case "prompt_user":
-            found = {score.agent for score in decision.candidates}
-            likeliest = [*(score.agent for score in decision.candidates)]
-            others = sorted(name for name in project.agents if name not in found)
-            names = ", ".join(f"@{name}" for name in [*likeliest, *others][:_NAMED])
-            more = len(project.agents) - _NAMED
+            likely = [score.agent for score in decision.candidates]
+            others = sorted(name for name in project.agents if name not in likely)
+            names = ", ".join(f"@{name}" for name in [*likely, *others][:_MAX_NAMED])
+            more = len(project.agents) - _MAX_NAMED
             rest = f" or one of {more} more" if more > 0 else ""
             return f"the fallback asks the person to name an agent: {names}{rest}"
         case _:

@@ -1,4 +1,4 @@
-"""The audit of a store."""
+"""The audit trail of a store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final, Unpack
 
 from ekiden.api import audit as api
-from ekiden.api.local.place import Here, moment_of
+from ekiden.api.local.context import LocalContext, moment_of
 from ekiden.api.methods.called import AsyncStream
 from ekiden.api.methods.values import Page, Pages
 from ekiden.audit import (
@@ -25,25 +25,25 @@ from ekiden.core.documents import from_json
 from ekiden.core.errors.server import AuditRecordNotFound, TookTooLong
 from ekiden.storage.base import Store
 
-_MOST_LOOKED_AT: Final = 10_000
-"""How many events one page searches for a text."""
+_MAX_SCANNED: Final = 10_000
+"""The maximum number of events that are searched for a text for one page."""
 
 
 class LocalAudit(api.AuditApi):
-    """See `Audit`."""
+    """`AuditApi` on a store in this process."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
 
     def list(
         self, *, oldest_first: bool = False, **filters: Unpack[api.AuditFilters]
     ) -> Pages[api.AuditEntry]:
         query = replace(_query(filters), newest_first=not oldest_first)
-        most = _MOST_LOOKED_AT if query.text else None
+        most = _MAX_SCANNED if query.text else None
 
         async def fetch(limit: int, cursor: str | None) -> Page[api.AuditEntry]:
             found = await audit_records(
-                self._here.store, query, limit=limit, cursor=cursor, most=most
+                self._context.store, query, limit=limit, cursor=cursor, most=most
             )
             return Page(
                 items=[_entry(each) for each in found.records], next_cursor=found.next_cursor
@@ -53,7 +53,7 @@ class LocalAudit(api.AuditApi):
 
     def get(self, record_id: str) -> Pages[api.AuditEntry]:
         async def fetch(limit: int, cursor: str | None) -> Page[api.AuditEntry]:
-            found = await find_records(self._here.store, record_id)
+            found = await find_records(self._context.store, record_id)
             if not found:
                 raise AuditRecordNotFound(record_id)
             return Page(items=[_entry(each) for each in found])
@@ -67,14 +67,14 @@ class LocalAudit(api.AuditApi):
         against: str | Iterable[str] | None = None,
         timeout_s: float = 55.0,
     ) -> api.AuditVerification:
-        with self._here.one_at_a_time("verify"):
+        with self._context.one_at_a_time("verify"):
             try:
-                async with asyncio.timeout(timeout_s if self._here.has_deadlines else None):
+                async with asyncio.timeout(timeout_s if self._context.has_deadlines else None):
                     found = await verify_audit(
-                        self._here.store,
+                        self._context.store,
                         session_id=session_id,
                         against=_lines(against) if isinstance(against, str) else against,
-                        progress=self._here.progress,
+                        progress=self._context.progress,
                     )
             except TimeoutError as exc:
                 raise TookTooLong(
@@ -84,7 +84,7 @@ class LocalAudit(api.AuditApi):
         return verification_of(found)
 
     def export(self, **filters: Unpack[api.AuditFilters]) -> AsyncStream[str]:
-        return AsyncStream(_exported(self._here.store, _query(filters)))
+        return AsyncStream(_exported(self._context.store, _query(filters)))
 
 
 def _query(filters: api.AuditFilters) -> AuditQuery:
@@ -109,9 +109,9 @@ async def _exported(store: Store, query: AuditQuery) -> AsyncGenerator[str, None
 
 
 def verification_of(found: Verification) -> api.AuditVerification:
-    """The result of a verification, for callers."""
-    told: api.AuditVerification = from_json(api.AuditVerification, found.to_json())
-    return told
+    """The result of a verification for callers."""
+    result: api.AuditVerification = from_json(api.AuditVerification, found.to_json())
+    return result
 
 
 def _entry(record: AuditRecord) -> api.AuditEntry:

@@ -1,4 +1,4 @@
-"""Collaborations in a store, of the local team."""
+"""Collaborations of the local team in a store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.api import collaborations as api
-from ekiden.api.local.place import Here
+from ekiden.api.local.context import LocalContext
 from ekiden.api.methods.values import Page, Pages
 from ekiden.bus import Bus, BusSettings
 from ekiden.collaboration import Collaboration, Collaborations, Party
@@ -15,19 +15,20 @@ from ekiden.core.documents import from_json
 
 
 class LocalCollaborations(api.CollaborationsApi):
-    """See `Collaborations`; starting one without a team is a `UserError`."""
+    """`CollaborationsApi` on a store in this process. Without a team, starting a collaboration
+    raises `UserError`."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
-        self._found = Collaborations(
-            Bus(here.store, settings=BusSettings.within(here.settings.bus))
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
+        self._collaborations = Collaborations(
+            Bus(context.store, settings=BusSettings.within(context.settings.bus))
         )
 
     def list(
         self, *, agent: str | None = None, phase: Sequence[Phase] = ()
     ) -> Pages[api.CollaborationDetails]:
         async def fetch(limit: int, cursor: str | None) -> Page[api.CollaborationDetails]:
-            found = await self._found.list(
+            found = await self._collaborations.list(
                 agent=agent, phases=phase or None, after=cursor or "", limit=limit + 1
             )
             more = found[limit - 1].id if len(found) > limit else None
@@ -36,7 +37,7 @@ class LocalCollaborations(api.CollaborationsApi):
         return Pages(fetch)
 
     async def get(self, collaboration_id: str) -> api.CollaborationDetails:
-        return _details(await self._found.get(collaboration_id))
+        return _details(await self._collaborations.get(collaboration_id))
 
     async def request(
         self,
@@ -88,7 +89,9 @@ class LocalCollaborations(api.CollaborationsApi):
         key: str | None = None,
     ) -> api.CollaborationDetails:
         party = self._initiator(agent)
-        others = [name for name in sorted(self._here.needed_project().agents) if name != party.name]
+        others = [
+            name for name in sorted(self._context.needed_project().agents) if name != party.name
+        ]
         begun = await party.call(
             capabilities,
             task=task,
@@ -103,30 +106,32 @@ class LocalCollaborations(api.CollaborationsApi):
     async def acknowledge(
         self, collaboration_id: str, agent: str, *, key: str | None = None
     ) -> api.CollaborationDetails:
-        return _details(await self._found.as_agent(agent).acknowledge(collaboration_id, key=key))
+        return _details(
+            await self._collaborations.as_agent(agent).acknowledge(collaboration_id, key=key)
+        )
 
     async def accept(
         self, collaboration_id: str, agent: str, version: int, *, key: str | None = None
     ) -> api.CollaborationDetails:
-        party = self._found.as_agent(agent)
+        party = self._collaborations.as_agent(agent)
         return _details(await party.accept(collaboration_id, version, key=key))
 
     async def reject(
         self, collaboration_id: str, agent: str, *, reason: str = "", key: str | None = None
     ) -> api.CollaborationDetails:
-        party = self._found.as_agent(agent)
+        party = self._collaborations.as_agent(agent)
         return _details(await party.reject(collaboration_id, reason=reason, key=key))
 
     async def decline(
         self, collaboration_id: str, agent: str, *, reason: str = "", key: str | None = None
     ) -> api.CollaborationDetails:
-        party = self._found.as_agent(agent)
+        party = self._collaborations.as_agent(agent)
         return _details(await party.decline(collaboration_id, reason=reason, key=key))
 
     async def cancel(
         self, collaboration_id: str, agent: str, *, reason: str = "", key: str | None = None
     ) -> api.CollaborationDetails:
-        party = self._found.as_agent(agent)
+        party = self._collaborations.as_agent(agent)
         return _details(await party.cancel(collaboration_id, reason=reason, key=key))
 
     async def counter(
@@ -139,7 +144,7 @@ class LocalCollaborations(api.CollaborationsApi):
         reason: str = "",
         key: str | None = None,
     ) -> api.CollaborationDetails:
-        moved = await self._found.as_agent(agent).counter(
+        moved = await self._collaborations.as_agent(agent).counter(
             collaboration_id, terms, answers=version, reason=reason, key=key
         )
         return _details(moved)
@@ -153,22 +158,26 @@ class LocalCollaborations(api.CollaborationsApi):
         offer: Any = None,
         key: str | None = None,
     ) -> api.CollaborationDetails:
-        party = self._found.as_agent(agent)
+        party = self._collaborations.as_agent(agent)
         return _details(await party.bid(collaboration_id, score, offer=offer, key=key))
 
     async def award(
         self, collaboration_id: str, agent: str, bidder: str, *, key: str | None = None
     ) -> api.CollaborationDetails:
-        return _details(await self._found.as_agent(agent).award(collaboration_id, bidder, key=key))
+        return _details(
+            await self._collaborations.as_agent(agent).award(collaboration_id, bidder, key=key)
+        )
 
     async def select(
         self, collaboration_id: str, agent: str, bidder: str, *, key: str | None = None
     ) -> api.CollaborationDetails:
-        return _details(await self._found.as_agent(agent).select(collaboration_id, bidder, key=key))
+        return _details(
+            await self._collaborations.as_agent(agent).select(collaboration_id, bidder, key=key)
+        )
 
     def _initiator(self, name: str) -> Party:
-        """In the name of an agent of the team; `UnknownAgent`."""
-        return self._found.as_agent(self._here.needed_project().team[name].name)
+        """The interface for moves of this agent of the team; `UnknownAgent` for any other."""
+        return self._collaborations.as_agent(self._context.needed_project().team[name].name)
 
 
 def _details(found: Collaboration) -> api.CollaborationDetails:

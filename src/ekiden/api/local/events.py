@@ -1,4 +1,4 @@
-"""Events of a store."""
+"""Live events of a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.api import events as api
 from ekiden.api.events import Live, LiveEvent, Position
-from ekiden.api.local.place import Here
+from ekiden.api.local.context import LocalContext
 from ekiden.api.methods.called import AsyncStream
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import EventType
@@ -17,10 +17,10 @@ from ekiden.inbox import NEW_ITEM, Inbox, new_item_notice
 
 
 class LocalEvents(api.EventsApi):
-    """See `Events`; an unreachable store is retried until it is back."""
+    """`EventsApi` on a store in this process. Waits while the store is unreachable."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
 
     def subscribe(
         self,
@@ -33,13 +33,13 @@ class LocalEvents(api.EventsApi):
         follow: bool = True,
     ) -> AsyncStream[Live]:
         where = Subscription(sessions=sessions, agents=agents, types=types, inbox=inbox)
-        return AsyncStream(self._told(where, after, follow=follow))
+        return AsyncStream(self._stream(where, after, follow=follow))
 
-    async def _told(
+    async def _stream(
         self, where: Subscription, after: str | None, *, follow: bool
     ) -> AsyncGenerator[Live, None]:
-        inbox = Inbox(self._here.store, settings=self._here.settings.inbox)
-        hub = EventHub(self._here.store, on_outage=self._here.on_outage)
+        inbox = Inbox(self._context.store, settings=self._context.settings.inbox)
+        hub = EventHub(self._context.store, on_outage=self._context.on_outage)
         async with hub, hub.subscribe(after=after, where=where, follow=follow) as stream:
             yield Position(after=stream.position or "")
             async for found in stream:
@@ -49,10 +49,10 @@ class LocalEvents(api.EventsApi):
 
 
 async def live_event(found: HubEvent, inbox: Inbox) -> LiveEvent:
-    """The event for observers; for a new inbox item, its question."""
+    """The event for subscribers. The event of a new inbox item includes the item."""
     event = found.event
     details = event.details or {}
-    # A session that took its answer is no news of the inbox, which has told of that itself.
+    # The session records that it took the answer. The inbox has published its own event before.
     takes_answer = "status" in details and "change" not in details
     if event.type != "inbox" or takes_answer:
         return LiveEvent(id=found.id, type="event", event=event, data=event.to_json())
@@ -61,6 +61,6 @@ async def live_event(found: HubEvent, inbox: Inbox) -> LiveEvent:
         return LiveEvent(id=found.id, type=f"inbox.{change}", event=event, data=dict(details))
     data: Mapping[str, Any] = dict(details)
     if "item" in details:
-        with suppress(EkidenError):  # It is gone, or the store is for a moment.
+        with suppress(EkidenError):  # The item was removed, or the store is unreachable now.
             data = new_item_notice(await inbox.get(str(details["item"])))
     return LiveEvent(id=found.id, type=NEW_ITEM, event=event, data=data)

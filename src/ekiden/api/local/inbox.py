@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.api import inbox as api
-from ekiden.api.local.place import Here
+from ekiden.api.local.context import LocalContext
 from ekiden.api.methods.values import Page, Pages
 from ekiden.core.errors.messages import InboxAnswerInvalid
 from ekiden.core.errors.server import PreconditionFailed
@@ -17,11 +17,11 @@ from ekiden.inbox.query import InboxQuery, StatusFilter
 
 
 class LocalInbox(api.InboxApi):
-    """See `Inbox`."""
+    """`InboxApi` on a store in this process."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
-        self._inbox = Inbox(here.store, settings=here.settings.inbox)
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
+        self._inbox = Inbox(context.store, settings=context.settings.inbox)
 
     def list(
         self,
@@ -69,7 +69,7 @@ class LocalInbox(api.InboxApi):
         by: str | None = None,
         expected_version: int | Sequence[int] | None = None,
     ) -> InboxItem:
-        who = self._here.person(by)
+        who = self._context.person(by)
         seen = await self._seen(item_id, expected_version)
         try:
             return await self._inbox.answer(
@@ -81,7 +81,7 @@ class LocalInbox(api.InboxApi):
                 confirm_edit=confirm_edit,
                 seen_version=seen,
                 by=who,
-                via=self._here.via,
+                via=self._context.via,
             )
         except InboxAnswerInvalid:
             await self._seen(item_id, expected_version)
@@ -98,7 +98,7 @@ class LocalInbox(api.InboxApi):
         by: str | None = None,
         expected_version: int | Sequence[int] | None = None,
     ) -> BulkAnswer:
-        who = self._here.person(by)
+        who = self._context.person(by)
         await self._seen(item_id, expected_version)
         return await self._inbox.answer_identical(
             item_id,
@@ -107,14 +107,14 @@ class LocalInbox(api.InboxApi):
             arguments=_json_text(arguments),
             always=always,
             by=who,
-            via=self._here.via,
+            via=self._context.via,
         )
 
     async def assign(
         self, item_id: str, assignee: str | None, *, by: str | None = None
     ) -> InboxItem:
-        who = self._here.person(by)
-        return await self._inbox.assign(item_id, assignee, by=who, via=self._here.via)
+        who = self._context.person(by)
+        return await self._inbox.assign(item_id, assignee, by=who, via=self._context.via)
 
     async def snooze(
         self,
@@ -124,19 +124,19 @@ class LocalInbox(api.InboxApi):
         until_us: int | None = None,
         by: str | None = None,
     ) -> InboxItem:
-        who = self._here.person(by)
+        who = self._context.person(by)
         return await self._inbox.snooze(
-            item_id, for_s=for_s, until_us=until_us, by=who, via=self._here.via
+            item_id, for_s=for_s, until_us=until_us, by=who, via=self._context.via
         )
 
     async def cancel(self, item_id: str, *, reason: str = "", by: str | None = None) -> InboxItem:
-        who = self._here.person(by)
-        return await self._inbox.cancel(item_id, reason=reason, by=who, via=self._here.via)
+        who = self._context.person(by)
+        return await self._inbox.cancel(item_id, reason=reason, by=who, via=self._context.via)
 
     async def _seen(self, item_id: str, expected: int | Sequence[int] | None) -> int | None:
-        """The version that the caller read; `PreconditionFailed` if the item has changed.
+        """The version that the caller read; `PreconditionFailed` if the item has changed since.
 
-        A closed item expects no version: the error names who closed it.
+        Returns `None` for a closed item, so that the caller gets the error with the first answer.
         """
         if expected is None:
             return None

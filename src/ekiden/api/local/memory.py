@@ -1,4 +1,4 @@
-"""The agents' memory, in a store."""
+"""The long-term memory of agents in a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ekiden.api import memory as api
-from ekiden.api.local.place import Here
+from ekiden.api.local.context import LocalContext
 from ekiden.api.methods.called import AsyncStream
 from ekiden.api.methods.values import Page, Pages
 from ekiden.core.errors.memory import MemoryFailed, MemoryNotFound
@@ -19,14 +19,14 @@ from ekiden.memory import DeliveryReport, Memory, used_backends
 from ekiden.memory.outbox import queue_of
 from ekiden.project.run_options import embedder_of
 
-_AT_ONCE = 500
+_PAGE = 500
 
 
 class LocalMemory(api.MemoryApi):
-    """See `Memory`."""
+    """`MemoryApi` on a store in this process."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
 
     def list(self, *, user: str | None = None, shared: bool = False) -> Pages[api.MemoryEntry]:
         async def fetch(limit: int, cursor: str | None) -> Page[api.MemoryEntry]:
@@ -89,8 +89,8 @@ class LocalMemory(api.MemoryApi):
     ) -> api.FoundMemories:
         memory = self._memory(user, shared, kind="vector" if meaning else "key_value")
         if meaning:
-            # The first time a model may have to be read from the disk.
-            defaults = self._here.settings.memory
+            # The first use may load a model from disk.
+            defaults = self._context.settings.memory
             await asyncio.to_thread(embedder_of, defaults.embedding_model, defaults.dimension)
         answer = await memory.recall(q, limit, threshold)
         return api.FoundMemories(
@@ -103,37 +103,37 @@ class LocalMemory(api.MemoryApi):
         return AsyncStream(self._everything(user, shared))
 
     async def sync(self) -> api.MemoryDeliveries:
-        with self._here.one_at_a_time("sync"):
-            names = await used_backends(self._here.store)
+        with self._context.one_at_a_time("sync"):
+            names = await used_backends(self._context.store)
             return api.MemoryDeliveries(items=[await self._delivered(name) for name in names])
 
     async def _everything(
         self, user: str | None, shared: bool
     ) -> AsyncGenerator[api.MemoryEntry, None]:
         memory, after = self._memory(user, shared), ""
-        while found := await memory.list(after=after, limit=_AT_ONCE):
+        while found := await memory.list(after=after, limit=_PAGE):
             for each in found:
                 yield entry_of(each)
             after = found[-1].key
 
     async def _delivered(self, backend: str) -> api.MemoryDelivery:
-        """Send a back end its pending changes; also reports an unknown back end."""
-        store = self._here.store
+        """Send the pending changes to a back end. An unknown back end is reported as a problem."""
+        store = self._context.store
         memory = Memory(
             store,
             settings=MemorySettings(type="vector", backend=backend),
             embedder=self._embedder(),
         )
         try:
-            came = await memory.deliver()
+            report = await memory.deliver()
         except MemoryFailed as exc:
             waiting = await store.queue_depth(queue_of(backend))
-            came = DeliveryReport(waiting=waiting, problem=str(exc))
+            report = DeliveryReport(waiting=waiting, problem=str(exc))
         return api.MemoryDelivery(
             backend=backend,
-            delivered=came.delivered,
-            waiting=came.waiting,
-            problem=came.problem,
+            delivered=report.delivered,
+            waiting=report.waiting,
+            problem=report.problem,
         )
 
     def _memory(self, user: str | None, shared: bool, *, kind: MemoryKind = "key_value") -> Memory:
@@ -142,11 +142,11 @@ class LocalMemory(api.MemoryApi):
             raise RequestInvalid(
                 "give either `user`, or `shared=true` for the memories of the whole app"
             )
-        defaults = self._here.settings.memory
+        defaults = self._context.settings.memory
         return Memory(
-            self._here.store,
+            self._context.store,
             user=user,
-            app=self._here.stored_app,
+            app=self._context.stored_app,
             settings=MemorySettings(
                 type=kind,
                 scope="app" if shared else "user",
@@ -157,26 +157,26 @@ class LocalMemory(api.MemoryApi):
         )
 
     def _embedder(self) -> Any:
-        defaults = self._here.settings.memory
+        defaults = self._context.settings.memory
         return partial(embedder_of, defaults.embedding_model, defaults.dimension)
 
 
-def entry_of(each: MemoryRecord) -> api.MemoryEntry:
-    """One memory."""
-    return api.MemoryEntry(**_facts(each))
+def entry_of(record: MemoryRecord) -> api.MemoryEntry:
+    """The memory for callers."""
+    return api.MemoryEntry(**_facts(record))
 
 
-def found_of(each: MemoryRecord) -> api.FoundMemory:
-    """One search result, with its score."""
-    score = round(each.score or 0.0, 6)
-    return api.FoundMemory(**_facts(each), score=score, found_by=each.found_by)
+def found_of(record: MemoryRecord) -> api.FoundMemory:
+    """The search result for callers, with its score."""
+    score = round(record.score or 0.0, 6)
+    return api.FoundMemory(**_facts(record), score=score, found_by=record.found_by)
 
 
-def _facts(each: MemoryRecord) -> dict[str, Any]:
+def _facts(record: MemoryRecord) -> dict[str, Any]:
     return {
-        "key": each.key,
-        "content": each.content,
-        "metadata": dict(each.metadata),
-        "stored_at": each.stored_at_us / 1e6,
-        "agent": each.agent,
+        "key": record.key,
+        "content": record.content,
+        "metadata": dict(record.metadata),
+        "stored_at": record.stored_at_us / 1e6,
+        "agent": record.agent,
     }

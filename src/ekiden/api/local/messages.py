@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from ekiden.api import messages as api
-from ekiden.api.local.place import Here
+from ekiden.api.local.context import LocalContext
 from ekiden.api.methods.values import Page, Pages
 from ekiden.bus.messages import MessageQuery, check_message, matching_rows, record_of, requeue
 from ekiden.core.agent import Team
@@ -28,18 +28,18 @@ from ekiden.runtime.questions.sessions import ANSWERS, bus_session_id, session_f
 from ekiden.storage.base import Batch, MessageFilter, QueuePut, Store, StoredMessage
 from ekiden.storage.records import MessageState
 
-OUTSIDER: Final = "caller:"
+_OUTSIDER: Final = "caller:"
 """The prefix of senders that are not agents."""
 _MAX_NAME: Final = 200
-_FOR_EVER_S: Final = 1e9
+_FOREVER_S: Final = 1e9
 _MAX_TITLE: Final = 120
 _MAILBOXES: Final = agent_queue("")
 _SESSION: Final = "session:"
 
 
 def outsider(name: str) -> str:
-    """The bus name of a sender that is not an agent, so that it cannot be mistaken for one."""
-    return f"{OUTSIDER}{name}".replace("#", "＃")[:_MAX_NAME]
+    """The bus name of a sender that is not an agent; no agent can have such a name."""
+    return f"{_OUTSIDER}{name}".replace("#", "＃")[:_MAX_NAME]
 
 
 async def post_message(
@@ -48,11 +48,10 @@ async def post_message(
     """Store a message for an agent of the team, with the session in which it is handled.
 
     Returns the id of the session, which a worker runs. The agent's final output is the answer to
-    the message. `UnknownAgent`, `UserError` for content that cannot be sent, and `MailboxFull`.
+    the message. Raises `UnknownAgent`, `UserError` for invalid content, and `MailboxFull`.
     """
     agent = team[message.to_agent or ""].name
-    payload = check_message(message, limits)
-    message.payload = payload
+    message.payload = check_message(message, limits)
     queue = agent_queue(agent)
     session_id = bus_session_id(queue, message.id)
     meta: dict[str, Any] = {
@@ -70,8 +69,8 @@ async def post_message(
         body=Letter(message=message, awaits=wait_node(agent, message.id)).to_json(),
         priority=message.priority,
         bound=limits.mailbox_bound,
-        taken_by=f"session:{session_id}",
-        lease_s=_FOR_EVER_S,
+        taken_by=f"{_SESSION}{session_id}",
+        lease_s=_FOREVER_S,
     )
     try:
         await store.write(Batch(openings=[opening], messages=[put]))
@@ -81,11 +80,11 @@ async def post_message(
 
 
 class LocalMessages(api.MessagesApi):
-    """See `Messages`; `send` is a `UserError` without a team."""
+    """`MessagesApi` on a store in this process; without a team, `send` raises `UserError`."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
-        self._store = here.store
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
+        self._store = context.store
 
     def list(
         self,
@@ -121,11 +120,11 @@ class LocalMessages(api.MessagesApi):
         correlation_id: str | None = None,
         wait_s: float = 30.0,
     ) -> api.MessageDetails:
-        if self._here.team is None:
+        if self._context.team is None:
             raise UserError("there is no team here that could get the message: name one")
         message = AgentMessage(
             type=type,
-            from_agent=outsider(self._here.caller),
+            from_agent=outsider(self._context.caller),
             to_agent=to,
             subject=subject,
             payload=payload,
@@ -133,7 +132,7 @@ class LocalMessages(api.MessagesApi):
             correlation_id=correlation_id,
         )
         session_id = await post_message(
-            self._store, self._here.team, message, self._here.settings.bus
+            self._store, self._context.team, message, self._context.settings.bus
         )
         if type == "query":
             await self._wait(session_id, wait_s)
@@ -150,9 +149,9 @@ class LocalMessages(api.MessagesApi):
         raise MessageNotFound(message_id)
 
     async def _wait(self, session_id: str, timeout_s: float) -> None:
-        """Until no process works on the session, or the time is over."""
-        if self._here.runs is not None:
-            await self._here.runs.wait(run_id_of(session_id, 1), timeout_s=timeout_s)
+        """Wait until no process works on the session, or until the timeout."""
+        if self._context.runs is not None:
+            await self._context.runs.wait(run_id_of(session_id, 1), timeout_s=timeout_s)
             return
         await until_free(self._store, session_id, timeout_s=timeout_s)
 
@@ -160,11 +159,11 @@ class LocalMessages(api.MessagesApi):
 def _details(row: StoredMessage) -> api.MessageDetails:
     """A message with its delivery, its waiter and the session that answers it."""
     owner = row.owner or ""
-    told = {
+    delivery = {
         **record_of(row).to_json(),
         "waiter": row.waiter,
         "asked_in": row.session_id,
         "answered_in": owner.removeprefix(_SESSION) if owner.startswith(_SESSION) else None,
     }
-    details: api.MessageDetails = from_json(api.MessageDetails, told)
+    details: api.MessageDetails = from_json(api.MessageDetails, delivery)
     return details

@@ -1,4 +1,4 @@
-"""Plans in a store, and plan previews of the local team."""
+"""Plans in a store, and previews of plans of the local team."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ekiden.api import plans as api
-from ekiden.api.local.place import Here, moment_of
+from ekiden.api.local.context import LocalContext, moment_of
+from ekiden.api.local.sessions import state_of
 from ekiden.api.methods.values import Moment, Page, Pages
-from ekiden.api.sessions import state_of
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import NotServed, RequestInvalid
 from ekiden.core.events import Event
@@ -26,23 +26,23 @@ _CURSOR: Final = re.compile(r"([0-9]{1,4})~([0-9.\-]{0,80})", re.ASCII)
 
 
 class LocalPlans(api.PlansApi):
-    """See `Plans`; `preview` is a `UserError` without a team."""
+    """`PlansApi` on a store in this process; without a team, `preview` raises `UserError`."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
 
     async def preview(self, text: str, *, agent: str | None = None) -> PlanPreview:
-        project = self._here.needed_project()
+        project = self._context.needed_project()
         address = parse_address(text)
         if not address.text.strip():
             raise RequestInvalid("text: it is empty")
         named = None if address.to == AUTO else address.to
         return await plan_request(
-            project, address.text, agent=agent or named, model=self._here.model
+            project, address.text, agent=agent or named, model=self._context.model
         )
 
     async def get(self, session_id: str) -> api.Plan:
-        store = self._here.store
+        store = self._context.store
         try:
             state = await plan_state(store, session_id)
         except UserError as exc:
@@ -93,22 +93,22 @@ class LocalPlans(api.PlansApi):
         )
 
         async def fetch(limit: int, cursor: str | None) -> Page[api.PlanTask]:
-            # Stores have no index of plans: without a session all events are looked at, down to
-            # the last task that is shown.
-            begin, skip = _parsed(cursor)
+            # Stores have no index of plans: without a session, all events are scanned until the
+            # page is full. A cursor is the number of shown tasks in a plan, and the plan's place.
+            start, skip = _parsed(cursor)
             found: list[api.PlanTask] = []
-            place = ""
-            async for before, plan in _plans(self._here.store, where, begin):
+            next_cursor = ""
+            async for place, plan in _plans(self._context.store, where, start):
                 for number, task in enumerate(plan):
-                    is_past = before == (begin or "") and number < skip
-                    if is_past or agent not in (None, task.agent):
+                    was_shown = place == (start or "") and number < skip
+                    if was_shown or agent not in (None, task.agent):
                         continue
                     if status not in (None, task.status):
                         continue
                     if len(found) == limit:
-                        return Page(items=found, next_cursor=place)
+                        return Page(items=found, next_cursor=next_cursor)
                     found.append(task)
-                    place = f"{number + 1}~{before}"
+                    next_cursor = f"{number + 1}~{place}"
             return Page(items=found)
 
         return Pages(fetch)
@@ -118,32 +118,33 @@ async def _outcomes(store: Store, state: MultiAgentState) -> list[api.TaskOutcom
     """The tasks in the plan's order, with their results."""
     if state.decomposition is None:
         return []
-    told: dict[str, api.PlanTask] = {}
+    recorded: dict[str, api.PlanTask] = {}
     where = EventFilter(types={"task"}, session_id=state.session_id)
     async for _, plan in _plans(store, where, None):
-        told = {task.task_id: task for task in plan}
+        recorded = {task.task_id: task for task in plan}
         break
     results = {each.task_id: each for each in state.results}
     return [
-        _outcome(task, told.get(task.task_id), results.get(task.task_id))
+        _outcome(task, recorded.get(task.task_id), results.get(task.task_id))
         for task in state.decomposition.tasks
     ]
 
 
 def _outcome(
-    task: AgentTask, told: api.PlanTask | None, result: AgentResult | None
+    task: AgentTask, recorded: api.PlanTask | None, result: AgentResult | None
 ) -> api.TaskOutcome:
     return api.TaskOutcome(
         task_id=task.task_id,
         agent=task.agent,
         description=task.description,
         depends_on=task.depends_on,
-        status=_status_of(result) if told is None else told.status,  # There may be no events.
-        attempts=0 if told is None else told.attempts,
-        started_at=None if told is None else told.started_at,
-        ended_at=None if told is None else told.ended_at,
-        error=result.error if result is not None else None if told is None else told.error,
-        sessions=() if told is None else told.sessions,
+        # The events of the plan may be missing; then the result has the status.
+        status=_status_of(result) if recorded is None else recorded.status,
+        attempts=0 if recorded is None else recorded.attempts,
+        started_at=None if recorded is None else recorded.started_at,
+        ended_at=None if recorded is None else recorded.ended_at,
+        error=result.error if result else recorded.error if recorded else None,
+        sessions=() if recorded is None else recorded.sessions,
         result=None if result is None or not result.success else _as_text(result.data),
     )
 
@@ -173,14 +174,14 @@ def _parsed(cursor: str | None) -> tuple[str | None, int]:
 async def _plans(
     store: Store, where: EventFilter, cursor: str | None
 ) -> AsyncIterator[tuple[str, list[api.PlanTask]]]:
-    """The tasks of plans, each with the cursor of a page that begins with its plan."""
+    """The tasks of plans, each with the cursor of a page of events that begins with its plan."""
     while True:
         page = await store.find_events(where, limit=_PAGE, cursor=cursor)
-        before = cursor or ""
-        for event, place in zip(page.events, page.cursors, strict=True):
+        place = cursor or ""
+        for event, next_place in zip(page.events, page.cursors, strict=True):
             if _phase(event) == "decomposed":
-                yield before, await _tasks(store, event)
-            before = place
+                yield place, await _tasks(store, event)
+            place = next_place
         cursor = page.next_cursor
         if cursor is None:
             return
@@ -193,26 +194,28 @@ async def _tasks(store: Store, plan: Event) -> list[api.PlanTask]:
         return []
     events = await store.events(plan.session_id, after=plan.seq)
     tasks = {str(each.get("task_id")): _Task(each) for each in (plan.details or {})["tasks"]}
-    is_last = True
-    seen: _Task | None = None
+    is_last_plan = True
+    started: _Task | None = None
     for event in events:
         if event.type != "task":
-            if seen is not None:
-                seen.see_question(event)
-            seen = None
+            if started is not None:
+                started.add_question(event)
+            started = None
             continue
         if _phase(event) == "decomposed":
-            is_last = False
+            is_last_plan = False
             break
-        seen = tasks.get(str((event.details or {}).get("task_id")))
-        if seen is not None:
-            seen.see(event)
-    is_under_way = is_last and state_of(row) not in ("idle", "failed")
-    return [each.told(plan, is_under_way=is_under_way) for each in tasks.values()]
+        started = tasks.get(str((event.details or {}).get("task_id")))
+        if started is not None:
+            started.add(event)
+    is_active = is_last_plan and state_of(row) not in ("idle", "failed")
+    return [each.as_plan_task(plan, is_active=is_active) for each in tasks.values()]
 
 
 @dataclass(slots=True)
 class _Task:
+    """A task of a plan, whose state is collected from events."""
+
     planned: Mapping[str, Any]
     status: api.TaskStatus = "pending"
     attempts: int = 0
@@ -221,8 +224,8 @@ class _Task:
     error: str | None = None
     sessions: list[str] = field(default_factory=list)
 
-    def see(self, event: Event) -> None:
-        """An event of the task."""
+    def add(self, event: Event) -> None:
+        """Add an event of the task."""
         details = event.details or {}
         if details.get("phase") == "started":
             self.status, self.error, self.ended_at = "running", None, None
@@ -232,14 +235,14 @@ class _Task:
             self.status = "done" if details.get("success") else "failed"
             self.error, self.ended_at = event.error, event.at_us / 1e6
 
-    def see_question(self, event: Event) -> None:
-        """The event after its start: its agent got a query, in a session of its own."""
+    def add_question(self, event: Event) -> None:
+        """Add the event after the start: the query to the agent, which has its own session."""
         asked = (event.details or {}).get("asks")
         session = asked.get("session") if isinstance(asked, Mapping) else None
         if self.status == "running" and isinstance(session, str):
             self.sessions.append(session)
 
-    def told(self, plan: Event, *, is_under_way: bool) -> api.PlanTask:
+    def as_plan_task(self, plan: Event, *, is_active: bool) -> api.PlanTask:
         """The task for callers."""
         is_open = self.status in ("pending", "running")
         return api.PlanTask(
@@ -251,7 +254,7 @@ class _Task:
             agent=str(self.planned.get("agent")),
             description=self.planned.get("description"),
             depends_on=tuple(self.planned.get("depends_on", ())),
-            status="stopped" if is_open and not is_under_way else self.status,
+            status="stopped" if is_open and not is_active else self.status,
             attempts=self.attempts,
             started_at=self.started_at,
             ended_at=self.ended_at,

@@ -1,4 +1,4 @@
-"""Runs of a store, in this process."""
+"""Runs of a store: started, followed and stopped in this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import aclosing, suppress
 from typing import Literal, Unpack
 
 from ekiden.api import runs as api
-from ekiden.api.local.place import Here
+from ekiden.api.local.context import LocalContext
 from ekiden.api.methods.called import AsyncStream
 from ekiden.api.methods.values import Page, Pages
 from ekiden.core.conversation.model import ModelDelta
@@ -16,24 +16,24 @@ from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import RunNotFound, ServerStopping
 from ekiden.core.events import Event
 from ekiden.core.runs import ACTIVE, Run, RunStarted, parse_run_id, run_id_of
-from ekiden.project.runs.runs import QUIET_S, RunOrder, RunStarter
+from ekiden.project.runs.runs import RunOrder, RunStarter
 from ekiden.project.runs.stored_runs import read_run, until_free
 from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
 
 
 class LocalRuns(api.RunsApi):
-    """See `RunStarter`; without a team, runs can be read and waited for; everything else is a
-    `UserError`."""
+    """`RunsApi` on a store in this process. Without a team, runs can only be read and waited for;
+    all other methods raise `UserError`."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
 
     @property
     def _runs(self) -> RunStarter:
-        if self._here.runs is None:
+        if self._context.runs is None:
             raise UserError("there is no team here that could work on it: name one")
-        return self._here.runs
+        return self._context.runs
 
     async def run(
         self,
@@ -50,14 +50,14 @@ class LocalRuns(api.RunsApi):
     def stream(
         self, input: api.Input, **options: Unpack[api.StartOptions]
     ) -> AsyncStream[api.Shown]:
-        return AsyncStream(self._begun(self._order(input, options)))
+        return AsyncStream(self._started(self._order(input, options)))
 
     async def start(self, input: api.Input, **options: Unpack[api.StartOptions]) -> Run:
         started = await self._runs.start(self._order(input, options))
         return await self._runs.read(started.run_id)
 
     def _order(self, input: api.Input, options: api.StartOptions) -> RunOrder:
-        return order_of(input, options, may_write_history=self._here.may_write_history)
+        return order_of(input, options, may_write_history=self._context.may_write_history)
 
     def list(
         self,
@@ -69,23 +69,23 @@ class LocalRuns(api.RunsApi):
         where = SessionFilter(status=status, agent=agent, user_id=user)
 
         async def fetch(limit: int, cursor: str | None) -> Page[Run]:
-            found = await self._here.store.list(where, limit=limit, cursor=cursor)
+            found = await self._context.store.list(where, limit=limit, cursor=cursor)
             items = []
             for row in found.sessions:
                 if number := run_number(row):
-                    with suppress(SessionNotFound, RunNotFound):  # Removed meanwhile.
+                    with suppress(SessionNotFound, RunNotFound):  # It was just removed.
                         items.append(await self._read(run_id_of(row.id, number)))
             return Page(items=items, next_cursor=found.next_cursor)
 
         return Pages(fetch)
 
     async def get(self, run_id: str, *, wait_s: float = 0) -> Run:
-        if self._here.runs is not None and wait_s:
-            return await self._here.runs.wait(run_id, timeout_s=wait_s)
+        if self._context.runs is not None and wait_s:
+            return await self._context.runs.wait(run_id, timeout_s=wait_s)
         return await self._waited_for(run_id, wait_s) if wait_s else await self._read(run_id)
 
     async def wait(self, run_id: str) -> Run:
-        if self._here.runs is None:
+        if self._context.runs is None:
             return await self._waited_for(run_id, math.inf)
         return await super().wait(run_id)
 
@@ -119,18 +119,17 @@ class LocalRuns(api.RunsApi):
         return AsyncStream(self._session(session_id, after or 0))
 
     async def _read(self, run_id: str) -> Run:
-        if self._here.runs is None:
-            return await read_run(self._here.store, run_id)
-        return await self._here.runs.read(run_id)
+        if self._context.runs is None:
+            return await read_run(self._context.store, run_id)
+        return await self._context.runs.read(run_id)
 
     async def _waited_for(self, run_id: str, timeout_s: float) -> Run:
-        """The run once no process works on it, or its state at the timeout; another process runs
-        it."""
+        """The run once no process works on it, or at the timeout. Other processes run it."""
         session_id, number = parse_run_id(run_id)
-        await until_free(self._here.store, session_id, number=number, timeout_s=timeout_s)
+        await until_free(self._context.store, session_id, number=number, timeout_s=timeout_s)
         return await self._read(run_id)
 
-    async def _begun(self, order: RunOrder) -> AsyncGenerator[api.Shown, None]:
+    async def _started(self, order: RunOrder) -> AsyncGenerator[api.Shown, None]:
         started, watching = await self._runs.start_watched(order)
         async with aclosing(self._shown(started.run_id, watching, ACTIVE)) as shown:
             yield RunStarted(run_id=started.run_id, session_id=started.session_id)
@@ -141,8 +140,8 @@ class LocalRuns(api.RunsApi):
         self, run_id: str, after: int | None, *, through_waits: bool
     ) -> AsyncGenerator[api.Shown, None]:
         watching = self._runs.watch(run_id, after=after, through_waits=through_waits)
-        going_on = ACTIVE | {"waiting"} if through_waits else ACTIVE
-        async with aclosing(self._shown(run_id, watching, going_on)) as shown:
+        unfinished = ACTIVE | {"waiting"} if through_waits else ACTIVE
+        async with aclosing(self._shown(run_id, watching, unfinished)) as shown:
             async for each in shown:
                 yield each
 
@@ -150,22 +149,22 @@ class LocalRuns(api.RunsApi):
         self,
         run_id: str,
         watching: AsyncGenerator[Event | ModelDelta | None, None],
-        going_on: frozenset[str],
+        unfinished: frozenset[str],
     ) -> AsyncGenerator[api.Shown, None]:
-        """The events, then the run; `ServerStopping` if it continues unobserved."""
+        """The events, then the run; `ServerStopping` if the run is still unfinished."""
         async with aclosing(watching):
             async for each in watching:
                 if each is not None:
                     yield each
         run = await self._runs.read(run_id)
-        if run.status in going_on:
+        if run.status in unfinished:
             raise ServerStopping
         yield run
 
     async def _session(
         self, session_id: str, after: int
     ) -> AsyncGenerator[Event | ModelDelta, None]:
-        watching = self._runs.watch_session(session_id, after=after, quiet_s=QUIET_S)
+        watching = self._runs.watch_session(session_id, after=after)
         async with aclosing(watching):
             async for each in watching:
                 if each is not None:
@@ -173,7 +172,7 @@ class LocalRuns(api.RunsApi):
 
 
 def order_of(input: api.Input, options: api.StartOptions, *, may_write_history: bool) -> RunOrder:
-    """The message, and its options."""
+    """The message with its options, as the order for a run."""
     return RunOrder(
         input=input,
         session_id=options.get("session_id"),

@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from ekiden.api import sessions as api
-from ekiden.api.local.place import Here, moment_of
+from ekiden.api.local.context import LocalContext, moment_of
 from ekiden.api.methods.values import Moment, Page, Pages
-from ekiden.api.sessions import SessionState, find_sessions, state_of, waiting_for
+from ekiden.api.sessions import SessionState
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event, EventType
 from ekiden.core.runs import run_id_of
+from ekiden.core.text.keywords import alike
 from ekiden.handoff.records.records import HandoffRecord, records_of
 from ekiden.runtime.history.deletion import delete_session
 from ekiden.runtime.history.fork import Rewind, fork_session, rewind_session
 from ekiden.runtime.history.retention import Pruned, prune_sessions
 from ekiden.runtime.history.session_export import export_session
 from ekiden.runtime.history.session_import import import_session
+from ekiden.runtime.questions.questions import PAUSES
+from ekiden.runtime.state.cursor import OpenQuestion, open_questions
 from ekiden.sessions import Session, chain_of, conversation
 from ekiden.sessions.conversation import names_of, session_info, session_record
 from ekiden.sessions.progress import has_open_run, run_number
 from ekiden.sessions.search import SessionHit, search_sessions
-from ekiden.storage.base import SessionFilter, SessionRow, SessionStatus, Store
+from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, SessionStatus, Store
 
 _DAY_S: Final = 86_400
-_READ: Final = 1000
+_EVENTS_READ: Final = 1000
 """How many events are read at once when filtering by type."""
 
 
 class LocalSessions(api.SessionsApi):
-    """See `Sessions`."""
+    """`SessionsApi` on a store in this process."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
-        self._store = here.store
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
+        self._store = context.store
 
     def list(
         self,
@@ -85,7 +89,7 @@ class LocalSessions(api.SessionsApi):
         dry_run: bool = False,
     ) -> Pruned:
         age_s, keep = self._rule(older_than, keep)
-        with self._here.one_at_a_time("prune"):
+        with self._context.one_at_a_time("prune"):
             return await prune_sessions(
                 self._store,
                 older_than_s=age_s,
@@ -93,7 +97,7 @@ class LocalSessions(api.SessionsApi):
                 user_id=user,
                 status={"idle", *status},
                 dry_run=dry_run,
-                progress=self._here.progress,
+                progress=self._context.progress,
             )
 
     async def get(self, session_id: str) -> api.SessionDetails:
@@ -150,14 +154,14 @@ class LocalSessions(api.SessionsApi):
         branch = await fork_session(
             self._store, origin, before_seq=before, at_seq=at, new_id=session_id
         )
-        made = await branch.row()
+        fork = await branch.row()
         return api.ForkedSession(
-            session_id=made.id,
-            forked_from=made.meta["forked_from"],
-            forked_at=made.meta["forked_at"],
-            agent=made.agent,
-            events=made.seq,
-            unfinished=has_open_run(made),
+            session_id=fork.id,
+            forked_from=fork.meta["forked_from"],
+            forked_at=fork.meta["forked_at"],
+            agent=fork.agent,
+            events=fork.seq,
+            unfinished=has_open_run(fork),
         )
 
     async def rewind(self, session_id: str, to: int) -> Rewind:
@@ -173,7 +177,7 @@ class LocalSessions(api.SessionsApi):
             return age_s, keep
         if keep is not None:
             return None, keep
-        settings = self._here.settings.retention
+        settings = self._context.settings.retention
         if not settings.has_rules:
             raise UserError(
                 "name the sessions to delete: older_than (--older-than 30d), keep (--keep "
@@ -199,14 +203,14 @@ def details_of(row: SessionRow, events: Sequence[Event]) -> api.SessionDetails:
 
 
 def handoff_chain(row: SessionRow, events: Sequence[Event]) -> api.SessionChain:
-    """The agents that had the session, in order, each handoff, and what it waits for."""
+    """The agents of the session in order, its handoffs, and what it waits for."""
     handoffs = chain_of(events)
     records = {each.id: each for each in records_of(events)}
     return api.SessionChain(
         session_id=row.id,
         chain=names_of(row, handoffs),
         handoffs=[_handoff(each, records.get(str(each.get("id")))) for each in handoffs],
-        waiting_for=_waiting_for(events) if row.status == "waiting" else None,
+        waiting_for=_wait_reason(events) if row.status == "waiting" else None,
     )
 
 
@@ -221,17 +225,17 @@ def _summary(row: SessionRow) -> dict[str, Any]:
     }
 
 
-def _handoff(told: Mapping[str, Any], record: HandoffRecord | None) -> dict[str, Any]:
+def _handoff(entry: Mapping[str, Any], record: HandoffRecord | None) -> dict[str, Any]:
     """A handoff of a chain, with its requester and duration."""
     if record is None:
-        return dict(told)
-    data = {**told, "policy": record.policy, "by": record.by.to_json()}
+        return dict(entry)
+    data = {**entry, "policy": record.policy, "by": record.by.to_json()}
     if record.settled_at is not None:
         data["duration_ms"] = round((record.settled_at - record.started_at) * 1e3, 3)
     return data
 
 
-def _waiting_for(events: Sequence[Event]) -> str:
+def _wait_reason(events: Sequence[Event]) -> str:
     for event in reversed(events):
         details = event.details or {}
         if event.type == "agent_complete" and details.get("outcome") == "waiting":
@@ -242,12 +246,137 @@ def _waiting_for(events: Sequence[Event]) -> str:
 async def _events(
     store: Store, session_id: str, after: int, wanted: int, types: frozenset[str]
 ) -> Sequence[Event]:
-    """At most `wanted` events after `after` of one of the types."""
+    """At most `wanted` events of these types after the event number `after`."""
     found: list[Event] = []
     while True:
-        size = _READ if types else wanted
+        size = _EVENTS_READ if types else wanted
         events = await store.events(session_id, after=after, limit=size)
         found += [event for event in events if not types or event.type in types]
         if len(found) >= wanted or len(events) < size:
             return found[:wanted]
         after = events[-1].seq
+
+
+_PERSON: Final = "person"
+_FAILED: Final = frozenset({"failed", "out_of_budget"})
+_MAX_READ: Final = 500
+"""The maximum number of sessions that are read at once."""
+_MIN_READ: Final = 50
+_MAX_SCANNED: Final = 20_000
+"""The maximum number of sessions that are scanned for one page; the next page continues there."""
+
+
+def state_of(row: SessionRow) -> SessionState:
+    """The state of the session; it waits only for agents and people that it asked itself."""
+    if row.status == "ready" or (row.owner is not None and row.outcome is None):
+        return "working"
+    if row.status == "idle":
+        return "failed" if row.outcome in _FAILED else "idle"
+    questions = _questions(row)
+    if questions and all(_is_pause(each) for each in questions):
+        return "working"  # It resumes by itself.
+    names = _names(questions)
+    return "waiting_person" if not names or any(map(_is_person, names)) else "waiting_agent"
+
+
+def waiting_for(row: SessionRow) -> list[str]:
+    """The agents that a waiting session asked, and people as ``person:ROLE``; empty for others."""
+    if row.status != "waiting":
+        return []
+    questions = _questions(row)
+    return _names(questions) if questions else [_PERSON]
+
+
+def _questions(row: SessionRow) -> list[OpenQuestion]:
+    return list(open_questions(row).values())
+
+
+def _names(questions: Iterable[OpenQuestion]) -> list[str]:
+    names = [
+        f"{_PERSON}:{each.who}" if each.kind == "inbox" else each.who
+        for each in questions
+        if not _is_pause(each)
+    ]
+    return list(dict.fromkeys(names))
+
+
+def _is_pause(question: OpenQuestion) -> bool:
+    return question.kind == "query" and question.who == PAUSES and question.session is None
+
+
+def _is_person(name: str) -> bool:
+    return name == _PERSON or name.startswith(f"{_PERSON}:")
+
+
+async def find_sessions(
+    store: Store,
+    where: SessionFilter,
+    *,
+    states: Collection[SessionState] = (),
+    text: str = "",
+    limit: int,
+    cursor: str | None = None,
+) -> SessionPage:
+    """One page of the sessions in one of `states` that match `text`, newest first.
+
+    `text` is searched in the title, the session's id, its user and the agent's name; case does not
+    matter. Without states or text there is no filter. A page that scanned very many sessions may be
+    short, or empty, although another follows.
+    """
+    wanted = alike(text.strip())
+    if not states and not wanted:
+        return await store.list(where, limit=limit, cursor=cursor)
+    status = _status_of(states)
+    if status is not None:
+        if where.status not in (None, status):
+            return SessionPage(sessions=(), next_cursor=None)
+        where = replace(where, status=status)
+
+    def fits(row: SessionRow) -> bool:
+        return (not states or state_of(row) in states) and (not wanted or _matches(row, wanted))
+
+    found: list[SessionRow] = []
+    looked_at = 0
+    size = max(4 * limit, _MIN_READ)
+    while True:
+        size = min(size, _MAX_READ)
+        room = limit - len(found)
+        rows, page = await _read(store, where, fits, size=size, room=room, cursor=cursor)
+        size *= 2
+        found += rows
+        looked_at += len(page.sessions)
+        cursor = page.next_cursor
+        if cursor is None or len(found) == limit or looked_at >= _MAX_SCANNED:
+            return SessionPage(sessions=found, next_cursor=cursor)
+
+
+def _status_of(states: Collection[SessionState]) -> SessionStatus | None:
+    """The status that all sessions in these states have; `None` if there is none."""
+    if states and all(state.startswith("waiting_") for state in states):
+        return "waiting"
+    return "idle" if states and all(state in ("failed", "idle") for state in states) else None
+
+
+async def _read(
+    store: Store,
+    where: SessionFilter,
+    fits: Callable[[SessionRow], bool],
+    *,
+    size: int,
+    room: int,
+    cursor: str | None,
+) -> tuple[list[SessionRow], SessionPage]:
+    """The matches among the next `size` sessions, at most `room`, and their page."""
+    # Only the end of a page has a cursor: with too many matches, a shorter page is read again.
+
+    while True:
+        page = await store.list(where, limit=size, cursor=cursor)
+        places = [place for place, row in enumerate(page.sessions) if fits(row)]
+        if len(places) <= room:
+            return [page.sessions[place] for place in places], page
+        size = places[room - 1] + 1
+
+
+def _matches(row: SessionRow, wanted: str) -> bool:
+    texts = (row.meta.get("title"), row.id, row.user_id, row.agent)
+    return any(wanted in alike(str(each)) for each in texts if each is not None)

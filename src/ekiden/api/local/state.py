@@ -1,4 +1,4 @@
-"""Variables in a store."""
+"""Variables of sessions, users and the app in a store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ekiden.api import state as api
-from ekiden.api.local.place import Here
+from ekiden.api.local.context import LocalContext
 from ekiden.core.errors.server import NotServed, PreconditionFailed, RequestInvalid
 from ekiden.runtime.history.session_state import (
     SharedVariable,
@@ -22,13 +22,13 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class LocalState(api.StateApi):
-    """See `State`."""
+    """`StateApi` on a store in this process."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
 
     async def session(self, session_id: str, *, at: int | None = None) -> SessionState:
-        return await Session(session_id, store=self._here.store).state(at)
+        return await Session(session_id, store=self._context.store).state(at)
 
     async def update_session(
         self,
@@ -40,19 +40,21 @@ class LocalState(api.StateApi):
         on_busy: Literal["refuse", "wait"] = "refuse",
         expected_version: int | Sequence[int] | None = None,
     ) -> api.ChangedState:
-        who = self._here.person(by) or "local"
-        _check_once(delete)
+        person = self._context.person(by) or "local"
+        _check_unique(delete)
         if expected_version is not None and not isinstance(expected_version, int):
-            expected_version = _seen((await self.session(session_id)).version, expected_version)
+            expected_version = _checked_version(
+                (await self.session(session_id)).version, expected_version
+            )
         version = await update_state(
-            self._here.store,
+            self._context.store,
             session_id,
             set,
             delete=delete,
             expected_version=expected_version,
-            by=who,
+            by=person,
             on_busy=on_busy,
-            busy_timeout_s=self._here.busy_timeout_s,
+            busy_timeout_s=self._context.busy_timeout_s,
         )
         return api.ChangedState(session_id=session_id, version=version)
 
@@ -69,13 +71,8 @@ class LocalState(api.StateApi):
         expected: Mapping[str, int] = _NOTHING,
         expected_version: int | Sequence[int] | None = None,
     ) -> api.ChangedUserState:
-        who, names = self._here.person(by) or "local", _checked_names(set, delete, expected)
-        if expected_version is not None:
-            found = await self.user(user)
-            _seen(found.version, expected_version)
-            expected = {**_versions(found.variables, names), **expected}
-        versions = await update_shared_state(
-            self._here.store, "user", user, set, delete=delete, expected=expected, by=who
+        versions = await self._update(
+            "user", user, set, delete, by=by, expected=expected, expected_version=expected_version
         )
         return api.ChangedUserState(user=user, versions=versions)
 
@@ -93,41 +90,58 @@ class LocalState(api.StateApi):
         expected_version: int | Sequence[int] | None = None,
     ) -> api.ChangedAppState:
         owner = self._own_app(app)
-        who, names = self._here.person(by) or "local", _checked_names(set, delete, expected)
-        if expected_version is not None:
-            found = await self.app(app)
-            _seen(found.version, expected_version)
-            expected = {**_versions(found.variables, names), **expected}
-        versions = await update_shared_state(
-            self._here.store, "app", owner, set, delete=delete, expected=expected, by=who
+        versions = await self._update(
+            "app", owner, set, delete, by=by, expected=expected, expected_version=expected_version
         )
         return api.ChangedAppState(app=app, versions=versions)
 
+    async def _update(
+        self,
+        scope: SharedScope,
+        owner: str,
+        set: Mapping[str, Any],
+        delete: Sequence[str],
+        *,
+        by: str | None,
+        expected: Mapping[str, int],
+        expected_version: int | Sequence[int] | None,
+    ) -> Mapping[str, int]:
+        """Change shared variables; returns their new versions."""
+        person, names = self._context.person(by) or "local", _checked_names(set, delete, expected)
+        if expected_version is not None:
+            found = await self._variables(scope, owner)
+            _checked_version(api.version_of(found), expected_version)
+            # The check and the write are apart, so the write expects the versions of the check.
+            expected = {**_versions(found, names), **expected}
+        return await update_shared_state(
+            self._context.store, scope, owner, set, delete=delete, expected=expected, by=person
+        )
+
     async def _variables(self, scope: SharedScope, owner: str) -> dict[str, SharedVariable]:
-        found = await shared_state(self._here.store, scope, owner)
+        found = await shared_state(self._context.store, scope, owner)
         return {name: found[name] for name in sorted(found)}
 
     def _own_app(self, name: str) -> str:
         """The app's name in the store; `NotServed` for any other app."""
-        if name != self._here.app_name:
+        if name != self._context.app_name:
             raise NotServed(
                 f"no app is called {name[:80]!r} here; it is the one of the setting `app`"
             )
-        return self._here.stored_app
+        return self._context.stored_app
 
 
 def _checked_names(
     changes: Mapping[str, Any], delete: Sequence[str], expected: Mapping[str, int]
 ) -> Sequence[str]:
-    """The names to change; `RequestInvalid` if `expected` has others."""
-    _check_once(delete)
-    beside = expected.keys() - {*changes, *delete}
-    if beside:
-        raise RequestInvalid(f"expected: {min(beside)[:80]!r} is not among the changed variables")
+    """The names of the variables to change; `RequestInvalid` if `expected` has other names."""
+    _check_unique(delete)
+    others = expected.keys() - {*changes, *delete}
+    if others:
+        raise RequestInvalid(f"expected: {min(others)[:80]!r} is not among the changed variables")
     return (*changes, *delete)
 
 
-def _check_once(delete: Sequence[str]) -> None:
+def _check_unique(delete: Sequence[str]) -> None:
     if len(dict.fromkeys(delete)) < len(delete):
         raise RequestInvalid("delete: a variable is listed twice")
 
@@ -136,8 +150,8 @@ def _versions(found: Mapping[str, SharedVariable], names: Sequence[str]) -> dict
     return {each: found[each].version if each in found else 0 for each in names}
 
 
-def _seen(version: int, expected: int | Sequence[int]) -> int:
-    """The version, if it is among those that were read; `PreconditionFailed`."""
+def _checked_version(version: int, expected: int | Sequence[int]) -> int:
+    """`version` unchanged; `PreconditionFailed` if the caller has read other versions."""
     if version not in ([expected] if isinstance(expected, int) else expected):
         raise PreconditionFailed(
             "it has changed since you read it: read it again, and decide again"

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from ekiden.api import traces as api
-from ekiden.api.local.place import Here, moment_of
+from ekiden.api.local.context import LocalContext, moment_of
 from ekiden.api.methods.called import AsyncStream
 from ekiden.api.methods.values import Moment, Page, Pages, page_of
 from ekiden.core.conversation.model import Usage
@@ -30,10 +30,10 @@ from ekiden.tracing import (
 
 
 class LocalTraces(api.TracesApi):
-    """See `Traces`."""
+    """`TracesApi` on a store in this process."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
 
     async def get(
         self,
@@ -51,7 +51,7 @@ class LocalTraces(api.TracesApi):
     ) -> AsyncStream[str]:
         async def lines() -> AsyncGenerator[str, None]:
             found = await self._trace(session_id, children=children)
-            async for line in _in_turn(export_jsonl(found, include_content=content)):
+            async for line in _yielding(export_jsonl(found, include_content=content)):
                 yield line
 
         return AsyncStream(lines())
@@ -61,9 +61,9 @@ class LocalTraces(api.TracesApi):
     ) -> AsyncStream[str]:
         async def lines() -> AsyncGenerator[str, None]:
             found = await trace_events(
-                self._here.store, session_id, children=children, include_content=content
+                self._context.store, session_id, children=children, include_content=content
             )
-            async for line in _in_turn(map(dumps, found)):
+            async for line in _yielding(map(dumps, found)):
                 yield line
 
         return AsyncStream(lines())
@@ -87,11 +87,11 @@ class LocalTraces(api.TracesApi):
         async def fetch(limit: int, cursor: str | None) -> Page[api.TraceSpan]:
             found = await self._trace(session_id, children=children)
             shown = await asyncio.to_thread(_shown, found, content=content)
-            wrong: Collection[str] = shown.errors if errors else ()
+            failed: Collection[str] = shown.errors if errors else ()
             spans = [
                 each
                 for each in shown.spans
-                if (not kinds or each.kind in kinds) and (not errors or each.span_id in wrong)
+                if (not kinds or each.kind in kinds) and (not errors or each.span_id in failed)
             ]
             page = page_of(spans, limit=limit, cursor=cursor, key=lambda each: each.span_id)
             if page is None:
@@ -101,12 +101,12 @@ class LocalTraces(api.TracesApi):
         return Pages(fetch)
 
     async def _trace(self, session_id: str, *, children: bool) -> Trace:
-        cost = cost_function(self._here.settings)
-        return await read_trace(self._here.store, session_id, children=children, cost=cost)
+        cost = cost_function(self._context.settings)
+        return await read_trace(self._context.store, session_id, children=children, cost=cost)
 
 
 def cost_function(settings: Settings) -> CostOf:
-    """Computes the cost of model calls in a trace: prices of the settings, else the list."""
+    """A function for the cost of a model call, with the prices of the settings or the list."""
     prices = prices_of(settings)
 
     def cost(model: str, usage: Usage, at_us: int) -> float | None:
@@ -116,28 +116,28 @@ def cost_function(settings: Settings) -> CostOf:
 
 
 def _shown(trace: Trace, *, content: bool, errors: bool = False) -> api.SessionTrace:
-    """The trace for callers: keys and tokens are masked."""
+    """The trace for callers, with keys and tokens masked."""
     spans = for_export(trace.spans, include_content=content, include_errors=errors)
-    told = replace(trace, spans=spans).to_json()
-    told["spans"] = [api.TraceSpan(**each) for each in told["spans"]]
-    return api.SessionTrace(**told)
+    shown = replace(trace, spans=spans).to_json()
+    shown["spans"] = [api.TraceSpan(**each) for each in shown["spans"]]
+    return api.SessionTrace(**shown)
 
 
-async def _in_turn(lines: Iterable[str]) -> AsyncGenerator[str, None]:
+async def _yielding(lines: Iterable[str]) -> AsyncGenerator[str, None]:
     for number, line in enumerate(lines):
         if number % 100 == 99:
-            await asyncio.sleep(0)  # Nothing here waits, and others want their turn.
+            await asyncio.sleep(0)  # Nothing else here waits, so other tasks would not run.
         yield line
 
 
-_USUAL: tuple[CostKey, ...] = ("agent", "model")
+_DEFAULT_GROUPS: tuple[CostKey, ...] = ("agent", "model")
 
 
 class LocalCosts(api.CostsApi):
-    """See `Costs`."""
+    """`CostsApi` on a store in this process."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: LocalContext) -> None:
+        self._context = context
 
     async def get(
         self,
@@ -149,17 +149,17 @@ class LocalCosts(api.CostsApi):
         if len(set(by)) < len(by):
             raise RequestInvalid("by: a group is listed twice")
         report = await costs(
-            self._here.store,
-            self._here.settings,
+            self._context.store,
+            self._context.settings,
             session_id=session,
             since=moment_of(since, what="since"),
-            by=tuple(by) or _USUAL,
+            by=tuple(by) or _DEFAULT_GROUPS,
         )
         return summary_of(report)
 
 
 def summary_of(report: CostReport) -> api.CostSummary:
-    """A report, for callers."""
+    """The report for callers."""
     return api.CostSummary(
         by=report.by,
         lines=[_entry(line) for line in report.lines],

@@ -1,1 +1,1 @@
-"""How methods of the interface are declared, checked and called, and the types they share."""
+"""Declares, checks and calls the methods of the interface; their shared types."""

@@ -1,4 +1,4 @@
-"""Checks arguments of local callers like those of requests, with the same error."""
+"""Checks the arguments of local callers by the same rules as requests, with the same error."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from ekiden.api.methods.endpoint import (
     Endpoint,
+    Param,
     Parameter,
-    Told,
     arguments,
     endpoints,
+    param_of,
     parameters,
-    told_of,
 )
 from ekiden.api.methods.values import MOMENT, SAID, SESSION_ID, Page, Pages
 from ekiden.core.errors.server import RequestInvalid
@@ -40,20 +40,18 @@ _BOUNDS: Final = {
 
 
 def checked(interface: type, implementation: T) -> T:
-    """Wraps the implementation; its methods raise `RequestInvalid` for arguments that no request
-    may have."""
-    found: Any = _Checked(interface, implementation)
-    proxy: T = found
-    return proxy
+    """A proxy of the implementation whose methods raise `RequestInvalid` for invalid arguments."""
+    proxy: Any = _Checked(interface, implementation)
+    return cast("T", proxy)
 
 
 def check_arguments(interface: type, name: str, **given: Any) -> None:
-    """`RequestInvalid` for arguments that no request to this method may have."""
+    """`RequestInvalid` for invalid arguments of the method `name`."""
     _check_all(parameters(interface, name), given)
 
 
 class _Checked:
-    """Creates each method on first use: reading all declarations takes longer than most
+    """Creates each method at first use, because reading all declarations takes longer than most
     commands."""
 
     def __init__(self, interface: type, implementation: Any) -> None:
@@ -68,12 +66,12 @@ class _Checked:
 
 
 def _method(interface: type, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    taken = parameters(interface, name)
+    params = parameters(interface, name)
     about = endpoints(interface)[name]
     signature = inspect.signature(function)
 
     def check(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        _check_all(taken, arguments(signature, taken, *args, **kwargs))
+        _check_all(params, arguments(signature, params, *args, **kwargs))
 
     async def awaited(*args: Any, **kwargs: Any) -> Any:
         check(args, kwargs)
@@ -91,8 +89,8 @@ def _method(interface: type, name: str, function: Callable[..., Any]) -> Callabl
 
 
 def _checked_pages(pages: Pages[Any], about: Endpoint) -> Pages[Any]:
-    limits = Told("", ge=1, le=about.most)
-    form = Told("", pattern=about.cursor, max_length=_LONGEST_CURSOR)
+    limits = Param("", ge=1, le=about.most)
+    form = Param("", pattern=about.cursor, max_length=_LONGEST_CURSOR)
 
     async def fetch(limit: int, cursor: str | None) -> Page[Any]:
         _check("limit", int, limits, limit)
@@ -103,50 +101,50 @@ def _checked_pages(pages: Pages[Any], about: Endpoint) -> Pages[Any]:
     return Pages(fetch)
 
 
-def _check_all(taken: Sequence[Parameter], given: Mapping[str, Any]) -> None:
-    for each in taken:
+def _check_all(params: Sequence[Parameter], given: Mapping[str, Any]) -> None:
+    for each in params:
         if (value := given.get(each.name)) is not None:
-            _check(each.name, each.type, each.told or Told(""), value)
+            _check(each.name, each.type, each.param or Param(""), value)
 
 
-def _check(name: str, hint: Any, told: Told, value: Any) -> None:
+def _check(name: str, hint: Any, param: Param, value: Any) -> None:
     options = _options(hint)
     parts = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [value]
     if options and any(part not in options for part in parts):
         _refuse(name, f"must be one of {', '.join(map(str, options))}")
     if isinstance(value, str | Sequence | Mapping):
-        if told.min_length is not None and len(value) < told.min_length:
-            _refuse(name, _beyond("min_length", told.min_length, value))
-        if told.max_length is not None and len(value) > told.max_length:
-            _refuse(name, _beyond("max_length", told.max_length, value))
+        if param.min_length is not None and len(value) < param.min_length:
+            _refuse(name, _beyond("min_length", param.min_length, value))
+        if param.max_length is not None and len(value) > param.max_length:
+            _refuse(name, _beyond("max_length", param.max_length, value))
     if isinstance(value, str) and not is_unicode(value):
         _refuse(name, "has a lone surrogate, which JSON cannot carry")
-    if told.pattern is not None and isinstance(value, str) and not _fits(told.pattern, value):
-        _refuse(name, _unfitting(told.pattern, value))
-    if told.is_unique and len(set(parts)) < len(parts):
+    if param.pattern is not None and isinstance(value, str) and not _fits(param.pattern, value):
+        _refuse(name, _unfitting(param.pattern, value))
+    if param.is_unique and len(set(parts)) < len(parts):
         _refuse(name, "a value is listed twice")
     if isinstance(value, int | float):
-        if told.ge is not None and not value >= told.ge:
-            _refuse(name, _beyond("ge", told.ge, value))
-        if told.gt is not None and not value > told.gt:
-            _refuse(name, _beyond("gt", told.gt, value))
-        if told.le is not None and not value <= told.le:
-            _refuse(name, _beyond("le", told.le, value))
+        if param.ge is not None and not value >= param.ge:
+            _refuse(name, _beyond("ge", param.ge, value))
+        if param.gt is not None and not value > param.gt:
+            _refuse(name, _beyond("gt", param.gt, value))
+        if param.le is not None and not value <= param.le:
+            _refuse(name, _beyond("le", param.le, value))
     for inner, part in _parts(hint, value):
-        kind, about = told_of(inner)
+        kind, about = param_of(inner)
         if about is not None:
             _check(name, kind, about, part)
 
 
 def problem_of(bounds: Mapping[str, Any], value: Any) -> str | None:
-    """The fault of a value outside its bounds, naming one bound; `None` if they do not apply."""
+    """The fault of a value that is outside of `bounds`, in words; `None` for other bounds."""
     if "pattern" in bounds:
         return _unfitting(bounds["pattern"], str(value))
     return next((_beyond(name, bounds[name], value) for name in _BOUNDS if name in bounds), None)
 
 
 def _beyond(bound: str, limit: float, value: Any) -> str:
-    """The fault of a value beyond a bound; bounds are named as in `Told`."""
+    """The fault of a value beyond a bound, in words; `bound` is a field name of `Param`."""
     if (bound, limit) == ("min_length", 1):
         return "is empty"
     words = f"{_BOUNDS[bound]} {limit:,.15g}"
@@ -162,15 +160,16 @@ def _unfitting(pattern: str, value: str) -> str:
 
 
 def _fits(pattern: str, value: str) -> bool:
-    """Whether it matches, as in JSON Schema: `$` is the very end, even after a line break."""
+    """Whether the value matches, as in JSON Schema: `$` matches only at the very end, and not
+    before a final line break."""
     return re.search(re.sub(r"\$(?=\)*$)", r"\\Z", pattern), value) is not None
 
 
 def _parts(hint: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-    """The members of a list, or the keys and values of an object, each with its type; for a union,
-    the type that fits."""
+    """The members of a list, or the keys and values of an object, each with its type. For a union:
+    the value with the types that fit."""
     if get_origin(hint) in (Union, UnionType):
-        yield from ((each, value) for each in get_args(hint) if _is_of(told_of(each)[0], value))
+        yield from ((each, value) for each in get_args(hint) if _is_of(param_of(each)[0], value))
     if get_origin(hint) is Mapping and isinstance(value, Mapping):
         for pair in value.items():
             yield from zip(get_args(hint), pair, strict=True)
@@ -186,11 +185,11 @@ def _is_of(hint: Any, value: Any) -> bool:
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
-    """The allowed values; empty: anything of its type."""
+    """The allowed values; empty if all values of the type are allowed."""
     if get_origin(hint) is Literal:
         return get_args(hint)
     if get_origin(hint) is Sequence:
-        return _options(told_of(get_args(hint)[0])[0])
+        return _options(param_of(get_args(hint)[0])[0])
     if get_origin(hint) in (Union, UnionType):
         others = [each for each in get_args(hint) if each is not NoneType]
         return _options(others[0]) if len(others) == 1 else ()

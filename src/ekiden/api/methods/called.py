@@ -1,4 +1,4 @@
-"""The interface without an event loop: streams, a loop in a thread, typed calls."""
+"""The interface for synchronous code: streams, an event loop in a thread, typed calls."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Portal:
         self._starting = threading.Lock()
         self._closed = False
 
-    def run(self, running: Coroutine[Any, Any, T]) -> T:
-        """The result of the coroutine; it is cancelled if the caller is interrupted."""
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of the coroutine, which is cancelled if the caller is interrupted."""
         try:
             loop = self._opened()
         except RuntimeError:
-            running.close()
+            coroutine.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(running, loop)
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
         try:
             return future.result()
         except BaseException:
@@ -38,11 +38,11 @@ class Portal:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is closed."""
+        """Whether `close` was called."""
         return self._closed
 
     def close(self) -> None:
-        """End the thread; a second call does nothing."""
+        """Stop the thread. A second call does nothing."""
         with self._starting:
             loop, thread, self._closed = self._loop, self._thread, True
             self._loop = self._thread = None
@@ -57,20 +57,20 @@ class Portal:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
-                    target=_live, args=(self._loop,), name="ekiden-client", daemon=True
+                    target=_run_loop, args=(self._loop,), name="ekiden-client", daemon=True
                 )
                 self._thread.start()
             return self._loop
 
 
-def _live(loop: asyncio.AbstractEventLoop) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
-        left = asyncio.all_tasks(loop)
-        for task in left:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
             task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
@@ -133,7 +133,7 @@ P = ParamSpec("P")
 
 
 class Called:
-    """A resource for synchronous code."""
+    """Base class of resources for synchronous code."""
 
     def __init__(self, awaited: Any, portal: Portal) -> None:
         self._awaited = awaited

@@ -1,4 +1,4 @@
-"""The HTTP form of a method: declared once, at the method."""
+"""Declares the HTTP form of a method, at the method itself."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from types import NoneType
 from typing import (
+    Annotated,
     Any,
     Final,
     Literal,
@@ -19,6 +20,9 @@ from typing import (
     get_type_hints,
 )
 
+from ekiden.api.methods.called import AsyncStream
+from ekiden.api.methods.values import ONE_LINE, PLAIN, SESSION_ID, Pages
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 Scope: TypeAlias = Literal["read", "run", "answer", "history", "admin"]
@@ -28,56 +32,57 @@ answers and tool calls that are stored as given; `admin`: everything, including 
 restore."""
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Etag: TypeAlias = Callable[[Any, Mapping[str, Any]], int | None]
-"""Returns the version of a result, from it and the arguments; `None` if it has none."""
+"""Returns the version of a result, given the result and the arguments; `None` if it has none."""
 
 _MARK: Final = "__endpoint__"
-_NO_MORE: Final[Mapping[str, Any]] = {}
+_NO_SCHEMA: Final[Mapping[str, Any]] = {}
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """The address of a method, and who may call it."""
+    """The HTTP form of a method: its address, its required scope and its responses."""
 
     method: Method
     path: str
-    """Parameters of the method in braces are parts of it."""
+    """The path, with parameters of the method in braces."""
     scope: Scope
     status: int
     """The status of a successful response."""
     problems: tuple[int, ...]
-    """Further error statuses, besides those of every route."""
+    """The error statuses, besides those that every route has."""
     is_secret: bool
-    """Whether the response is never stored, so that a request cannot be repeated."""
+    """Whether the response contains a secret. It is never stored, so an idempotent retry is not
+    possible."""
     cursor: str | None
-    """The pattern of the cursors of a list."""
+    """The pattern of a list's cursors."""
     is_whole: bool
-    """Whether a list comes in one page."""
+    """Whether a list has only one page."""
     most: int
-    """The most entries in a page of a list."""
+    """The maximum number of entries in a page of a list."""
     is_large: bool
-    """Whether the response takes long to serialize, so that it yields to other requests."""
+    """Whether the response is serialized in a thread, because this takes long."""
     file: str | None
-    """The file name that browsers use, with parameters in braces; a stream is JSON lines."""
+    """The name of the downloaded file, with parameters in braces. A stream has JSON lines."""
     location: str | None
-    """The method that reads what this one creates: the response gives its address, filled in from
-    the result and the arguments."""
+    """The method that reads the created object. Its address, filled in from the result and the
+    arguments, is the header `Location` of the response."""
     flag: str | None
-    """Selects this method among those with the same path, the first of which is the default: a body
-    field that is true, or ``name=value`` in the query."""
+    """Selects this method among methods with the same path: a body field that is true, or
+    ``name=value`` in the query. The first method with the path is the default."""
     move: str | None
-    """The value of the body field `move` that selects this method among those with the same
+    """The value of the body field `move` that selects this method among methods with the same
     path."""
     operation: str | None
     """The operation id in the OpenAPI document, if several methods share the operation."""
     body: str | None
-    """The schema name of the body in the OpenAPI document, if the usual name is taken."""
+    """The schema name of the body in the OpenAPI document, if the derived name is taken."""
     etag: Etag | None
-    """The version in the header `ETag` of the response."""
+    """A function that returns the version for the header `ETag` of the response."""
     body_schema: Mapping[str, Any]
     """Additional JSON Schema of the body."""
     pending: str | None
-    """The meaning of status 202, used while the value `is_pending`."""
+    """The meaning of status 202, which is used while the result `is_pending`."""
 
     @property
     def choice(self) -> tuple[str, Any]:
@@ -87,10 +92,10 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A parameter's description and the values that it accepts.
+class Param:
+    """The description of a parameter, and the values that it accepts.
 
-    It is placed in the annotation: ``Annotated[str | None, Told("Only those of this user.")]``.
+    It is part of the annotation: ``Annotated[str | None, Param("Only runs of this user.")]``.
     """
 
     text: str
@@ -102,19 +107,38 @@ class Told:
     le: float | None = None
     examples: tuple[Any, ...] | None = None
     schema: Mapping[str, Any] | None = field(default=None, hash=False)
-    """Its JSON Schema, if the type is not enough."""
+    """The JSON Schema, if it cannot be derived from the type."""
     default: Any = None
     """The default of an option of a `TypedDict`."""
     is_unique: bool = False
     """Whether the values of a list are unique."""
     in_query: bool = False
-    """It is in the query, although the request has a body."""
+    """Whether the parameter is in the query although the request has a body."""
     has_at: bool = False
-    """A part of the path that begins with @, so that it is never taken for a fixed word."""
+    """Whether the client writes @ before the value in the path, so that it is never taken for a
+    fixed word."""
     is_body: bool = False
-    """It is the whole body: a document, or its bytes."""
+    """Whether the parameter is the whole body: a document, or its bytes."""
     if_match: bool = False
-    """It is the header `If-Match`: one or more versions that were read."""
+    """Whether the parameter is the header `If-Match`: the versions that the caller has read."""
+
+
+def identifier(text: str) -> Param:
+    """The id of a session or of another object."""
+    return Param(text, min_length=1, max_length=128, pattern=SESSION_ID)
+
+
+def name_of(text: str, *, examples: tuple[str, ...] | None = None) -> Param:
+    """The name of an agent."""
+    return Param(text, min_length=1, max_length=200, pattern=ONE_LINE, examples=examples)
+
+
+def filter_by(text: str, *, max_length: int = 200) -> Param:
+    """A text that entries of a list must match."""
+    return Param(text, max_length=max_length, pattern=PLAIN)
+
+
+SessionId: TypeAlias = Annotated[str, identifier("The session's id.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,16 +147,16 @@ class Parameter:
 
     name: str
     type: Any
-    told: Told | None
+    param: Param | None
     default: Any
-    """`inspect.Parameter.empty` if it must be given."""
+    """The default value; `inspect.Parameter.empty` for a required parameter."""
     in_path: bool
     in_body: bool
 
     @property
     def is_body(self) -> bool:
-        """Whether it is the whole body."""
-        return self.told is not None and self.told.is_body
+        """Whether the parameter is the whole body."""
+        return self.param is not None and self.param.is_body
 
 
 def endpoint(
@@ -154,7 +178,7 @@ def endpoint(
     operation: str | None = None,
     body: str | None = None,
     etag: Etag | None = None,
-    body_schema: Mapping[str, Any] = _NO_MORE,
+    body_schema: Mapping[str, Any] = _NO_SCHEMA,
     pending: str | None = None,
 ) -> Callable[[F], F]:
     """Declare the HTTP form of a method; see `Endpoint`."""
@@ -180,16 +204,16 @@ def endpoint(
         pending=pending,
     )
 
-    def give(function: F) -> F:
+    def decorate(function: F) -> F:
         setattr(function, _MARK, about)
         return function
 
-    return give
+    return decorate
 
 
 @cache
 def endpoints(interface: type) -> Mapping[str, Endpoint]:
-    """The methods of an interface, by name, in their order."""
+    """The endpoints of an interface by method name, in the order of declaration."""
     found = {name: getattr(each, _MARK, None) for name, each in vars(interface).items()}
     return {name: about for name, about in found.items() if about is not None}
 
@@ -212,7 +236,7 @@ def parameters(interface: type, name: str) -> tuple[Parameter, ...]:
 def arguments(
     signature: inspect.Signature, taken: tuple[Parameter, ...], *args: Any, **kwargs: Any
 ) -> dict[str, Any]:
-    """The arguments of a call, by parameter name; `TypeError` for unknown ones."""
+    """The arguments of a call by parameter name; `TypeError` for unknown ones."""
     given = dict(signature.bind(*args, **kwargs).arguments)
     for each in signature.parameters.values():
         if each.kind is inspect.Parameter.VAR_KEYWORD:
@@ -230,16 +254,16 @@ def answer_type(interface: type, name: str) -> Any:
 
 
 def _options(options: Any, about: Endpoint) -> Iterator[Parameter]:
-    """The parameters that a `TypedDict` stands for."""
+    """The parameters in a `TypedDict` of options."""
     for name, hint in get_type_hints(options, include_extras=True).items():
-        kind, told = told_of(hint)
-        default = None if told is None else told.default
+        kind, param = param_of(hint)
+        default = None if param is None else param.default
         if default is not None:
             kind = Union[tuple(part for part in get_args(kind) if part is not NoneType)]  # noqa: UP007
         yield Parameter(
             name=name,
             type=kind,
-            told=told,
+            param=param,
             default=default,
             in_path=False,
             in_body=about.method in _WITH_BODY,
@@ -247,36 +271,32 @@ def _options(options: Any, about: Endpoint) -> Iterator[Parameter]:
 
 
 def _parameter(each: inspect.Parameter, hint: Any, about: Endpoint) -> Parameter:
-    hint, told = told_of(hint)
+    hint, param = param_of(hint)
     in_path = f"{{{each.name}}}" in about.path or f"{{{each.name}:path}}" in about.path
-    is_beside = told is not None and (told.in_query or told.if_match or told.is_body)
+    is_elsewhere = param is not None and (param.in_query or param.if_match or param.is_body)
     return Parameter(
         name=each.name,
         type=hint,
-        told=told,
+        param=param,
         default=each.default,
         in_path=in_path,
-        in_body=about.method in _WITH_BODY and not (in_path or is_beside),
+        in_body=about.method in _WITH_BODY and not (in_path or is_elsewhere),
     )
 
 
-def told_of(hint: Any) -> tuple[Any, Told | None]:
-    """A type, and the description in its annotation."""
+def param_of(hint: Any) -> tuple[Any, Param | None]:
+    """The type in an annotation, and its `Param`."""
     if not hasattr(hint, "__metadata__"):
         return hint, None
-    told = next((part for part in hint.__metadata__ if isinstance(part, Told)), None)
-    return get_args(hint)[0], told
+    param = next((part for part in hint.__metadata__ if isinstance(part, Param)), None)
+    return get_args(hint)[0], param
 
 
 def member_type(pages: Any) -> Any:
-    """`X` of `Pages[X]`; `None` if it is not a list."""
-    from ekiden.api.methods.values import Pages
-
+    """`X` of `Pages[X]`; `None` for another type."""
     return get_args(pages)[0] if get_origin(pages) is Pages else None
 
 
 def streamed_type(stream: Any) -> Any:
-    """`X` of `AsyncStream[X]`; `None` if it is not a stream."""
-    from ekiden.api.methods.called import AsyncStream
-
+    """`X` of `AsyncStream[X]`; `None` for another type."""
     return get_args(stream)[0] if get_origin(stream) is AsyncStream else None

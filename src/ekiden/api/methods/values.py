@@ -1,4 +1,4 @@
-"""Types that resources share: pages, patterns for texts, and times as people write them."""
+"""Types that resources share: pages of lists, patterns for texts, and times written by people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 PAGE: Final = 50
 """The default page size."""
 _ALL: Final = 200
-"""The page size for a caller that wants all."""
+"""The page size for iterating over a whole list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,7 @@ class Pages(Generic[T]):
 def page_of(
     items: Sequence[T], *, limit: int, cursor: str | None, key: Callable[[T], str]
 ) -> Page[T] | None:
-    """A page of a list in memory, by the keys of its members; `None` if the cursor's key is
-    unknown."""
+    """A page of a list in memory. Cursors are keys of entries; `None` for an unknown cursor."""
     start = 0
     if cursor is not None:
         places = [place for place, each in enumerate(items) if key(each) == cursor]
@@ -72,15 +71,15 @@ def page_of(
 _ODD: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 
 PLAIN: Final = r"^[^\x00]*$"
-"""Any text without a NUL, which not every store can search for."""
+"""Any text without NUL characters, which some stores cannot search for."""
 ONE_LINE: Final = rf"^[^{_ODD}]+$"
-"""Without control characters and line breaks."""
+"""Text without control characters and line breaks."""
 PERSON: Final = rf"^[^\s{_ODD}][^{_ODD}]*$"
 """A person's name, in any script."""
 PARTY: Final = rf"^[^#\s{_ODD}][^#{_ODD}]*$"
 """An agent's name on the bus."""
 MEMORY_KEY: Final = rf"^[^{_ODD}]*[^\s{_ODD}][^{_ODD}]*$"
-"""Without control characters, and not blank."""
+"""Text without control characters that is not blank."""
 SAID: Final = r"\S"
 """Text that is not blank."""
 KEY_NAME: Final = (
@@ -110,14 +109,14 @@ _DATE = (
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
 _ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
 MOMENT: Final = rf"^(?:[0-9]{{1,4}}[smhdw]|{_DATE}(?:T{_CLOCK}{_ZONE})?)$"
-"""A time as a text: a date, a date with a time, or how long ago."""
+"""A time as text: a date, a date with a time, or a time span before now."""
 TIMES: Final = (
     "Give a date, a date with a time (UTC, unless it contains a time zone), or a time span before "
     "now, such as `30m` or `7d`."
 )
 """The description of a time parameter."""
 Moment: TypeAlias = datetime | str
-"""A time: a `datetime`, or a text that matches `MOMENT`; without a zone it is UTC."""
+"""A time: a `datetime`, or a text that matches `MOMENT`. Without a time zone it is UTC."""
 
 AGO: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -126,7 +125,7 @@ UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": 
 def read_moment(text: str, *, now: datetime | None = None, zone: tzinfo | None = None) -> datetime:
     """The time in `text`; `ValueError` or `OverflowError` for an invalid one.
 
-    A time without a zone is in `zone`, or in the machine's own.
+    A time without a time zone is in `zone`, by default the zone of this machine.
     """
     now = (now or datetime.now()).astimezone()
     ago = AGO.fullmatch(text)

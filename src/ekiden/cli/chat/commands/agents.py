@@ -25,10 +25,10 @@ _LONGEST_LINE = 100
 def _agents_of(chat: Chat) -> AgentsApi:
     """The agents of the chat's team."""
     from ekiden.api.local.agents import LocalAgents
-    from ekiden.api.local.place import Here
+    from ekiden.api.local.context import LocalContext
 
     project = chat.roster.project
-    return LocalAgents(Here(store=chat.store, settings=project.settings, project=project))
+    return LocalAgents(LocalContext(store=chat.store, settings=project.settings, project=project))
 
 
 async def agents(chat: Chat, argument: str) -> CommandReply:

@@ -22,12 +22,12 @@ _NAMELESS = "unknown"
 
 def inbox_of(chat: Chat) -> InboxApi:
     """The inbox of the chat's store; answers are given in the name of this machine's user."""
+    from ekiden.api.local.context import LocalContext
     from ekiden.api.local.inbox import LocalInbox
-    from ekiden.api.local.place import Here
     from ekiden.cli.place import VIA
     from ekiden.cli.run.handoffs import person_name
 
-    here = Here(
+    here = LocalContext(
         store=chat.store,
         settings=chat.roster.project.settings,
         caller=person_name(None) or _NAMELESS,

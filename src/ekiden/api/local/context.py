@@ -1,4 +1,4 @@
-"""What the local implementations work with."""
+"""The context of the local implementations: a tenant's store, its settings and its caller."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def _nothing() -> None:
     pass
 
 
-def _at_once(what: str) -> AbstractContextManager[None]:
+def _no_lock(name: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Here:
-    """One tenant's store, and its context."""
+class LocalContext:
+    """The store of a tenant, with everything that the local implementations need."""
 
     store: Store
     settings: Settings
@@ -41,45 +41,46 @@ class Here:
     """The source of each changed setting, by name."""
     tenant: str = DEFAULT_TENANT
     app: str | None = None
-    """Overrides the app of the settings."""
+    """If set, the name of the app instead of the setting `app`."""
     project: Project | None = None
-    """The team and its configuration; `None`: only stored data can be used."""
+    """The team and its configuration. `None`: only stored data is available."""
     model: str | None = None
-    """Replaces the agents' own models."""
+    """If set, the model for plan previews instead of the supervisor's own model."""
     runs: RunStarter | None = None
-    """The runs of this process; `None`: other processes run the sessions."""
+    """Starts runs in this process. `None`: other processes run the sessions."""
     caller: str = ""
-    """The caller: the name of the key at a server; empty: each call names the person with `by`."""
+    """The name of the caller's API key. Empty: each call names the person with `by`."""
     may_name_others: bool = True
     """Whether the caller may act for another person."""
     may_write_history: bool = True
     """Whether the caller may store conversation items of other roles."""
     is_person: bool = False
-    """Whether handoffs are requested by a person, not a program."""
+    """Whether a person, and not a program, requests handoffs."""
     via: str = "program"
     """The channel of people's answers."""
     busy_timeout_s: float = 30.0
     """How long to wait for a session that another process runs."""
     run_config: RunConfig | None = None
-    """The configuration of runs; `None`: as in the settings."""
+    """The configuration of runs. `None`: derived from the settings."""
     busy: Callable[[SessionRow], None] | None = field(default=None, repr=False)
-    """Called before the process that runs a session is asked to hand it over."""
+    """Called before another process, which runs the session, is asked for a handoff."""
     keys_changed: Callable[[], None] = field(default=_nothing, repr=False)
     """Called when a key was created or revoked."""
     one_at_a_time: Callable[[str], AbstractContextManager[None]] = field(
-        default=_at_once, repr=False
+        default=_no_lock, repr=False
     )
-    """Wraps long work of this kind; `TooManyRequests` while the same work is already running."""
+    """A context manager around long work with this name. Raises `TooManyRequests` while work with
+    the same name is running."""
     has_deadlines: bool = False
-    """Whether `wait_s` and `timeout_s` of a call apply; a command waits as long as needed."""
+    """Whether `wait_s` and `timeout_s` apply. Without them, a command waits as long as needed."""
     on_outage: OnOutage | None = field(default=None, repr=False)
-    """Called when the store becomes unreachable while events are watched, and when it is back."""
+    """Called when the store becomes unreachable during a subscription, and when it is back."""
     progress: Callable[[Any], None] | None = field(default=None, repr=False)
     """Called with the progress of an audit verification, and with the id of each pruned session."""
 
     @property
     def team(self) -> Team | None:
-        """The local team."""
+        """The team of the project; `None` without a project."""
         return None if self.project is None else self.project.team
 
     def needed_project(self) -> Project:
@@ -90,7 +91,7 @@ class Here:
 
     @property
     def app_name(self) -> str:
-        """The app's name."""
+        """The name of the app."""
         return self.settings.app if self.app is None else self.app
 
     @property
@@ -104,8 +105,8 @@ class Here:
         return tenant_app(self.settings.app, self.tenant) if self.app is None else self.app
 
     def person(self, by: str | None) -> str:
-        """The person who decides: the caller, or `by`; `Forbidden` if the caller may not name
-        others."""
+        """The person who acts: the caller, or `by`. Raises `Forbidden` if the caller may not act
+        for others."""
         if by is None or by == self.caller:
             return self.caller
         if not self.may_name_others:
@@ -114,7 +115,7 @@ class Here:
 
 
 def moment_of(given: Moment | None, *, what: str) -> datetime | None:
-    """The time in a text; `RequestInvalid` for an invalid one."""
+    """The time of the parameter `what`; `RequestInvalid` for invalid text."""
     if given is None or isinstance(given, datetime):
         return given
     try:
