@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.api.local import handoffs as records
-from ekiden.api.local.handoffs import MOST_WITH_VIEWS, session_handoffs
+from ekiden.api.local import handoff_views as records
+from ekiden.api.local.handoff_views import MAX_WITH_VIEWS, session_handoffs
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event
 from ekiden.handoff import handoff, keep_last
@@ -87,15 +87,15 @@ async def test_the_event_loop_is_free_while_events_are_looked_through(
 
 async def test_pages_with_views_are_short_and_others_as_long_as_asked_for() -> None:
     store = MemoryStore()
-    many = MOST_WITH_VIEWS + 3
+    many = MAX_WITH_VIEWS + 3
     events = [
         written.handoff("s", n, *written.BEGINNING, "completed", id=f"s.h{n}", reason=f"第{n}")
         for n in range(1, many + 1)
     ]
     await written.write(store, events)
     first, end = await session_handoffs(store, "s", limit=1000)
-    assert (len(first), end) == (MOST_WITH_VIEWS, MOST_WITH_VIEWS)
-    rest, end = await session_handoffs(store, "s", start=MOST_WITH_VIEWS, limit=1000)
+    assert (len(first), end) == (MAX_WITH_VIEWS, MAX_WITH_VIEWS)
+    rest, end = await session_handoffs(store, "s", start=MAX_WITH_VIEWS, limit=1000)
     assert end is None
     assert [each["id"] for each in [*first, *rest]] == [f"s.h{n}" for n in range(1, many + 1)]
     light, end = await session_handoffs(store, "s", limit=1000, views=False)

@@ -66,7 +66,7 @@ async def test_a_text_is_looked_for_in_lists_and_exports(
     lines = [json.loads(line) for line in export.text.splitlines()]
     assert [each["id"] for each in lines[:-1]] == ["s/6", "t/6"]
     assert lines[-1]["records"] == 2
-    monkeypatch.setattr(local, "_MOST_LOOKED_AT", 1)
+    monkeypatch.setattr(local, "_MAX_SCANNED", 1)
     first = await desk.get("/audit/records?text=包裹&limit=1")
     assert first["items"] == []
     assert first["next_cursor"]

@@ -23,7 +23,7 @@ from ekiden.handoff.records.views import (
 from ekiden.sessions import current_events, is_rewind
 from ekiden.storage.base import Store
 
-_MAX_WITH_VIEWS: Final = 50
+MAX_WITH_VIEWS: Final = 50
 """The maximum number of handoffs on a page that includes what the targets saw."""
 
 _Results: TypeAlias = Mapping[str, Sequence[Item]]
@@ -58,10 +58,10 @@ async def session_handoffs(
 
     The last page ends with requests that wait for the process that runs the session; they do not
     count for the limit. With `views`, the page includes what the targets saw, and has at most
-    `_MAX_WITH_VIEWS` handoffs. Runs that hide their content show none.
+    `MAX_WITH_VIEWS` handoffs. Runs that hide their content show none.
     """
     if views:
-        limit = min(limit, _MAX_WITH_VIEWS)
+        limit = min(limit, MAX_WITH_VIEWS)
     end = start + limit
     events = await store.events(session_id)
     # In a thread, because a long conversation takes a while.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.api import sessions as session_states
+from ekiden.api.local import sessions as session_states
 from ekiden.cli.main import main
 from tests.support.relay_team import relay_team
 from tests.support.server_thread import server_in_thread
@@ -220,7 +220,7 @@ def test_what_no_request_may_bring_is_refused_alike(
 def test_sessions_are_looked_for_until_there_are_enough(
     both: Any, place: Place, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
-    monkeypatch.setattr(session_states, "_READ", 1)
+    monkeypatch.setattr(session_states, "_MAX_READ", 1)
     monkeypatch.setattr(session_states, "MOST_LOOKED_AT", 1)
     for code, told in both(
         ["session", "list", "--text", "ann", "--state", "idle", *more], "--store", place.store
