@@ -52,13 +52,24 @@ def call_head(name: str) -> str:
 
 def call_text(name: str, arguments: str) -> str:
     """A whole call, as the model writes it and as it reads its earlier ones."""
+    try:
+        arguments = json.dumps(json.loads(arguments), ensure_ascii=False)
+    except ValueError:
+        pass  # The model wrote no JSON; it reads its own text.
     return f"{call_head(name)}{arguments}}}"
 
 
 def _json(schema: Mapping[str, Any]) -> str:
-    # What the library cannot enforce is left out rather than failing the whole grammar, in which
-    # case nothing at all would be enforced, and silently.
-    options = {"whitespace_flexible": False, "lenient": True}
+    # The library ignores a grammar that it cannot compile, so nothing would be enforced. `lenient`
+    # leaves out only the parts of a schema that it cannot enforce.
+    # Spaces are where models write them. Without the space after a colon, the likeliest token that
+    # begins with a quotation mark is often `",`: a small model then writes the text ", tracking".
+    options = {
+        "whitespace_flexible": False,
+        "key_separator": ": ",
+        "item_separator": ", ",
+        "lenient": True,
+    }
     return f"%json {json.dumps({**schema, 'x-guidance': options})}"
 
 
@@ -191,13 +202,20 @@ def _kind(schema: Any) -> str:
     if isinstance(schema.get("enum"), list):
         return "|".join(json.dumps(each, ensure_ascii=False) for each in schema["enum"])
     kind = schema.get("type")
+    if isinstance(kind, list):
+        return " or ".join(map(str, kind))
     return kind if isinstance(kind, str) else "any"
 
 
 def _turns(items: Sequence[Item], control_tokens: Sequence[str]) -> Iterator[Message]:
     names: dict[str, str] = {}
+    # The prompt already describes the handoff. A small model that reads the call as its own copies
+    # it, and hands the conversation on instead of doing the work.
+    handoffs = {str(item.get("call_id")) for item in items if _is_handoff_result(item)}
     for item in items:
         kind = item.get("type")
+        if str(item.get("call_id")) in handoffs:
+            continue
         if is_message(item):
             yield _said(item, control_tokens)
         elif kind == "function_call":
@@ -213,6 +231,17 @@ def _turns(items: Sequence[Item], control_tokens: Sequence[str]) -> Iterator[Mes
                 f"an item of type {kind!r} cannot be sent to a model: "
                 "use messages, function_call, function_call_output and reasoning"
             )
+
+
+def _is_handoff_result(item: Item) -> bool:
+    """Whether `item` is the result of a successful handoff: the name of the new agent."""
+    if item.get("type") != "function_call_output":
+        return False
+    try:
+        output = json.loads(str(item.get("output")))
+    except ValueError:
+        return False
+    return isinstance(output, dict) and list(output) == ["assistant"]
 
 
 def _said(item: Item, control_tokens: Sequence[str]) -> Message:

@@ -62,7 +62,7 @@ def test_tools_and_the_schema_of_the_answer_stand_in_the_system_message() -> Non
     system, user = chat_messages(request)
     assert system["content"].startswith("Be kind.")
     assert (
-        '- look_up(what: string, kind?: "a"|"b", deep?: any, odd?: any): Finds a thing.'
+        '- look_up(what: string, kind?: "a"|"b", deep?: boolean or null, odd?: any): Finds a thing.'
         in (system["content"])
     )
     assert '{"type":"object"}' in system["content"]
@@ -85,6 +85,23 @@ def test_calls_and_results_are_texts_of_either_side() -> None:
         'Result of look_up: ["green"]\n\nResult of the tool: lost',
     ]
     assert roles(messages) == ["user", "assistant", "user"]
+
+
+def test_the_target_of_a_handoff_does_not_read_the_call_as_its_own() -> None:
+    handed = said(
+        [
+            user_message("where is it"),
+            function_call("c1", "look_up", '{"what":"it"}'),
+            function_output("c1", '{"assistant":"unknown","found":1}'),
+            function_call("c2", "transfer_to_orders", '{"reason":"an order"}'),
+            function_output("c2", '{"assistant":"orders"}'),
+        ]
+    )
+    assert [message["content"] for message in handed] == [
+        "where is it",
+        '{"tool": "look_up", "arguments": {"what": "it"}}',
+        'Result of look_up: {"assistant":"unknown","found":1}',
+    ]
 
 
 def test_a_conversation_always_begins_and_ends_with_the_user() -> None:
