@@ -98,11 +98,28 @@ def chat_messages(request: ModelRequest, control_tokens: Sequence[str] = ()) -> 
         turns.insert(0, {"role": "user", "content": "(The conversation goes on.)"})
     if turns[-1]["role"] == "assistant":
         turns.append({"role": "user", "content": "Go on."})
+    elif (
+        request.tools
+        and request.settings.tool_choice != "none"
+        and request.input[-1].get("type") == "function_call_output"
+        and turns[-1]["content"].startswith("Result of")
+    ):
+        # Without it, a model of one or two billion parameters often hands the conversation on
+        # although the result answers the request.
+        turns[-1]["content"] += f"\n\n{_AFTER_RESULT}"
     return messages + turns
 
 
+_AFTER_RESULT = (
+    "Now answer the request in one or two sentences, or use another tool if the request needs it."
+)
 TOOL_RULE = 'To use a tool, answer with nothing but {"tool": "NAME", "arguments": {…}}'
-_OURS = (TOOL_RULE[:40], "Otherwise answer with a text.", "(The conversation goes on.)")
+_OURS = (
+    TOOL_RULE[:40],
+    "Otherwise answer with a text.",
+    "(The conversation goes on.)",
+    _AFTER_RESULT,
+)
 _BEGINNING = 60
 HELD = 80
 """So many characters of an answer are held back until it is clear that they are no echo."""

@@ -104,6 +104,21 @@ def test_the_target_of_a_handoff_does_not_read_the_call_as_its_own() -> None:
     ]
 
 
+def test_the_result_of_a_tool_comes_with_the_request_to_answer() -> None:
+    items = [
+        user_message("find tea"),
+        function_call("c1", "look_up", "{}"),
+        function_output("c1", "green"),
+    ]
+    asked = said(items, tools=[LOOK_UP])[-1]["content"]
+    assert asked.startswith("Result of look_up: green\n\nNow answer the request")
+    assert said(items)[-1]["content"] == "Result of look_up: green"
+    unused = ModelSettings(tool_choice="none")
+    assert said(items, tools=[LOOK_UP], settings=unused)[-1]["content"].endswith("green")
+    last = said([*items, user_message("thanks")], tools=[LOOK_UP])[-1]["content"]
+    assert last.endswith("thanks")
+
+
 def test_a_conversation_always_begins_and_ends_with_the_user() -> None:
     assert roles(said([])) == ["user"]
     assert roles(said([assistant_message("hello")])) == ["user", "assistant", "user"]
