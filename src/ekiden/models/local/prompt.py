@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from ekiden.core.conversation.model import (
@@ -52,10 +53,8 @@ def call_head(name: str) -> str:
 
 def call_text(name: str, arguments: str) -> str:
     """A whole call, as the model writes it and as it reads its earlier ones."""
-    try:
+    with suppress(ValueError):  # A model that wrote no JSON reads its own text.
         arguments = json.dumps(json.loads(arguments), ensure_ascii=False)
-    except ValueError:
-        pass  # The model wrote no JSON; it reads its own text.
     return f"{call_head(name)}{arguments}}}"
 
 
