@@ -190,7 +190,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def traits(self) -> KindTraits:
-        """The traits of the agent's kind."""
+        """The `KindTraits` of the agent's kind."""
         # Written out for speed: every step of a run asks, and nearly all agents are models.
         if (
             self.router is None
