@@ -26,8 +26,7 @@ class SemanticSettings(Checked):
     """Settings of the `semantic` stage."""
 
     threshold: Annotated[float | None, Allowed(high=1)] = None
-    """The minimum probability of the chosen agent; null uses a default that was found by
-    measurements."""
+    """The minimum probability of the chosen agent. With null, a built-in threshold applies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,8 +42,8 @@ def check_policy(policy: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusLimits(Checked):
-    """The section `bus` of the settings: limits of messages between agents, and the choice of the
-    agent that gives up in a deadlock.
+    """The section `bus` of the settings: limits of messages between agents, and the rule that
+    chooses the victim of a deadlock.
 
     For example::
 

@@ -177,7 +177,7 @@ For example::
 
 @checked_arguments
 def shorten_tool_outputs(max_chars: int = 2_000) -> SyncFilter:
-    """Remove the middle of tool outputs longer than `max_chars`. A note tells the original length.
+    """Remove the middle of tool outputs longer than `max_chars`. A note has the original length.
 
     For example::
 

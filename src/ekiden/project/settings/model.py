@@ -62,8 +62,8 @@ class LimitSettings(Checked):
     """The budget of an agent in one run, by the agent's name. It replaces the budget in the agent's
     file."""
     tenants: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The daily budget for all runs of a tenant together, by the tenant's name. `*` means each
-    other tenant. A day begins at midnight UTC."""
+    """The daily budget for all runs of a tenant together, by the tenant's name. `*` sets the budget
+    of all other tenants. A day begins at midnight UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
