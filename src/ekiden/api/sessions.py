@@ -12,7 +12,7 @@ from ekiden.api.methods.values import MOST_EVENTS, PLAIN, SESSION_ID, Moment, Pa
 from ekiden.core.documents import Value, left_out, to_json
 from ekiden.core.events import Event, EventType
 from ekiden.runtime.history.fork import Rewind
-from ekiden.runtime.history.retention import Pruned
+from ekiden.runtime.history.deletion import Pruned
 from ekiden.sessions.search import SessionHit
 from ekiden.storage.base import SessionStatus
 

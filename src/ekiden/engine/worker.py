@@ -17,7 +17,7 @@ from ekiden.engine.registry import Enlisting, served_agents
 from ekiden.engine.stops import StopHere, Stops
 from ekiden.engine.store_worker import Audience as Audience, StoreWorker, once_reachable
 from ekiden.runtime import RunConfig, RunOptions, submit as store_message
-from ekiden.runtime.questions.due import see_to_timers
+from ekiden.runtime.questions.due import handle_timers
 from ekiden.sessions import Session
 from ekiden.sessions.retention import Retention
 from ekiden.storage.base import DocumentWrite, MessageFilter, Store
@@ -272,7 +272,7 @@ class Timekeeping:
         Whatever is wrong with a timer must not keep the worker from its sessions.
         """
         try:
-            return await see_to_timers(self._store, _LONGEST_S)
+            return await handle_timers(self._store, _LONGEST_S)
         except StoreError as exc:
             _log.warning("timers could not be looked at, trying again: %s", exc)
         except Exception:
@@ -319,7 +319,7 @@ class Housekeeping:
         rule = self._retention
         if not rule.has_rules:
             return
-        from ekiden.runtime.history.retention import prune_sessions
+        from ekiden.runtime.history.deletion import prune_sessions
 
         if not await self._is_my_turn(_PRUNED, _PRUNE_EVERY_US):
             return

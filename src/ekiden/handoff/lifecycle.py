@@ -52,6 +52,21 @@ class Lifecycle:
         self.fresh.append(status)
 
 
+def move_details(
+    handoff_id: str, source: str, target: str, before: StatusName, status: StatusName
+) -> dict[str, Any]:
+    """The details of the event with which a handoff moves from status `before` to `status`."""
+    life = Lifecycle(before)
+    life.move(status)
+    return {
+        "id": handoff_id,
+        "from": source,
+        "to": target,
+        "status": status,
+        "moves": list(life.fresh),
+    }
+
+
 def is_legal(path: list[StatusName]) -> bool:
     """Whether the moves, from the very first on, follow the table."""
     before: StatusName | None = None

@@ -1,4 +1,4 @@
-"""What two agents agreed on, done as a handoff."""
+"""Executes agreements of two agents as handoffs."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class HandoffExecutor:
             raise UserError(f"collaboration {collaboration.id} has not agreed on anything")
         named = collaboration.context.get("session_id")
         session_id = str(named) if named else collaboration.id
-        begun = await self._begun(session_id, collaboration.id)
-        if begun is not None:
-            return await self._finished(begun)
+        started = await self._started_handoff(session_id, collaboration.id)
+        if started is not None:
+            return await self._finish(started)
         by = Actor(kind="program", name=collaboration.id)
         terms = agreed.terms.body
         task = terms["task"] if isinstance(terms, dict) and "task" in terms else dumps(terms)
@@ -99,8 +99,8 @@ class HandoffExecutor:
         )
         return await self._controller.initiate(request, run=self._run)
 
-    async def _begun(self, session_id: str, agreement: str) -> HandoffRecord | None:
-        """The handoff that was made because of the agreement, before a crash."""
+    async def _started_handoff(self, session_id: str, agreement: str) -> HandoffRecord | None:
+        """The handoff of the agreement from an earlier call, for example before a crash."""
         try:
             await self._store.get(session_id)
         except SessionNotFound:
@@ -110,7 +110,7 @@ class HandoffExecutor:
                 return record
         return None
 
-    async def _finished(self, record: HandoffRecord) -> HandoffResult:
+    async def _finish(self, record: HandoffRecord) -> HandoffResult:
         failure: Exception | None = None
         is_open = self._run and record.status not in FINAL
         if is_open and await is_ready(self._store, record.session_id):
@@ -121,9 +121,10 @@ class HandoffExecutor:
                 )
             except StoreUnavailable:
                 raise
+            except (SessionBusy, LeaseLost):
+                pass  # Another process runs the session and continues the handoff.
             except Exception as exc:
-                # What somebody else has, goes on there.
-                failure = None if isinstance(exc, (SessionBusy, LeaseLost)) else exc
+                failure = exc
         record = await self._controller.get(record.id)
         if failure is not None and record.status not in FINAL:
             raise failure

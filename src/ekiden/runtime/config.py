@@ -1,4 +1,4 @@
-"""How a run behaves, and what it brings along."""
+"""The configuration of a run, and its options that are not stored."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ekiden.memory.memory import Memory
 
 AUTO = "auto"
-"""As an addressee: whomever the team's router chooses."""
+"""The addressee of a message for the agent that the team's router chooses."""
 
 
 @dataclass(slots=True)
@@ -233,7 +233,7 @@ class RunConfig:
 def memory_for(
     agent: Agent[Any], *, store: Store, user_id: str | None, config: RunConfig
 ) -> Memory:
-    """What the agent remembers for this user; `NoMemory` if it has no memory."""
+    """The agent's memory for this user. Raises `NoMemory` if the agent has no memory."""
     if agent.memory is None:
         from ekiden.core.errors.memory import NoMemory
 

@@ -30,7 +30,7 @@ from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.handoffs.handoff import Handoff, HandoffInputData
 from ekiden.handoff import default_handoff
-from ekiden.runtime.state.attempt import MODEL_WORDS
+from ekiden.runtime.state.attempt import PASSED_BY_MODELS
 from ekiden.runtime.state.calls import settled
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import is_transfer
@@ -47,14 +47,14 @@ _ROLLED_BACK = (
 UNDONE = "undone"
 """In the message that begins a run: handoffs whose rollback ended the run before."""
 _LISTED = 50
-"""So many violations a model is told of."""
+"""The maximum number of violations in a correction."""
 
 
 def correction(violations: Sequence[Violation]) -> Item:
-    """The order to answer again, with everything that is wrong.
+    """The instruction to answer again, with all violations.
 
-    It has the role of the user: what providers make of other roles in the middle of a conversation
-    differs too much.
+    It is a user message, because providers treat other roles in the middle of a conversation too
+    differently.
     """
     lines = [f"- {each}" for each in violations[:_LISTED]]
     if len(violations) > _LISTED:
@@ -63,10 +63,11 @@ def correction(violations: Sequence[Violation]) -> Item:
 
 
 def rollback_notices(run: RunState) -> list[Item]:
-    """What the active agent is told of its handoffs that were rolled back since its last answer,
-    and that no call of its own is answered with: triggers, people and programs made them.
+    """Notices for the active agent about its handoffs that were rolled back since its last answer.
 
-    It is no part of the conversation, which is as it was before the handoff.
+    Only for handoffs of triggers, people and programs: for its own handoff the model gets the
+    reason as the call's output. The notices are not part of the conversation, which is as it was
+    before the handoff.
     """
     notices: list[Item] = []
     undone_from = run.next_seq
@@ -81,7 +82,7 @@ def rollback_notices(run: RunState) -> list[Item]:
             undone_from = details["undoes"][0]
             run.may_be_rolled_back = True
             if details["from"] == run.agent.name and not event.items:
-                notices.append(_notice(undone_told(event)))
+                notices.append(_notice(rollback_summary(event)))
         elif event.type == "message" and UNDONE in details:
             run.may_be_rolled_back = True
             notices += map(_notice, reversed(details[UNDONE]))
@@ -89,8 +90,8 @@ def rollback_notices(run: RunState) -> list[Item]:
     return notices
 
 
-def undone_told(event: Event) -> list[str]:
-    """Whom a handoff that was rolled back led to, and what its source is told of it."""
+def rollback_summary(event: Event) -> list[str]:
+    """The target of a handoff that was rolled back, and the reason for its source."""
     details = event.details or {}
     left_over = details.get("not_compensated")
     more = f". {not_undone(left_over)}" if left_over else ""
@@ -98,28 +99,28 @@ def undone_told(event: Event) -> list[str]:
 
 
 def not_undone(left_over: Sequence[str]) -> str:
-    """What the source is told of effects that stay."""
+    """The sentence for the source about effects that could not be undone."""
     return f"Not undone, and left to people: {', '.join(left_over)}"
 
 
-def _notice(told: Sequence[str]) -> Item:
-    target, reason = told
+def _notice(summary: Sequence[str]) -> Item:
+    target, reason = summary
     return user_message(_ROLLED_BACK.format(target=target, reason=quote(reason)))
 
 
 def view_for_others(run: RunState) -> list[Item]:
-    """The active agent's view, without what guardrails withhold from others: drafts of answers,
-    corrections, and the contents of refused handoffs."""
-    produced = run.said_since(max(run.cursor.view.after, run.cursor.progress.first))
+    """The active agent's view, without items that only this agent may see: rejected drafts of
+    answers, corrections, and the contents of refused handoffs."""
+    produced = run.items_since(max(run.cursor.view.after, run.cursor.progress.first))
     return [
         *run.visible[: run.history_length],
         *(item for event in produced for item in event.items),
-        *run.brought,
+        *run.added_items,
     ]
 
 
 def has_withheld(run: RunState) -> bool:
-    """Whether `view_for_others` may differ from what the active agent sees."""
+    """Whether `view_for_others` may differ from the active agent's view."""
     return bool(
         run.cursor.guardrails.repairs
         or run.agent.handoff_guardrails
@@ -142,13 +143,13 @@ FACTS: Mapping[str, str] = {
     "tokens": "tokens of the run",
     "turn": "turns of the run",
 }
-"""What there is beside the session's variables, and under ``run.``."""
+"""The facts of a run for conditions, with their descriptions."""
 
 
 def facts_of(run: RunState) -> dict[str, Any]:
-    """The session's variables, and the run's own facts under their names and under ``run.``.
+    """The facts for conditions: the session's variables, and the facts of the run by name.
 
-    A variable hides a fact of the same name, never what stands under ``run.``.
+    A variable hides a fact of the same name. Under ``run.`` the facts are always available.
     """
     cursor = run.cursor
     own: dict[str, Any] = {
@@ -172,7 +173,7 @@ def facts_of(run: RunState) -> dict[str, Any]:
 
 
 def check_condition(run: RunState, text: str) -> None:
-    """`HandoffRefused` unless the condition holds now."""
+    """Raise `HandoffRefused` if the condition does not hold now."""
     from ekiden.conditions import compile_condition
 
     evaluation = compile_condition(text).evaluate(
@@ -187,7 +188,7 @@ def check_condition(run: RunState, text: str) -> None:
 
 
 def shown_evaluation(run: RunState, evaluation: Evaluation) -> dict[str, Any]:
-    """How a condition came out, for events: without values where these may be sensitive."""
+    """The evaluation of a condition for an event, without values if these may be sensitive."""
     if run.config.trace_include_sensitive_data:
         return evaluation.to_json()
     return {"text": evaluation.text, "value": evaluation.value, "missing": [*evaluation.missing]}
@@ -203,9 +204,9 @@ def _last_text(run: RunState) -> str:
 def _confidence(run: RunState) -> float | None:
     for event in reversed(run.events):
         if event.type == "route" and event.details:
-            sure = event.details.get("confidence")
-            if isinstance(sure, int | float):
-                return sure / 100
+            percent = event.details.get("confidence")
+            if isinstance(percent, int | float):
+                return percent / 100
     return None
 
 
@@ -215,10 +216,9 @@ def run_items(
     *,
     transfers: Mapping[str, tuple[str, str]] | None = None,
 ) -> list[RunItem]:
-    """What was said, item by item, with the agent that said it.
+    """The items of the events, each with its agent, without rejected drafts of answers.
 
-    `transfers` names further call ids that are handoffs, with source and target, beside those that
-    the events tell of. What guardrails had a model say again counts as never said.
+    `transfers` adds call ids of handoffs, with source and target, to those in the events.
     """
     events = list(events)
     moves = {**transfers_in(events), **(transfers or {})}
@@ -231,7 +231,7 @@ def run_items(
 
 
 def transfers_in(events: Iterable[Event]) -> dict[str, tuple[str, str]]:
-    """Call id → source and target of every handoff that the events record as made."""
+    """The source and target of every handoff that was made, by the id of its call."""
     moves: dict[str, tuple[str, str]] = {}
     for event in events:
         details = event.details or {}
@@ -279,7 +279,7 @@ async def filtered(
     output: Item | None,
     target: Agent[Any],
 ) -> list[Item] | None:
-    """What the target is to see, if that is not simply everything."""
+    """The target's view after the handoff's input filter; `None` if the target sees everything."""
     apply = handoff.input_filter or run.config.handoff_input_filter
     if apply is None and handoff.include_context:
         return None
@@ -298,23 +298,26 @@ async def filtered(
     return _flatten(changed)
 
 
-def filtered_words(
-    run: RunState, handoff: Handoff[Any, Any], words: dict[str, Any]
+def filtered_data(
+    run: RunState, handoff: Handoff[Any, Any], data: dict[str, Any]
 ) -> dict[str, Any]:
-    """The source's own words as the filter leaves them: what it covers, it covers there, too."""
+    """The passed data after the input filter: a filter that redacts the conversation also redacts
+    the source's own texts."""
     apply: Any = handoff.input_filter or run.config.handoff_input_filter
     change = getattr(apply, "filter_texts", None)
     if change is None:
-        return words
-    changed: dict[str, Any] = change({name: words[name] for name in MODEL_WORDS if name in words})
-    return {**words, **changed}
+        return data
+    changed: dict[str, Any] = change(
+        {name: data[name] for name in PASSED_BY_MODELS if name in data}
+    )
+    return {**data, **changed}
 
 
 def _input_data(
     run: RunState, call: Item | None, output: Item | None, target: Agent[Any]
 ) -> HandoffInputData:
     calls = run.cursor.progress.calls
-    produced = run.said_since(max(run.cursor.view.after, run.cursor.progress.first))
+    produced = run.items_since(max(run.cursor.view.after, run.cursor.progress.first))
     if call is None or output is None:
         earlier, turn = produced, []
         known: dict[str, tuple[str, str]] = {}
@@ -330,27 +333,27 @@ def _input_data(
         )
     return HandoffInputData(
         input_history=tuple(run.visible[: run.history_length]),
-        pre_handoff_items=(*run_items(earlier, run.find_agent), *_brought(run)),
+        pre_handoff_items=(*run_items(earlier, run.find_agent), *_added_run_items(run)),
         new_items=tuple(made),
         run_context=run.context,
     )
 
 
-def _brought(run: RunState) -> list[RunItem]:
-    """What the handoff adds to the conversation, as if the run had recorded it."""
+def _added_run_items(run: RunState) -> list[RunItem]:
+    """The items that the handoff adds, as if the run had recorded them."""
     event = Event(
         session_id=run.session_id,
         seq=run.next_seq,
         type="message",
         at_us=0,
         agent=run.agent.name,
-        items=run.brought,
+        items=run.added_items,
     )
     return run_items([event], run.find_agent)
 
 
 def _last_request(items: list[Item]) -> list[Item]:
-    """The person's last message."""
+    """The last message of a person, in a list; empty if there is none."""
     for item in reversed(items):
         if is_request(item):
             return [item]
@@ -364,5 +367,5 @@ def _flatten(data: HandoffInputData) -> list[Item]:
 
 
 def _plain(each: Any) -> Item:
-    """A run item, or a plain one that a filter put in its place, as the target is given it."""
+    """The item for the target; filters may return run items or plain items."""
     return each.to_input_item() if isinstance(each, RunItemBase) else to_item(each)

@@ -1,4 +1,4 @@
-"""Runs a handoff that a person or program requested, to its end."""
+"""Carries a handoff request of a person or program to its result, from the requester's side."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ekiden.handoff.records.requests import (
 from ekiden.runtime.config import RunOptions
 from ekiden.runtime.handoff.requests import is_hopeless, make, settle_rollback, undo
 from ekiden.runtime.loop.advance import advance
-from ekiden.runtime.loop.claim import claimed, live_run, on_display, owned, suspended_if_left
+from ekiden.runtime.loop.claim import claimed, live_run, owned, registered, suspended_if_left
 from ekiden.runtime.loop.load import opened_for_handoff
 from ekiden.runtime.outcome import is_taken_up, questions_about, store_withdrawal
 from ekiden.runtime.questions.inboxes import read_item
@@ -35,12 +35,13 @@ from ekiden.runtime.tools.unfinished_calls import has_calls_left
 from ekiden.storage.base import Claim, Document, DocumentWrite, NewSession, SessionRow, Store
 
 _LONGEST_WAIT_S = 1.0
-"""After so long the store is looked into, whether it told of a change or not."""
+"""The longest wait before the store is read again, even if it reported no change."""
 _A_WORKER = "a worker that will take it up"
 
 
 class HandoffRequestRunner:
-    """Serves one request: here if no process runs the session, else by the process that does."""
+    """Serves one request: here if no process runs the session, otherwise by the process that
+    does."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class HandoffRequestRunner:
         wait_s: float | None = None,
         new: NewSession | None = None,
     ) -> None:
-        """`new` is how the session is made, if there is none."""
+        """`new` is the session to create if it does not exist."""
         self._options = options
         self._config = replace(options.config, on_busy="refuse")
         self._store = store
@@ -61,17 +62,16 @@ class HandoffRequestRunner:
         self._new = new
         self._asked = asked
         self._is_left = is_left
-        """Whether the request is stored, so that others may have seen to it."""
+        """Whether the request is stored, so that other processes may serve it."""
         began = self._config.clock.monotonic()
         self._deadline = began + asked.wait_s
         self._waits_until = None if wait_s is None else began + wait_s
-        """When the requester gets the current status, and the request is left to the session's
-        owner."""
+        """The time at which `finish` returns the current status, and the request stays stored."""
 
     async def finish(self, *, run: bool) -> HandoffResult:
-        """See to it that it is done, and say what came of it.
+        """Serve the request, or wait for the process that does; returns the result.
 
-        With `run` the agent that gets the session works on it until it answers.
+        With `run` the agent that gets the session also runs in this process, until it answers.
         """
         while True:
             if self._is_left:
@@ -84,16 +84,17 @@ class HandoffRequestRunner:
                 if self._is_left:
                     row = await self._store.get(self._session_id)
                     await self._check_approval(row, run=run)
-                    if not run:
-                        self._check_calls(row)
+                    if not run and self._has_to_wait(row):
+                        # Claiming the session again would block the worker that has to finish.
+                        raise SessionBusy(row.id, owner=_A_WORKER, free_in_s=_LONGEST_WAIT_S)
                 result = await self._done_here(run=run)
             except SessionBusy as busy:
                 if not self._is_left:
                     await self._leave()
                 elif self._remaining() <= 0 and not await self._is_taken_up():
                     return await self.withdraw("timed_out")
-                elif self._remaining() <= 0 or self._is_impatient():
-                    return await self._standing()
+                elif self._remaining() <= 0 or self._is_wait_over():
+                    return await self._current_status()
                 else:
                     await self._wait(busy.free_in_s)
                 continue
@@ -101,10 +102,9 @@ class HandoffRequestRunner:
                 return result
 
     async def withdraw(self, state: RequestState, *, why: str = "") -> HandoffResult:
-        """Withdraw the request; returns its result if it was taken up before.
+        """Withdraw the request; returns the handoff's result if it was already made.
 
-        If no process runs the session, the withdrawal is recorded here, else by the process that
-        does.
+        The process that runs the session records the withdrawal; if there is none, this process.
         """
         document = await self._document()
         asked = self._asked
@@ -118,18 +118,19 @@ class HandoffRequestRunner:
         result = None
         if document is not None:
             asked = asked_in(document)
-            # Who is not free, or not of this team, is left to whoever runs the session.
+            # If the session is busy or has agents of another team, its owner records it.
             with suppress(SessionBusy, UserError):
                 result = await self._done_here(run=False)
         if result is not None:
             return result
         record = await self._record()
-        # What is withdrawn and waited for approval is on record as failed in a moment.
+        # A record that is not final belongs to a handoff that waited for approval. It will be
+        # recorded as failed soon.
         is_over = record is not None and (document is None or record.status in FINAL)
-        return record.result() if record is not None and is_over else await self._told(asked)
+        return record.result() if record is not None and is_over else await self._failure(asked)
 
     async def _leave(self) -> None:
-        """Ask the process that runs the session."""
+        """Store the request for the process that runs the session."""
         due_us = await self._store.now_us() + round(self._asked.wait_s * 1e6)
         asked = self._asked = replace(self._asked, due_us=due_us)
         fault_point("handoff.request.before_write")
@@ -142,24 +143,25 @@ class HandoffRequestRunner:
         await sweep_requests(self._store, now_us=self._config.clock.now_us())
 
     async def _done_here(self, *, run: bool) -> HandoffResult | None:
-        """Take the session and do it; `None` if one has to look again. `SessionBusy`."""
+        """Claim the session and serve the request; `None` if its state must be read again. Raises
+        `SessionBusy`."""
         claim, row = await self._claim()
         try:
             async with owned(self._store, claim) as hold:
                 here = await opened_for_handoff(
                     self._options, self._store, claim, row, hold=hold, source=self._asked.source
                 )
-                with on_display(here):
+                with registered(here):
                     return await self._do(here, row, run=run)
         except StaleDocument:
-            # It was withdrawn while somebody was asked whether it may be done.
+            # The request was withdrawn while a person was asked for approval.
             if not self._is_left:
                 raise
             return None
 
     async def _check_approval(self, row: SessionRow, *, run: bool) -> None:
-        """`SessionBusy` while a person is asked about this handoff, or a worker has to act on the
-        answer: the run that asked waits for it, not the requester."""
+        """Raise `SessionBusy` while a person is asked to approve the handoff, or a worker has to
+        act on the answer. The run that asked waits for the answer, not the requester."""
         for question in questions_about(open_questions(row), self._asked.id).values():
             item = await read_item(self._store, question.id)
             if item is not None and item.status == "open":
@@ -171,23 +173,16 @@ class HandoffRequestRunner:
         row = await self._store.get(self._session_id)
         return is_taken_up(tried_in(row.cursor), self._asked)
 
-    def _check_calls(self, row: SessionRow) -> None:
-        """`SessionBusy` if a worker has to finish interrupted calls first.
-
-        Checked before the session is claimed again, which would block the worker.
-        """
-        if self._has_to_wait(row):
-            raise SessionBusy(row.id, owner=_A_WORKER, free_in_s=_LONGEST_WAIT_S)
-
     def _has_to_wait(self, row: SessionRow) -> bool:
+        """Whether interrupted calls of the session must be finished first."""
         return not self._asked.is_urgent and has_calls_left(row)
 
     async def _finish_calls(self, here: RunState) -> None:
-        """Resume the interrupted run; it serves the request after the step."""
+        """Resume the interrupted run, which serves the request after its step."""
         if not self._is_left:
             await self._leave()
         here.interruption.want(at_once=False)
-        await self._go_on(here, run=True)
+        await self._run_on(here, run=True)
 
     async def _do(self, here: RunState, row: SessionRow, *, run: bool) -> HandoffResult | None:
         asked, taken = self._asked, list[DocumentWrite]()
@@ -200,9 +195,9 @@ class HandoffRequestRunner:
         if asked.state != "open":
             await store_withdrawal(here, asked, taken, release=True)
             record = await self._record()
-            return await self._told(asked) if record is None else record.result()
-        is_asked_about = bool(questions_about(here.cursor.questions.open, asked.id))
-        if is_asked_about or (self._has_to_wait(row) and not is_hopeless(here, asked)):
+            return await self._failure(asked) if record is None else record.result()
+        waits_for_approval = bool(questions_about(here.cursor.questions.open, asked.id))
+        if waits_for_approval or (self._has_to_wait(row) and not is_hopeless(here, asked)):
             if not run:
                 raise SessionBusy(row.id, owner=_A_WORKER, free_in_s=_LONGEST_WAIT_S)
             await self._finish_calls(here)
@@ -215,15 +210,15 @@ class HandoffRequestRunner:
             await self._cancel(here, taken, was_open=was_open)
             return (await read_handoff(self._store, asked.cancel)).result()
         if await make(here, asked, taken, release=True, may_wait=False):
-            await self._go_on(here, run=run)
+            await self._run_on(here, run=run)
         record = await self._record()
-        assert record is not None, "what was made or refused is on record"
+        assert record is not None, "a handoff that was made or refused is on record"
         return record.result()
 
     async def _cancel(self, here: RunState, taken: list[DocumentWrite], *, was_open: bool) -> None:
-        """Roll back the handoff; the source resumes the session, if the run is not over.
+        """Roll back the handoff, and leave the session to its source if the run is not over.
 
-        With `was_open`, possibly only the end of a rollback is missing.
+        `was_open` is also set if another process began the rollback and did not finish it.
         """
         if not await undo(here, self._asked, taken):
             for each in taken:
@@ -236,8 +231,8 @@ class HandoffRequestRunner:
                 await here.commit(release=True)
             fault_point("handoff.cancel.after_commit")
 
-    async def _go_on(self, here: RunState, *, run: bool) -> None:
-        """Let the agent that has the session work on it, or leave that to others."""
+    async def _run_on(self, here: RunState, *, run: bool) -> None:
+        """Run the agent that has the session now, or leave the session to a worker."""
         if not run:
             fault_point("handoff.start.before_release")
             await here.commit(status="ready", outcome="", release=True)
@@ -252,51 +247,51 @@ class HandoffRequestRunner:
                 pass
 
     async def _outcome(self, *, run: bool) -> HandoffResult:
-        """The result of a request that was taken up; waits while the session runs.
+        """The result of a request that another process took; waits while the session runs.
 
-        What a dead process began is finished here. What stays open after the run, for example
-        without a budget, is returned with its current status.
+        If that process died, this process finishes the handoff. A handoff that stays open after the
+        run, for example because the run is out of budget, is returned with its current status.
         """
         while True:
             row = await self._store.get(self._session_id)
             record = await self._record()
             if record is None:
-                return await self._told(replace(self._asked, state="cancelled"))
+                return await self._failure(replace(self._asked, state="cancelled"))
             if record.status in FINAL or not self._is_under_way(row, record.id):
                 return record.result()
             if row.owner is None:
                 with suppress(SessionBusy):
                     await self._take_over(record.id, run=run)
                     return (await read_handoff(self._store, record.id)).result()
-            elif self._remaining() <= 0 or self._is_impatient():
+            elif self._remaining() <= 0 or self._is_wait_over():
                 return record.result()
             await self._wait(_LONGEST_WAIT_S)
 
     def _is_under_way(self, row: SessionRow, handoff_id: str) -> bool:
-        """Whether what is asked for is not finished yet: to hand over, or to undo that."""
+        """Whether the requested handoff or rollback is not finished yet."""
         for pending in Cursor.from_json(row.cursor).handoffs.open:
             if pending.id == handoff_id:
                 return self._asked.cancel is None or pending.failure is not None
         return False
 
     async def _claim(self) -> tuple[Claim, SessionRow]:
-        taken = await claimed(self._store, self._session_id, self._config, create=self._new)
+        claim, row = await claimed(self._store, self._session_id, self._config, create=self._new)
         fault_point("handoff.start.after_claim")
-        return taken
+        return claim, row
 
     async def _take_over(self, handoff_id: str, *, run: bool) -> None:
-        """Resume an interrupted session; `SessionBusy`."""
+        """Resume the session of a process that died. Raises `SessionBusy`."""
         claim, row = await self._claim()
         async with owned(self._store, claim) as hold:
             here = await opened_for_handoff(self._options, self._store, claim, row, hold=hold)
-            with on_display(here):
+            with registered(here):
                 if not self._is_under_way(row, handoff_id):
                     await self._store.release(claim)
                 elif self._asked.cancel is not None:
                     await settle_rollback(here)
                     await self._cancel(here, [], was_open=True)
                 elif run and row.outcome is None:
-                    await self._go_on(here, run=True)
+                    await self._run_on(here, run=True)
                 else:
                     await self._store.release(claim)
 
@@ -305,7 +300,7 @@ class HandoffRequestRunner:
         return await self._store.get_document(REQUESTS, key)
 
     async def _record(self) -> HandoffRecord | None:
-        """The handoff that was made, refused or withdrawn because of the request."""
+        """The record of the requested handoff; `None` if there is none yet."""
         if self._asked.cancel is not None:
             return await read_handoff(self._store, self._asked.cancel)
         for record in await read_handoffs(self._store, self._session_id):
@@ -313,8 +308,8 @@ class HandoffRequestRunner:
                 return record
         return None
 
-    async def _told(self, asked: Asked) -> HandoffResult:
-        """The result of a request that was not taken up."""
+    async def _failure(self, asked: Asked) -> HandoffResult:
+        """The result of a withdrawn request."""
         source = asked.source or (await self._store.get(self._session_id)).agent
         failure: HandoffFailure = asked.why_withdrawn(source)
         return HandoffResult(
@@ -326,16 +321,15 @@ class HandoffRequestRunner:
             error=failure,
         )
 
-    async def _standing(self) -> HandoffResult:
-        """The status of a request that still waits for the session's owner."""
-        if self._asked.cancel is not None:
-            return (await read_handoff(self._store, self._asked.cancel)).result()
-        return (await read_handoff(self._store, self._asked.id)).result()
+    async def _current_status(self) -> HandoffResult:
+        """The result of a request that still waits for the session's owner."""
+        handoff_id = self._asked.cancel or self._asked.id
+        return (await read_handoff(self._store, handoff_id)).result()
 
     def _remaining(self) -> float:
         return self._deadline - self._config.clock.monotonic()
 
-    def _is_impatient(self) -> bool:
+    def _is_wait_over(self) -> bool:
         return self._waits_until is not None and self._config.clock.monotonic() >= self._waits_until
 
     async def _wait(self, free_in_s: float) -> None:

@@ -1,4 +1,4 @@
-"""`HandoffController`: handoffs that a person or a program asks for."""
+"""`HandoffController`: starts and cancels handoffs for people and programs."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class HandoffController:
         invalid arguments, `SessionNotFound`, and `StoreUnavailable`.
         """
         plain_text("session_id", session_id)
-        asked = self._wish(
+        asked = self._request(
             session_id,
             to=to,
             reason=reason,
@@ -138,7 +138,7 @@ class HandoffController:
         given = request.context
         source = agent_name("source", request.source)
         task_id = check_id(plain_text("task_id", given.task_id), what="task id")
-        asked = self._wish(
+        asked = self._request(
             task_id,
             source=source,
             to=request.target,
@@ -192,8 +192,8 @@ class HandoffController:
         request = await find_request(self._store, handoff_id)
         if request is not None:
             asked = asked_in(request)
-            errand = self._request_runner(session_of(request), asked, is_left=True)
-            result = await errand.withdraw("cancelled", why=reason)
+            runner = self._request_runner(session_of(request), asked, is_left=True)
+            result = await runner.withdraw("cancelled", why=reason)
             if result.status in FINAL:
                 return result
             handoff_id = result.request_id
@@ -263,7 +263,7 @@ class HandoffController:
             new=new,
         )
 
-    def _wish(
+    def _request(
         self,
         session_id: str,
         *,
@@ -283,7 +283,7 @@ class HandoffController:
         items: tuple[Item, ...] = (),
         variables: Mapping[str, Any] = MappingProxyType({}),
     ) -> Asked:
-        """What is asked for; `UserError` for what cannot be meant."""
+        """The request for a handoff. Raises `UserError` for invalid arguments."""
         return Asked(
             id=f"{session_id}.{new_id('hrq')}",
             to=agent_name("to", to),
@@ -315,8 +315,8 @@ def _items(history: Any) -> tuple[Item, ...]:
 
 
 def _own_variables(variables: dict[str, Any]) -> dict[str, Any]:
-    """`variables`, or `UserError` if one would not be the task's own: who asks for a handoff has no
-    say over what users and apps keep."""
+    """The checked variables of the task. Raises `UserError` for a shared variable: a requester must
+    not change the variables of users and apps."""
     for name, value in variables.items():
         check_name(name)
         checked_value(name, value)

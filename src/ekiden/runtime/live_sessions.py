@@ -1,9 +1,8 @@
-"""Handoffs of live sessions: people talk to the active agent over an open connection.
+"""Handoffs of live sessions, in which a person talks to the active agent over an open connection.
 
-A live session takes no steps, and no process could resume them. Its handoffs are checked and
-recorded by the controller, as all are. A target has the conversation at once, so a handoff is
-completed in the transaction that makes it. The conversation continues while people are asked for
-approval.
+A live session has no steps that another process could resume. The controller checks and records its
+handoffs like all others. The target has the conversation at once, so a handoff is completed in the
+transaction that makes it. The conversation continues while people are asked for approval.
 """
 
 from __future__ import annotations
@@ -23,27 +22,27 @@ from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.state import RunState, load_memo
 
 LiveHandoff: TypeAlias = Literal["made", "refused", "waiting"]
-"""What came of a handoff; `waiting`: people are asked in the inbox whether they approve."""
+"""The result of a handoff. `waiting`: it waits for approval in the inbox."""
 
 _LONGEST_WAIT_S = 1.0
 
 
 async def hand_over(run: RunState, attempt: Attempt) -> LiveHandoff:
-    """Try the handoff, and store what came of it; one at a time.
+    """Attempt the handoff, and store the result. Only one attempt may be active.
 
-    `attempt.failure` is why it was refused. Call it again with the same attempt when people
-    decided. Raises `GuardrailError` as `carry_out` does.
+    The reason of a refusal is in `attempt.failure`. After people have decided, call this again with
+    the same attempt. Raises `GuardrailError`, like `carry_out`.
     """
     try:
         with acting_as(run.agent.name), logging_for(run):
             is_made = await transfer(run, attempt)
     except Suspended:
-        await _ask(run)
+        await _store_question(run)
         return "waiting"
     except UserError as exc:
         refuse(run, attempt, exc)
         is_made = False
-    return await _settled(run, is_made=is_made)
+    return await _store_result(run, is_made=is_made)
 
 
 async def refuse_at_once(run: RunState, attempt: Attempt, exc: Exception) -> LiveHandoff:
@@ -51,23 +50,23 @@ async def refuse_at_once(run: RunState, attempt: Attempt, exc: Exception) -> Liv
     attempt.begin(run)
     attempt.validate()
     refuse(run, attempt, exc)
-    return await _settled(run, is_made=False)
+    return await _store_result(run, is_made=False)
 
 
-async def _settled(run: RunState, *, is_made: bool) -> LiveHandoff:
+async def _store_result(run: RunState, *, is_made: bool) -> LiveHandoff:
     cursor = run.cursor
     if is_made:
         confirm_handoffs(run)
     elif not cursor.handoffs.tried:
-        cursor.progress.turn += 1  # What people said counts for this attempt, and for no other.
+        cursor.progress.turn += 1  # An approval applies to one attempt, so the step keys change.
     cursor.progress.phase = "end"
     run.memo = {}
     await run.commit()
     return "made" if is_made else "refused"
 
 
-async def _ask(run: RunState) -> None:
-    """Store the handoff, which waits for approval, and the question to people."""
+async def _store_question(run: RunState) -> None:
+    """Store the handoff and the question to people."""
     replaced, run.cursor.questions.open = run.cursor.questions.open, {}
     questions, run.questions, run.kept = run.questions or {}, None, None
     if replaced:
@@ -78,12 +77,12 @@ async def _ask(run: RunState) -> None:
 
 
 def is_waiting(run: RunState, attempt: Attempt) -> bool:
-    """Whether people are asked about it still."""
+    """Whether the handoff still waits for approval."""
     return any(each.id == attempt.id for each in run.cursor.handoffs.tried)
 
 
 async def is_decided(run: RunState) -> bool:
-    """Whether people decided about the handoff that waits for approval; that is stored then."""
+    """Whether people have decided about the handoff; the decision is then stored."""
     if not await note_answers(run):
         return False
     await run.commit()
@@ -98,14 +97,14 @@ async def news(run: RunState) -> None:
 
 
 def begin_chain(run: RunState) -> None:
-    """A person said something: depth and cycles count from here."""
+    """Start a new chain after a person's message: depth and cycles count from here."""
     run.cursor.handoffs.new_task(run.agent.name)
 
 
 async def end_live(run: RunState) -> None:
-    """The connection is closed: withdraw open approvals."""
+    """Withdraw open approvals, because the connection is closed."""
     if run.cursor.handoffs.tried or run.cursor.questions.open:
-        # What cannot be stored now, whoever takes the session next does.
+        # If the store fails, the next owner of the session withdraws them.
         with suppress(SessionError, StoreError):
             await withdraw_questions(run)
             await run.commit()

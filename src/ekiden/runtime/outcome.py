@@ -1,4 +1,4 @@
-"""How a run ends: its outcome, storing the end, and handoff requests that came to nothing."""
+"""The end of a run: its outcome, the commit that stores it, and handoff requests that failed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ekiden.storage.base import DocumentWrite, SessionRow, SessionStatus
 
 _log = logging.getLogger("ekiden.runtime")
 WARNING = "warning"
-"""In an event's details: the code that raised, or what was wrong with what it gave."""
+"""Key of an event's details: the user code that raised an error."""
 
 
 def output_spec(output_type: Any) -> OutputSpec | None:
@@ -49,9 +49,9 @@ def output_spec(output_type: Any) -> OutputSpec | None:
 
 
 def final_outcome(output: list[Item], output_type: Any) -> Done | Refused:
-    """What a model turn without calls amounts to.
+    """The outcome of a model's turn without calls.
 
-    `ModelBehaviorError` when a structured answer was asked for and this is not one.
+    Raises `ModelBehaviorError` if the answer does not match the `output_type`.
     """
     text, refusal = "", None
     for item in output:
@@ -71,16 +71,16 @@ def final_outcome(output: list[Item], output_type: Any) -> Done | Refused:
 
 
 def checked_text(output: list[Item]) -> str:
-    """All that the messages of a model's turn say: what guardrails of texts are to see."""
-    said: list[str] = []
+    """All texts and refusals of a model's turn, for guardrails."""
+    texts: list[str] = []
     for item in output:
         if is_message(item):
-            said += [text for text in (text_of(item), refusal_of(item)) if text]
-    return "\n".join(said)
+            texts += [text for text in (text_of(item), refusal_of(item)) if text]
+    return "\n".join(texts)
 
 
 def is_structured(output_type: Any) -> bool:
-    """Whether the answer is to be something else than text."""
+    """Whether the answer must be something else than text."""
     return output_type is not None and output_type is not str
 
 
@@ -98,8 +98,7 @@ def _structured(output_type: Any) -> tuple[OutputSpec, Any]:
 
 
 async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> None:
-    """Store the end of the run and release the session, unless the owner keeps it; hooks get the
-    answer."""
+    """Call the hooks, store the end of the run, and release the session if `release` is set."""
     agent, hooks = run.agent, run.hooks
     if isinstance(outcome, Done) and (hooks is not None or agent.hooks is not None):
         await both(
@@ -124,32 +123,33 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
         and not run.cursor.questions.open
     ):
         await empty(run)
-    is_asked = release and run.interruption.look
+    has_requests = release and run.interruption.look
     fault_point("run.finish.before_commit")
-    await store_end(run, outcome, release=release and not is_asked)
+    await store_end(run, outcome, release=release and not has_requests)
     fault_point("run.finish.after_commit")
-    if is_asked:
-        # The run is stored: what cannot be put on record now, whoever runs the session next does.
+    if has_requests:
+        # The end of the run is stored. If this fails, the next process that runs the session
+        # records the withdrawn requests.
         with suppress(SessionError, StoreError):
             await record_withdrawn(run)
             await run.commit(release=True)
 
 
 async def store_end(run: RunState, outcome: Outcome, *, release: bool = True) -> None:
-    """Store what was recorded as the end of the run, or of its work for now."""
+    """Store the end of the run, or of its work for now."""
     status: SessionStatus = "waiting" if isinstance(outcome, Waiting) else "idle"
     try:
         await run.commit(status=status, outcome=outcome.kind, release=release)
     except asyncio.CancelledError:
-        if run.is_free:  # It was cut short when it was stored already.
+        if run.is_free:  # The cancellation came when the end was already stored.
             run.outcome = outcome
         raise
     run.outcome = outcome
 
 
 async def _answer_and_release(run: RunState, outcome: Outcome) -> None:
-    """Give the answer that the session was opened for, and withdraw questions of its own; a run
-    that is out of budget keeps those to agents."""
+    """Answer the question that opened the session, and withdraw its own open questions. A run that
+    is out of budget keeps its questions to agents, because it can be resumed."""
     from ekiden.runtime.questions.answers import give_answer
     from ekiden.runtime.questions.cancel_question import suspend_questions, withdraw_questions
 
@@ -161,24 +161,23 @@ async def _answer_and_release(run: RunState, outcome: Outcome) -> None:
 
 
 async def fail(run: RunState, exc: Exception) -> None:
-    """End the run because of `exc`; what was not stored yet is thrown away."""
+    """End the run because of `exc`, and discard everything that is not stored."""
     run.discard()
     run.exception = exc
     code = exc.code if isinstance(exc, EkidenError) else "run.failed"
     await finish(run, Failed(code, describe(exc)))
 
 
-def told_outside(exc: BaseException) -> str:
-    """The failure in words for other agents, without values that guardrails withhold."""
+def describe_to_others(exc: BaseException) -> str:
+    """The failure for other agents, without values that guardrails withhold."""
     return cover(exc.outside) if isinstance(exc, GuardrailError) else describe(exc)
 
 
 def describe(exc: BaseException) -> str:
-    """An exception as one line, without secrets; it may be the user's and unable to describe
-    itself."""
+    """The exception as one line, without secrets."""
     try:
         text = str(exc)
-    except Exception:
+    except Exception:  # A user's exception may fail to describe itself.
         text = "(it cannot be shown)"
     shown = text if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {text}"
     for note in getattr(exc, "__notes__", ()):
@@ -187,7 +186,7 @@ def describe(exc: BaseException) -> str:
 
 
 async def suspend(run: RunState, status: SessionStatus) -> None:
-    """Give the session free in the middle of a run that was cancelled; it can be resumed."""
+    """Release the session in the middle of a cancelled run, which can be resumed."""
     run.discard()
     if run.cursor.questions.open and status == "idle":
         from ekiden.runtime.questions.cancel_question import withdraw_questions
@@ -198,12 +197,12 @@ async def suspend(run: RunState, status: SessionStatus) -> None:
 
 
 async def leave_to_worker(run: RunState) -> None:
-    """Leave the session to a process that runs its active agent."""
+    """Release the session as `ready`, for a worker that runs its active agent."""
     await run.commit(status="ready", outcome="", release=True)
 
 
-def outcome_told(event: Event) -> Outcome | None:
-    """The outcome in the last event of a run; `None` for an answer, or if there is none."""
+def recorded_outcome(event: Event) -> Outcome | None:
+    """The outcome in the last event of a run; `None` for an answer."""
     details = event.details or {}
     match details.get("outcome"):
         case "refused":
@@ -229,24 +228,24 @@ def _details(outcome: Outcome) -> tuple[dict[str, Any] | None, str | None]:
         case Refused(reason) | Waiting(reason):
             return {"outcome": outcome.kind, "reason": reason}, None
         case OutOfBudget(limit, allowed, used):
-            told = {"outcome": outcome.kind, "limit": limit, "allowed": allowed, "used": used}
-            return told if outcome.scope == "run" else {**told, "scope": outcome.scope}, None
+            details = {"outcome": outcome.kind, "limit": limit, "allowed": allowed, "used": used}
+            return details if outcome.scope == "run" else {**details, "scope": outcome.scope}, None
         case Failed(code, error):
             return {"outcome": outcome.kind, "code": code}, error
 
 
 def is_bug(exc: BaseException) -> bool:
-    """Whether the user's code raised it: nothing that the runtime expects."""
+    """Whether the exception is a bug in user code, and not an expected failure."""
     return not isinstance(exc, EkidenError) or isinstance(exc, UserError)
 
 
 def log_error(run: RunState, where: str, exc: BaseException) -> None:
-    """Log an exception of the user's code with its traceback."""
+    """Log an exception of user code with its traceback."""
     _log.error("%s failed in session %s", where, run.session_id, exc_info=exc)
 
 
 def warn(run: RunState, where: str, problem: BaseException | str) -> None:
-    """Log what went wrong in the user's code, and record it; the caller commits it."""
+    """Log and record a problem in user code that does not end the run; the caller commits it."""
     if isinstance(problem, str):
         _log.warning("%s in session %s: %s", where, run.session_id, problem)
         text = problem
@@ -257,11 +256,12 @@ def warn(run: RunState, where: str, problem: BaseException | str) -> None:
 
 
 def warnings_of(events: Iterable[Event]) -> list[str]:
-    """What went wrong in the user's code and did not end the run."""
-    return [f"{where}: {event.error}" for event in events if (where := _where(event)) is not None]
+    """The problems in user code that did not end the run."""
+    return [f"{where}: {event.error}" for event in events if (where := _failed_code(event))]
 
 
-def _where(event: Event) -> str | None:
+def _failed_code(event: Event) -> str | None:
+    """The user code that failed, if the event records such a failure."""
     details = event.details or {}
     if event.error is None:
         return None
@@ -277,9 +277,9 @@ def _where(event: Event) -> str | None:
 
 
 async def record_withdrawn(run: RunState) -> None:
-    """After the run: record handoff requests that were withdrawn.
+    """Record, after the run, handoff requests that were withdrawn or are late.
 
-    Open requests are served by the processes that wait for them, now that the session is free.
+    Open requests are served by the processes that wait for them, once the session is released.
     """
     for document in await requests_of(run.store, run.session_id):
         asked = asked_in(document)
@@ -291,7 +291,7 @@ async def record_withdrawn(run: RunState) -> None:
 async def store_withdrawal(
     run: RunState, asked: Asked, taken: Sequence[DocumentWrite], *, release: bool = False
 ) -> None:
-    """Record that a request was withdrawn, or that the source did not finish in time.
+    """Record that a request was withdrawn, or timed out because the source did not finish.
 
     A cancellation without effect is not recorded.
     """
@@ -300,14 +300,14 @@ async def store_withdrawal(
             _withdraw(run, asked)
         for each in taken:
             run.write(each)
-        waited = questions_about(run.cursor.questions.open, asked.id)
-        for key in waited:
+        approvals = questions_about(run.cursor.questions.open, asked.id)
+        for key in approvals:
             del run.cursor.questions.open[key]
-        await withdraw(run, waited, by=run.agent.name)
-        goes_on = bool(waited) and run.status == "waiting" and not run.cursor.questions.open
+        await withdraw(run, approvals, by=run.agent.name)
+        continues = bool(approvals) and run.status == "waiting" and not run.cursor.questions.open
         fault_point("handoff.withdrawn.before_commit")
-        if goes_on:
-            # It waited for nothing but the approval.
+        if continues:
+            # The session waited only for the approval.
             await run.commit(status="ready", outcome="", release=release)
         else:
             await run.commit(release=release)
@@ -317,19 +317,19 @@ async def store_withdrawal(
 def questions_about(
     questions: Mapping[str, OpenQuestion], request_id: str
 ) -> dict[str, OpenQuestion]:
-    """What people are asked about the handoff of this request, by the step's key."""
+    """The questions to people about the handoff of this request, by the key of their step."""
     mark = f".ask.{request_id.rpartition('.')[2]}_"
     return {key: each for key, each in questions.items() if mark in key}
 
 
 def is_taken_up(tried: Iterable[TriedHandoff], asked: Asked) -> bool:
-    """Whether the source had finished what it was doing, and the handoff is on record, undecided:
-    then it is not late, however long a person takes to approve it."""
+    """Whether the handoff is on record and undecided. Then it is not late, however long a person
+    takes to approve it."""
     return any(each.id == asked.id for each in tried)
 
 
 async def is_late(run: RunState, asked: Asked) -> bool:
-    """Whether the requested handoff was not taken up in time."""
+    """Whether the requested handoff was not started in time."""
     if asked.cancel is not None or is_taken_up(run.cursor.handoffs.tried, asked):
         return False
     if asked.due_us is not None:
@@ -339,7 +339,7 @@ async def is_late(run: RunState, asked: Asked) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSnapshot:
-    """The state of a run before an attempt to hand it over."""
+    """The view of a run before an attempt at a handoff."""
 
     visible: list[Item]
     history_length: int
@@ -368,21 +368,10 @@ def as_before_if_stale(run: RunState) -> Iterator[None]:
         raise
 
 
-def unconnected(asked: Asked) -> Attempt:
-    """An attempt along a way that does not exist, only to be refused."""
-
-    async def nowhere(context: Any, arguments: str) -> Any:
-        raise AssertionError("a handoff that was refused is not made")
-
-    edge: Handoff[Any, Any] = Handoff(
-        tool_name="none",
-        tool_description="",
-        input_json_schema={},
-        on_invoke_handoff=nowhere,
-        agent_name=asked.to,
-    )
+def attempt_on(asked: Asked, edge: Handoff[Any, Any] | None = None) -> Attempt:
+    """The attempt of a request. Without an `edge` it can only be refused."""
     return Attempt(
-        edge=edge,
+        edge=edge or _no_edge(asked.to),
         arguments=asked.words(),
         payload=asked.payload,
         priority=asked.priority,
@@ -396,14 +385,31 @@ def unconnected(asked: Asked) -> Attempt:
     )
 
 
+def _no_edge(target: str) -> Handoff[Any, Any]:
+    async def never_called(context: Any, arguments: str) -> Any:
+        raise AssertionError("a handoff that was refused is not made")
+
+    return Handoff(
+        tool_name="none",
+        tool_description="",
+        input_json_schema={},
+        on_invoke_handoff=never_called,
+        agent_name=target,
+    )
+
+
 def _withdraw(run: RunState, asked: Asked) -> None:
-    attempt = unconnected(asked)
+    """Record the failure of the requested handoff; the caller commits it."""
+    attempt = attempt_on(asked)
     attempt.begin(run)
     attempt.life.move("failed")
     run.cursor.handoffs.drop_tried(attempt.id)
     why = asked.why_withdrawn(run.agent.name)
     source = asked.source or run.agent.name
-    details = {**attempt.told(attempt.words(run.agent.name)), **attempt.details(source, asked.to)}
+    details = {
+        **attempt.recorded_data(attempt.passed_data(run.agent.name)),
+        **attempt.details(source, asked.to),
+    }
     details["code"] = why.code
     ended_us = asked.withdrawn_us or asked.due_us
     if ended_us:

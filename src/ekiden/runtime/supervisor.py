@@ -1,4 +1,4 @@
-"""`Supervisor`: an agent that splits what it is given among others."""
+"""`Supervisor`: an agent that splits a request into tasks for other agents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ekiden.core.plan import (
 )
 from ekiden.core.profile import Budget
 from ekiden.runtime.config import RunConfig
-from ekiden.runtime.plans.status import plan_state
+from ekiden.runtime.plans.steps import plan_state
 from ekiden.runtime.runner import Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
@@ -82,7 +82,8 @@ class Supervisor(Agent[TContext]):
         super().__init__(name, model=model, plan=plan, **options)
 
     def __post_init__(self) -> None:
-        # Of other agents `run` is their code; this one is run by its plan.
+        # `Agent.run` is the code of an agent. A supervisor has a method of this name instead, so
+        # the field is hidden while the base class checks its fields.
         self.__dict__["run"] = None
         super().__post_init__()
         del self.__dict__["run"]
@@ -102,7 +103,7 @@ class Supervisor(Agent[TContext]):
         """
         if session is None:
             session = Session(store=MemoryStore())
-        # That no task succeeded is what the state tells.
+        # The returned state describes this failure.
         with suppress(PlanFailed):
             await Runner.run(self, text, session=session, context=context, run_config=run_config)
         return await plan_state(session.store, session.session_id)

@@ -16,8 +16,7 @@ from ekiden.core.errors import SessionExists, StoreUnavailable
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Runner
 from ekiden.runtime.history.fork import fork_session, rewind_session
-from ekiden.runtime.history.session_export import export_session
-from ekiden.runtime.history.session_import import import_session
+from ekiden.runtime.history.session_document import export_session, import_session
 from ekiden.sessions import Session, variables_at
 from ekiden.storage.base import Claim, Commit, Store
 from ekiden.storage.memory import MemoryStore

@@ -18,7 +18,7 @@ from ekiden.engine import Worker
 from ekiden.engine.worker import Housekeeping
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Runner
-from ekiden.runtime.history.retention import Pruned, prune_sessions
+from ekiden.runtime.history.deletion import Pruned, prune_sessions
 from ekiden.sessions import Session
 from ekiden.sessions.retention import Retention
 from ekiden.sessions.search import index_sessions, search_sessions

@@ -21,7 +21,7 @@ from ekiden.audit.findings import MOST_KEPT
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
-from ekiden.runtime.history.retention import prune_sessions
+from ekiden.runtime.history.deletion import prune_sessions
 from ekiden.storage.base import Batch, SessionPatch, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.contracts.base import claimed, step

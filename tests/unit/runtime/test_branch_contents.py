@@ -15,9 +15,8 @@ from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.runtime.history.fork import fork_session, rewind_session
-from ekiden.runtime.history.replay import past_of
-from ekiden.runtime.history.session_export import export_session
-from ekiden.runtime.history.session_import import import_session
+from ekiden.runtime.history.point_in_time import point_in_time
+from ekiden.runtime.history.session_document import export_session, import_session
 from ekiden.runtime.history.session_state import update_shared_state
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.supervisor import Supervisor
@@ -212,7 +211,7 @@ async def test_a_branch_has_no_purse_but_what_was_spent() -> None:
     cursor: dict[str, Any] = {**row.cursor, "pz": ["purse_1", "run"]}
     cursor |= {"ou": {"input_tokens": 5}, "ba": {"a": [5, 1.0, 0.5]}}
     await store.commit(claim, Commit(patch=SessionPatch(cursor=cursor), release=True))
-    past = await past_of(store, await store.get("s"), row.seq)
+    past = await point_in_time(store, await store.get("s"), row.seq)
     assert (past.cursor.budget.shared_budget, past.cursor.budget.levels) == (None, ())
     branch = await (await fork_session(store, "s", at_seq=row.seq)).row()
     assert "pz" not in branch.cursor

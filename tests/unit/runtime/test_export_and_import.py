@@ -19,8 +19,7 @@ from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Runner
 from ekiden.runtime.history.fork import fork_session, rewind_session
-from ekiden.runtime.history.session_export import export_session
-from ekiden.runtime.history.session_import import import_session
+from ekiden.runtime.history.session_document import export_session, import_session
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer

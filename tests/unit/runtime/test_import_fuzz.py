@@ -21,8 +21,7 @@ from ekiden.core.plan import AgentTask, Member, TaskDecomposition
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.runtime.history.fork import fork_session, rewind_session
-from ekiden.runtime.history.session_export import export_session
-from ekiden.runtime.history.session_import import import_session
+from ekiden.runtime.history.session_document import export_session, import_session
 from ekiden.runtime.history.session_state import update_state
 from ekiden.runtime.supervisor import Supervisor
 from ekiden.sessions import Session

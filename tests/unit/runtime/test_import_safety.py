@@ -14,8 +14,7 @@ from ekiden.core.tools.guardrails import ToolGuardrailFunctionOutput, tool_input
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.runtime.history.fork import fork_session
-from ekiden.runtime.history.session_export import export_session
-from ekiden.runtime.history.session_import import import_session
+from ekiden.runtime.history.session_document import export_session, import_session
 from ekiden.runtime.history.session_state import update_shared_state, update_state
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

@@ -13,8 +13,7 @@ from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.engine import BusServer, Worker, submit
 from ekiden.runtime import CodeContext, Runner
 from ekiden.runtime.history.fork import fork_session
-from ekiden.runtime.history.session_export import export_session
-from ekiden.runtime.history.session_import import import_session
+from ekiden.runtime.history.session_document import export_session, import_session
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow
 from ekiden.storage.memory import MemoryStore

@@ -343,7 +343,7 @@ async def test_decisions_outlive_the_guardrail_and_the_tool() -> None:
         [known, _] = caught.value.run_data.tool_input_guardrail_results
         assert known.guardrail.get_name() == "small_sums"
         assert known.output.behavior == {"type": "reject_content", "message": "at most 100"}
-        with pytest.raises(UserError, match="the tool has it no more"):
+        with pytest.raises(UserError, match="no longer has the guardrail"):
             await known.guardrail.run(None)
         [hidden] = caught.value.run_data.tool_output_guardrail_results
         assert hidden.guardrail.get_name() == "no keys"

@@ -189,7 +189,7 @@ async def test_whatever_is_wrong_with_timers_they_are_looked_at_again(
             again.set()
         raise error
 
-    monkeypatch.setattr("ekiden.engine.worker.see_to_timers", look)
+    monkeypatch.setattr("ekiden.engine.worker.handle_timers", look)
     monkeypatch.setattr("ekiden.engine.worker.TIMERS_S", 0.0)
     worker = Worker(store, counting_team([]))
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:

@@ -18,9 +18,9 @@ from ekiden.core.text.keywords import alike
 from ekiden.handoff.records.records import HandoffRecord, records_of
 from ekiden.runtime.history.deletion import delete_session
 from ekiden.runtime.history.fork import Rewind, fork_session, rewind_session
-from ekiden.runtime.history.retention import Pruned, prune_sessions
-from ekiden.runtime.history.session_export import export_session
-from ekiden.runtime.history.session_import import import_session
+from ekiden.runtime.history.deletion import Pruned, prune_sessions
+from ekiden.runtime.history.session_document import export_session
+from ekiden.runtime.history.session_document import import_session
 from ekiden.runtime.questions.questions import PAUSES
 from ekiden.runtime.state.cursor import OpenQuestion, open_questions
 from ekiden.sessions import Session, chain_of, conversation
@@ -293,7 +293,7 @@ def _questions(row: SessionRow) -> list[OpenQuestion]:
 
 def _names(questions: Iterable[OpenQuestion]) -> list[str]:
     names = [
-        f"{_PERSON}:{each.who}" if each.kind == "inbox" else each.who
+        f"{_PERSON}:{each.recipient}" if each.kind == "inbox" else each.recipient
         for each in questions
         if not _is_pause(each)
     ]
@@ -301,7 +301,7 @@ def _names(questions: Iterable[OpenQuestion]) -> list[str]:
 
 
 def _is_pause(question: OpenQuestion) -> bool:
-    return question.kind == "query" and question.who == PAUSES and question.session is None
+    return question.kind == "query" and question.recipient == PAUSES and question.session is None
 
 
 def _is_person(name: str) -> bool:

@@ -22,7 +22,7 @@ from ekiden.core.runs import (
     parse_run_id,
     run_id_of,
 )
-from ekiden.runtime.outcome import outcome_told
+from ekiden.runtime.outcome import recorded_outcome
 from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.runtime.state.state import RunState
@@ -203,7 +203,7 @@ def _handoffs(events: Sequence[Event]) -> tuple[str, ...]:
 def _reached(events: Sequence[Event]) -> ReachedLimit | None:
     """What the last event of a run that is out of budget tells."""
     ending = next((event for event in reversed(events) if event.type in ENDINGS), None)
-    told = None if ending is None else outcome_told(ending)
+    told = None if ending is None else recorded_outcome(ending)
     if not isinstance(told, OutOfBudget):
         return None
     return ReachedLimit(limit=told.limit, allowed=told.allowed, used=told.used, scope=told.scope)

@@ -1,7 +1,6 @@
-"""Asking guardrails of agents, concurrently, and those of handoffs.
+"""Runs the guardrails of agents and handoffs concurrently.
 
-There is one rule for everything that goes wrong with them: what could not be checked is not let
-through.
+Guardrails fail closed: if a guardrail crashes or times out, it rejects what it checked.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from ekiden.core.guardrails import (
 from ekiden.core.handoffs.request import HandoffRequest
 from ekiden.core.values import loads
 from ekiden.runtime.conversation import view_for_others
-from ekiden.runtime.state.attempt import Attempt
+from ekiden.runtime.state.attempt import PASSED_BY_MODELS, Attempt
 from ekiden.runtime.state.findings import Behavior, GuardrailFinding, Result, Stage
 from ekiden.runtime.state.state import RunState
 from ekiden.tools.guardrails import decided
@@ -39,7 +38,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Checked: TypeAlias = list[tuple[G, R | GuardrailFailed]]
-"""Guardrails with what each found, in the order in which they were done."""
+"""Guardrails with their results, in the order in which they finished."""
 
 
 async def examine(
@@ -50,10 +49,11 @@ async def examine(
     stage: Stage,
     is_enough: Callable[[G, R | GuardrailFailed], bool],
 ) -> Checked[G, R]:
-    """What the guardrails find, until `is_enough`: those that are not done then are cancelled.
+    """Run the guardrails concurrently until `is_enough`, and cancel the rest.
 
-    Each may take `RunConfig.tool_timeout_s`. One that raises or gives nothing usable found a
-    `GuardrailFailed`. When this returns, or is cancelled, none of them is running.
+    Each may take `RunConfig.tool_timeout_s`. The result of a guardrail that raises, or returns
+    nothing usable, is `GuardrailFailed`. When this returns or is cancelled, no guardrail is
+    running.
     """
     agent, timeout_s = run.agent.name, run.config.tool_timeout_s
 
@@ -70,10 +70,10 @@ async def examine(
 
     if len(guardrails) == 1:
         return [(guardrails[0], await one(guardrails[0]))]
-    return await _side_by_side(guardrails, one, is_enough)
+    return await _concurrently(guardrails, one, is_enough)
 
 
-async def _side_by_side(
+async def _concurrently(
     guardrails: Sequence[G],
     one: Callable[[G], Coroutine[Any, Any, R | GuardrailFailed]],
     is_enough: Callable[[G, R | GuardrailFailed], bool],
@@ -81,21 +81,21 @@ async def _side_by_side(
     found: Checked[G, R] = []
     done: asyncio.Queue[tuple[G, R | GuardrailFailed] | BaseException] = asyncio.Queue()
 
-    async def noting(guardrail: G) -> None:
+    async def report(guardrail: G) -> None:
         try:
             done.put_nowait((guardrail, await one(guardrail)))
         except BaseException as exc:
             done.put_nowait(exc)
             raise
 
-    tasks = [asyncio.create_task(noting(each)) for each in guardrails]
+    tasks = [asyncio.create_task(report(each)) for each in guardrails]
     try:
         while len(found) < len(guardrails):
-            news = await done.get()
-            if isinstance(news, BaseException):
-                raise news
-            found.append(news)
-            if is_enough(*news):
+            result = await done.get()
+            if isinstance(result, BaseException):
+                raise result
+            found.append(result)
+            if is_enough(*result):
                 break
     finally:
         for task in tasks:
@@ -107,33 +107,56 @@ async def _side_by_side(
 def finding(
     stage: Stage,
     guardrail: Any,
-    decision: GuardrailFunctionOutput | GuardrailFailed,
+    found: Any,
     *,
     result: Result,
     behavior: Behavior,
 ) -> GuardrailFinding:
-    """What is recorded of a guardrail's decision."""
+    """The finding to record for the result of a guardrail, or for its `GuardrailFailed`."""
     name = _name(guardrail)
-    if isinstance(decision, GuardrailFailed):
+    if isinstance(found, GuardrailFailed):
         return GuardrailFinding(
-            type=stage, guardrail=name, result=result, behavior="crashed", problem=str(decision)
+            type=stage, guardrail=name, result=result, behavior="crashed", problem=str(found)
         )
+    output: GuardrailFunctionOutput = found.output
     return GuardrailFinding(
         type=stage,
         guardrail=name,
         result=result,
         behavior=behavior,
-        violations=violations_of(name, decision)
-        if decision.tripwire_triggered
-        else decision.violations,
-        info=to_jsonable(decision.output_info),
+        violations=violations_of(name, output) if output.tripwire_triggered else output.violations,
+        info=to_jsonable(output.output_info),
     )
 
 
-def own_copy(value: T) -> T:
-    """A copy for one guardrail, so that its changes affect no other.
+def rejects(found: Any) -> bool:
+    """Whether a guardrail triggered its tripwire or crashed."""
+    return isinstance(found, GuardrailFailed) or found.output.tripwire_triggered
 
-    A value that cannot be copied is passed unchanged.
+
+def results_of(failing: Checked[G, R]) -> list[tuple[G, R]]:
+    """The failing guardrails with their results. Raises the first `GuardrailFailed`."""
+    results = []
+    for guardrail, found in failing:
+        if isinstance(found, GuardrailFailed):
+            raise found
+        results.append((guardrail, found))
+    return results
+
+
+def all_violations(results: Sequence[tuple[Any, Any]]) -> list[Violation]:
+    """The violations in all these results."""
+    return [
+        each
+        for guardrail, found in results
+        for each in violations_of(_name(guardrail), found.output)
+    ]
+
+
+def own_copy(value: T) -> T:
+    """A copy for one guardrail, so that its changes affect no other guardrail.
+
+    A value that cannot be copied is shared.
     """
     if value is None or isinstance(value, str | int | float):
         return value
@@ -144,43 +167,35 @@ def own_copy(value: T) -> T:
 
 
 def violations_of(name: str, output: GuardrailFunctionOutput) -> tuple[Violation, ...]:
-    """What is wrong; a guardrail that does not say is quoted as saying no."""
+    """The violations; for a guardrail that names none, one with its `output_info` or its name."""
     if output.violations:
         return output.violations
     info = output.output_info
-    said = info if isinstance(info, str) and info else f"{name} says no"
-    return (Violation(message=said),)
+    message = info if isinstance(info, str) and info else f"{name} says no"
+    return (Violation(message=message),)
 
 
 def _name(guardrail: Any) -> str:
     return str(guardrail.get_name())
 
 
-# Guardrails of handoffs: may this be passed on?
-#
-# They look at every handoff that everybody else agreed to, whoever wants it, with the
-# conversation as the target would see it.
-
-
-_WORDS = frozenset({"reason", "summary", "context"})
-
-_Found = HandoffGuardrailResult | GuardrailFailed
-_Checks = Checked[HandoffGuardrail[Any], HandoffGuardrailResult]
+# Handoff guardrails check every handoff after all other checks, with the conversation as the
+# target would see it.
 
 
 async def examine_handoff(
     run: RunState,
     attempt: Attempt,
     target: Agent[Any],
-    words: dict[str, Any],
+    data: dict[str, Any],
     view: Sequence[Item] | None,
 ) -> None:
-    """Ask all guardrails; what they found is in `attempt.findings`, whatever comes of it.
+    """Run all handoff guardrails, and put their findings into `attempt.findings`.
 
-    Raises `HandoffGuardrailTripwireTriggered` if one of them ends the run, `GuardrailFailed` if one
-    cannot decide, and `HandoffRefused` if the source is to be told what is wrong.
+    Raises `HandoffGuardrailTripwireTriggered` if a guardrail ends the run, `GuardrailFailed` if one
+    crashes, and `HandoffRefused` if the handoff is refused and the source gets the violations.
     """
-    request = _request(run, attempt, target, words, view)
+    request = _request(run, attempt, target, data, view)
     guardrails = [*run.config.handoff_guardrails, *run.agent.handoff_guardrails]
     fault_point("guardrail.handoff.before_call")
     checks = await examine(
@@ -193,7 +208,7 @@ async def examine_handoff(
         ),
     )
     fault_point("guardrail.handoff.after_call")
-    attempt.findings = tuple(_finding(*each) for each in checks)
+    attempt.findings = tuple(_handoff_finding(*each) for each in checks)
     _refuse(checks)
 
 
@@ -201,36 +216,25 @@ def _request(
     run: RunState,
     attempt: Attempt,
     target: Agent[Any],
-    words: dict[str, Any],
+    data: dict[str, Any],
     view: Sequence[Item] | None,
 ) -> HandoffRequest:
-    """The request with all that goes along, arguments of the edge's own schema included."""
-    request = attempt.as_request(run, target, words, view_for_others(run) if view is None else view)
+    """The request for guardrails. Arguments of the edge's own schema are its payload."""
+    request = attempt.as_request(run, target, data, view_for_others(run) if view is None else view)
     passed = loads(attempt.arguments) if attempt.arguments else {}
     if attempt.payload is not None or not isinstance(passed, dict):
         return request
-    more = {name: value for name, value in passed.items() if name not in _WORDS}
-    return replace(request, context=replace(request.context, payload=more)) if more else request
+    own = {name: value for name, value in passed.items() if name not in PASSED_BY_MODELS}
+    return replace(request, context=replace(request.context, payload=own)) if own else request
 
 
-def _refuse(checks: _Checks) -> None:
-    failing = [
-        (guardrail, found)
-        for guardrail, found in checks
-        if _is_no(found) and guardrail.on_failure != "warn"
-    ]
-    if not failing:
+def _refuse(checks: Checked[HandoffGuardrail[Any], HandoffGuardrailResult]) -> None:
+    results = results_of(
+        [each for each in checks if rejects(each[1]) and each[0].on_failure != "warn"]
+    )
+    if not results:
         return
-    results = []
-    for guardrail, found in failing:
-        if isinstance(found, GuardrailFailed):
-            raise found
-        results.append((guardrail, found))
-    violations = [
-        each
-        for guardrail, found in results
-        for each in violations_of(guardrail.get_name(), found.output)
-    ]
+    violations = all_violations(results)
     for guardrail, found in results:
         if guardrail.on_failure == "reject":
             raise HandoffGuardrailTripwireTriggered(found, violations=violations)
@@ -240,18 +244,10 @@ def _refuse(checks: _Checks) -> None:
     )
 
 
-def _is_no(found: _Found) -> bool:
-    return isinstance(found, GuardrailFailed) or found.output.tripwire_triggered
-
-
-def _finding(guardrail: HandoffGuardrail[Any], found: _Found) -> GuardrailFinding:
-    decision = found if isinstance(found, GuardrailFailed) else found.output
-    if not _is_no(found):
-        return finding("handoff", guardrail, decision, result="passed", behavior="allow")
-    return finding(
-        "handoff",
-        guardrail,
-        decision,
-        result="warned" if guardrail.on_failure == "warn" else "failed",
-        behavior=guardrail.on_failure,
-    )
+def _handoff_finding(
+    guardrail: HandoffGuardrail[Any], found: HandoffGuardrailResult | GuardrailFailed
+) -> GuardrailFinding:
+    if not rejects(found):
+        return finding("handoff", guardrail, found, result="passed", behavior="allow")
+    result: Result = "warned" if guardrail.on_failure == "warn" else "failed"
+    return finding("handoff", guardrail, found, result=result, behavior=guardrail.on_failure)

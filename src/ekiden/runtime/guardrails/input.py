@@ -1,9 +1,8 @@
-"""Input guardrails: may this agent work on what it is given?
+"""Input guardrails: they check the input of an agent.
 
-They run once for each stay of an agent, that is, whenever it gets the conversation. Those that are
-to run before the model run before anything of the agent does; the others beside the first call of
-its model, whose answer is thrown away if one of them trips. An agent that has no model has nothing
-that they could run beside: all of them run before.
+They run once each time an agent gets the conversation. Blocking guardrails run before the agent
+does anything. Parallel guardrails run concurrently with the first call of its model; if one trips,
+the answer is dropped. For an agent without a model, all of them are blocking.
 """
 
 from __future__ import annotations
@@ -21,8 +20,15 @@ from ekiden.core.guardrails import (
     InputGuardrailResult,
     InputGuardrailTripwireTriggered,
 )
-from ekiden.runtime.guardrails.checks import Checked, examine, finding, own_copy, violations_of
-from ekiden.runtime.state.findings import record_failures, store_stop
+from ekiden.runtime.guardrails.checks import (
+    Checked,
+    examine,
+    finding,
+    own_copy,
+    rejects,
+    violations_of,
+)
+from ekiden.runtime.state.findings import GuardrailFinding, record_failures, store_stop
 from ekiden.runtime.state.state import RunState
 
 _FIRST_PASSED, _ALL_PASSED = 1, 2
@@ -31,10 +37,10 @@ _Checks = Checked[InputGuardrail[Any], InputGuardrailResult]
 
 
 async def check_first(run: RunState) -> None:
-    """Run the input guardrails that come before the active agent does anything.
+    """Run the blocking input guardrails of the active agent.
 
-    Raises `InputGuardrailTripwireTriggered` or `GuardrailFailed`, which are stored then. That they
-    passed is stored, too: a run that is resumed does not ask them again.
+    Raises `InputGuardrailTripwireTriggered` or `GuardrailFailed`, after storing the finding. A pass
+    is also stored: a resumed run does not repeat the checks.
     """
     every, uses_model = _guardrails(run), run.agent.traits.uses_model
     first = [each for each in every if not each.run_in_parallel or not uses_model]
@@ -51,19 +57,19 @@ def _passed_is_stored() -> None:
     fault_point("guardrail.input.after_commit")
 
 
-async def ask_beside(
-    run: RunState, ask: Callable[[RunState], Awaitable[ModelResponse]]
+async def call_with_guardrails(
+    run: RunState, call: Callable[[RunState], Awaitable[ModelResponse]]
 ) -> ModelResponse:
-    """The model's answer, once the guardrails that run beside it let it through.
+    """Call the model while the parallel guardrails run; returns the answer if they all pass.
 
-    When one trips, the call is cancelled. A call that fails first is the failure. Raises as
-    `check_first` does.
+    If a guardrail trips, the call is cancelled. If the call fails first, its exception is raised.
+    Otherwise raises like `check_first`.
     """
     answer = _Answer()
-    checking = asyncio.create_task(_beside(run, answer))
+    checking = asyncio.create_task(_check_parallel(run, answer))
     checking.add_done_callback(answer.stop_if_refused)
     try:
-        response = await answer.given(ask(run))
+        response = await answer.of(call(run))
         await _let_through(run, await checking)
         assert response is not None
         run.cursor.guardrails.checks = _ALL_PASSED
@@ -75,17 +81,17 @@ async def ask_beside(
 
 
 class _Answer:
-    """A call of a model that can be called off."""
+    """A model call that guardrails can cancel."""
 
     def __init__(self) -> None:
         self._scope = asyncio.timeout(None)
         self.is_awaited = True
 
-    async def given(self, asking: Awaitable[ModelResponse]) -> ModelResponse | None:
-        """The answer; `None` if it was called off."""
+    async def of(self, call: Awaitable[ModelResponse]) -> ModelResponse | None:
+        """The answer; `None` if the call was cancelled."""
         try:
             async with self._scope:
-                return await asking
+                return await call
         except TimeoutError:
             if not self._scope.expired():
                 raise
@@ -94,18 +100,19 @@ class _Answer:
             self.is_awaited = False
 
     def stop_if_refused(self, checking: asyncio.Task[_Checks]) -> None:
-        """The guardrails are done: cancel the model call if they refused."""
+        """Cancel the model call if the finished guardrails rejected the input."""
         if not self.is_awaited or checking.cancelled():
             return
-        if checking.exception() is not None or any(_is_no(*each) for each in checking.result()):
+        if checking.exception() is not None or any(rejects(each) for _, each in checking.result()):
             self._scope.reschedule(asyncio.get_running_loop().time())
 
 
-async def _beside(run: RunState, answer: _Answer) -> _Checks:
-    """The checks; where they are quicker than the model, their passing is stored at once."""
-    beside = [each for each in _guardrails(run) if each.run_in_parallel]
-    checks = await _examine(run, beside)
-    if answer.is_awaited and not any(_is_no(*each) for each in checks):
+async def _check_parallel(run: RunState, answer: _Answer) -> _Checks:
+    """The results. If all pass before the model answers, this is stored at once, so that a crash
+    during the model call does not repeat the checks."""
+    parallel = [each for each in _guardrails(run) if each.run_in_parallel]
+    checks = await _examine(run, parallel)
+    if answer.is_awaited and not any(rejects(each) for _, each in checks):
         _note_passed(run, checks)
         run.cursor.guardrails.checks = _ALL_PASSED
         await run.commit_checks()
@@ -116,23 +123,23 @@ async def _beside(run: RunState, answer: _Answer) -> _Checks:
 
 async def _examine(run: RunState, guardrails: Sequence[InputGuardrail[Any]]) -> _Checks:
     agent, context = run.agent, run.context
-    given = given_to(run)
+    given = input_of(run)
     fault_point("guardrail.input.before_call")
     checks = await examine(
         run,
         guardrails,
         lambda each: each.run(agent, own_copy(given), context),
         stage="input",
-        is_enough=_is_no,
+        is_enough=lambda _, found: rejects(found),
     )
     fault_point("guardrail.input.after_call")
     return checks
 
 
 async def _let_through(run: RunState, checks: _Checks) -> None:
-    """Note what passed; a guardrail that did not let the input through ends the step."""
+    """Note the findings if all guardrails passed; otherwise store them and raise."""
     for guardrail, found in checks:
-        if not _is_no(guardrail, found):
+        if not rejects(found):
             continue
         given = run.cursor.progress.first if run.cursor.handoffs.depth == 0 else None
         record_failures(run, [_finding(each, decision) for each, decision in checks], undoes=given)
@@ -147,10 +154,10 @@ def _note_passed(run: RunState, checks: _Checks) -> None:
     run.cursor.guardrails.found = [*run.cursor.guardrails.found, *passed]
 
 
-def given_to(run: RunState) -> str | list[Item]:
-    """What the active agent is given: to the first of a run its input, to others all they see.
+def input_of(run: RunState) -> str | list[Item]:
+    """The input of the active agent: the run's input for its first agent, else the whole view.
 
-    An input that is one plain text is given as such.
+    An input of one plain text is returned as text.
     """
     if run.cursor.handoffs.depth > 0:
         return list(run.visible)
@@ -171,17 +178,14 @@ def _guardrails(run: RunState) -> list[InputGuardrail[Any]]:
     return [*run.config.input_guardrails, *run.agent.input_guardrails]
 
 
-def _is_no(guardrail: object, found: InputGuardrailResult | GuardrailFailed) -> bool:
-    return isinstance(found, GuardrailFailed) or found.output.tripwire_triggered
-
-
-def _finding(guardrail: InputGuardrail[Any], found: InputGuardrailResult | GuardrailFailed) -> Any:
-    decision = found if isinstance(found, GuardrailFailed) else found.output
-    if _is_no(guardrail, found):
-        return finding("input", guardrail, decision, result="failed", behavior="reject")
-    if not isinstance(decision, GuardrailFailed) and decision.violations:
-        return finding("input", guardrail, decision, result="warned", behavior="warn")
-    return finding("input", guardrail, decision, result="passed", behavior="allow")
+def _finding(
+    guardrail: InputGuardrail[Any], found: InputGuardrailResult | GuardrailFailed
+) -> GuardrailFinding:
+    if isinstance(found, GuardrailFailed) or found.output.tripwire_triggered:
+        return finding("input", guardrail, found, result="failed", behavior="reject")
+    if found.output.violations:
+        return finding("input", guardrail, found, result="warned", behavior="warn")
+    return finding("input", guardrail, found, result="passed", behavior="allow")
 
 
 def _error(

@@ -1,7 +1,7 @@
-"""Output guardrails: may this answer be seen?
+"""Output guardrails: they check an answer before it is recorded.
 
-They check an answer before it is recorded: a rejected answer was never said. All of them are asked,
-so that the model learns of everything that is wrong.
+A rejected answer does not become part of the conversation. All guardrails run, so that the model
+gets all violations at once.
 """
 
 from __future__ import annotations
@@ -23,10 +23,20 @@ from ekiden.core.guardrails import (
 )
 from ekiden.core.runs import Done, Refused
 from ekiden.runtime.conversation import correction
-from ekiden.runtime.guardrails.checks import Checked, examine, finding, own_copy, violations_of
+from ekiden.runtime.guardrails.checks import (
+    Checked,
+    all_violations,
+    examine,
+    finding,
+    own_copy,
+    rejects,
+    results_of,
+)
 from ekiden.runtime.outcome import checked_text, final_outcome, is_structured
 from ekiden.runtime.state.findings import (
+    Behavior,
     GuardrailFinding,
+    Result,
     record_failure,
     record_failures,
     store_stop,
@@ -35,25 +45,25 @@ from ekiden.runtime.state.findings import (
 from ekiden.runtime.state.state import RunState
 
 _OUTPUT_TYPE = "output_type"
-"""Under which name an answer is repaired that is not of the agent's `output_type`."""
+"""The name, among the repairs, for answers that do not match the agent's `output_type`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputDecision:
-    """What becomes of a model's final answer."""
+    """The decision about a model's final answer."""
 
     outcome: Done | Refused | None = None
-    """`None`: the model is to be asked again, which is stored."""
+    """`None`: the model must repair the answer, and this is stored."""
     findings: tuple[GuardrailFinding, ...] = ()
 
 
 async def judge(
     run: RunState, response: ModelResponse, details: dict[str, Any] | None, duration_us: int
 ) -> OutputDecision:
-    """Whether a model's final answer may be recorded, or the model has to be asked again.
+    """Decide whether a model's final answer is recorded, or the model must repair it.
 
-    Raises `OutputGuardrailTripwireTriggered` or `GuardrailFailed`, which are stored then, and
-    `ModelBehaviorError` for an answer that is not of the agent's `output_type`.
+    Raises `OutputGuardrailTripwireTriggered` or `GuardrailFailed`, after storing the findings, and
+    `ModelBehaviorError` for an answer that does not match the agent's `output_type`.
     """
     call = _Call(response, details, duration_us)
     try:
@@ -68,7 +78,7 @@ async def judge(
         await _ask_again(run, call, [_malformed(exc)], {_OUTPUT_TYPE})
         return OutputDecision()
     if isinstance(outcome, Refused) and is_structured(run.agent.output_type):
-        return OutputDecision(outcome=outcome)  # Guardrails of objects cannot read it.
+        return OutputDecision(outcome=outcome)  # Guardrails expect the structured output.
     checks = await _examine(run, _checked(run, outcome, response))
     failing = _failing(checks)
     if not failing:
@@ -82,7 +92,7 @@ async def judge(
 
 
 def _check_form(run: RunState, outcome: Done | Refused, response: ModelResponse) -> None:
-    """`ModelBehaviorError` for text beside a structured answer, which no guardrail would check."""
+    """Raise `ModelBehaviorError` for text next to a structured answer: no guardrail checks it."""
     if isinstance(outcome, Done) and is_structured(run.agent.output_type):
         texts = [each for each in response.output if is_message(each) and checked_text([each])]
         if len(texts) > 1:
@@ -90,23 +100,15 @@ def _check_form(run: RunState, outcome: Done | Refused, response: ModelResponse)
 
 
 def _checked(run: RunState, outcome: Done | Refused, response: ModelResponse) -> Any:
-    """What the guardrails are shown: all of a text, also one that declines."""
+    """The value for the guardrails: the structured output, or the whole text."""
     if isinstance(outcome, Refused):
         return RefusalText(checked_text(response.output))
     return outcome.output if is_structured(run.agent.output_type) else checked_text(response.output)
 
 
-async def approved(run: RunState, output: Any) -> tuple[GuardrailFinding, ...]:
-    """What guardrails found of an answer that no model gave, and that may be recorded."""
-    checks = await _examine(run, output)
-    if _failing(checks):
-        await _reject(run, checks)
-    return _passed(run, checks)
-
-
 @dataclass(slots=True)
 class _Call:
-    """A model's call whose answer is not recorded yet."""
+    """A model call whose answer is not recorded yet."""
 
     response: ModelResponse
     details: dict[str, Any] | None
@@ -136,30 +138,27 @@ async def _examine(run: RunState, output: Any) -> _Checks:
     return checks
 
 
-def _is_no(found: _Found) -> bool:
-    return isinstance(found, GuardrailFailed) or found.output.tripwire_triggered
-
-
 def _failing(checks: _Checks) -> _Checks:
-    """Those that do not let the answer through; a warning does."""
-    return [each for each in checks if _is_no(each[1]) and each[0].on_failure != "warn"]
+    """The guardrails that reject the answer; a warning does not."""
+    return [each for each in checks if rejects(each[1]) and each[0].on_failure != "warn"]
 
 
 def _place(run: RunState, guardrail: OutputGuardrail[Any]) -> str:
-    """Under which name it is counted how often an answer was repaired: two may have one name."""
+    """The key under which the repairs for this guardrail are counted. It contains the position,
+    because two guardrails may have the same name."""
     places = [n for n, each in enumerate(_guardrails(run)) if each is guardrail]
     return f"{places[0]}.{guardrail.get_name()}"
 
 
 def _ends(run: RunState, guardrail: OutputGuardrail[Any], found: _Found) -> bool:
-    """Whether the model is not asked again: it cannot mend a guardrail that crashes."""
+    """Whether the answer is rejected without another repair: a model cannot repair a crash."""
     if guardrail.on_failure == "reject" or isinstance(found, GuardrailFailed):
         return True
     return run.cursor.guardrails.repairs.get(_place(run, guardrail), 0) >= guardrail.tries
 
 
 def _passed(run: RunState, checks: _Checks) -> tuple[GuardrailFinding, ...]:
-    """What is told of an answer that may be seen; warnings are recorded."""
+    """The findings for the event of an accepted answer; warnings get events of their own."""
     findings = tuple(_finding(run, *each) for each in checks)
     for each in findings:
         if each.result == "warned":
@@ -170,28 +169,19 @@ def _passed(run: RunState, checks: _Checks) -> tuple[GuardrailFinding, ...]:
 async def _reject(run: RunState, checks: _Checks) -> None:
     record_failures(run, [_finding(run, *each) for each in checks])
     await store_stop(run)
-    failing = _failing(checks)
-    for _, found in failing:
-        if isinstance(found, GuardrailFailed):
-            raise found
-    results = [
-        (guardrail, found) for guardrail, found in failing if not isinstance(found, GuardrailFailed)
-    ]
-    violations = [
-        each
-        for guardrail, found in results
-        for each in violations_of(guardrail.get_name(), found.output)
-    ]
+    results = results_of(_failing(checks))
     first = next((found for guardrail, found in results if _ends(run, guardrail, found)), None)
-    raise OutputGuardrailTripwireTriggered(first or results[0][1], violations=violations)
+    raise OutputGuardrailTripwireTriggered(
+        first or results[0][1], violations=all_violations(results)
+    )
 
 
 async def _ask_again(
     run: RunState, call: _Call, findings: Sequence[GuardrailFinding], places: set[str]
 ) -> None:
-    """Store the answer and what is wrong with it where the model reads it, and the turn as over.
+    """Store the rejected answer with a correction for the model, and end the turn.
 
-    `places` are those for which it counts as one more try.
+    A repair is counted for each of the `places`.
     """
     cursor = run.cursor
     _record_call(run, call)
@@ -199,8 +189,8 @@ async def _ask_again(
     tried = {place: cursor.guardrails.repairs.get(place, 0) + 1 for place in sorted(places)}
     cursor.guardrails.repairs = {**cursor.guardrails.repairs, **tried}
     record_failures(run, [each for each in findings if each is not failed[-1]])
-    told = correction([wrong for each in failed for wrong in each.violations])
-    record_failure(run, failed[-1], items=(*call.response.output, told))
+    instruction = correction([violation for each in failed for violation in each.violations])
+    record_failure(run, failed[-1], items=(*call.response.output, instruction))
     cursor.progress.turn += 1
     fault_point("guardrail.repair.before_commit")
     await run.commit()
@@ -209,7 +199,7 @@ async def _ask_again(
 
 
 def _record_call(run: RunState, call: _Call) -> None:
-    """That the model was asked; what it said is not part of the event."""
+    """Record the model call without the rejected answer."""
     details = {**(call.details or {}), "rejected": True}
     run.record("llm_call", details=details, duration_us=call.duration_us)
 
@@ -225,7 +215,7 @@ def _malformed(exc: ModelBehaviorError) -> GuardrailFinding:
 
 
 def _faults(exc: ModelBehaviorError) -> tuple[Violation, ...]:
-    """What pydantic says, each with its place, or else the message."""
+    """The errors of pydantic with their paths, or else the message of the exception."""
     list_errors = getattr(exc.__cause__, "errors", None)
     if not callable(list_errors):
         return (Violation(message=str(exc)),)
@@ -242,37 +232,29 @@ def _token(step: object) -> str:
 
 
 def _finding(run: RunState, guardrail: OutputGuardrail[Any], found: _Found) -> GuardrailFinding:
-    decision = found if isinstance(found, GuardrailFailed) else found.output
-    if _is_no(found):
-        is_warning = guardrail.on_failure == "warn"
-        return finding(
-            "output",
-            guardrail,
-            decision,
-            result="warned" if is_warning else "failed",
-            behavior="reject" if not is_warning and _ends(run, guardrail, found)
-            else guardrail.on_failure,
-        )  # fmt: skip
-    is_repaired = _place(run, guardrail) in run.cursor.guardrails.repairs
-    return finding(
-        "output",
-        guardrail,
-        decision,
-        result="repaired" if is_repaired else "passed",
-        behavior="allow",
-    )
+    if not rejects(found):
+        is_repaired = _place(run, guardrail) in run.cursor.guardrails.repairs
+        result: Result = "repaired" if is_repaired else "passed"
+        return finding("output", guardrail, found, result=result, behavior="allow")
+    if guardrail.on_failure == "warn":
+        return finding("output", guardrail, found, result="warned", behavior="warn")
+    behavior: Behavior = "reject" if _ends(run, guardrail, found) else guardrail.on_failure
+    return finding("output", guardrail, found, result="failed", behavior=behavior)
 
 
 async def approve(
     run: RunState, output: Any, details: dict[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """The `details` of the event with the active agent's answer, if it may be recorded.
+    """Check an answer that no model gave; returns the `details` of its event.
 
-    The agent cannot be asked again, so what would be repaired is rejected. Raises
-    `OutputGuardrailTripwireTriggered` or `GuardrailFailed`, which are stored.
+    Such an agent cannot repair its answer, so an answer that needs repair is rejected. Raises
+    `OutputGuardrailTripwireTriggered` or `GuardrailFailed`, after storing the findings.
     """
     if run.config.output_guardrails or run.agent.output_guardrails:
-        details = tell_findings(run, details, await approved(run, output))
+        checks = await _examine(run, output)
+        if _failing(checks):
+            await _reject(run, checks)
+        details = tell_findings(run, details, _passed(run, checks))
     elif run.cursor.guardrails.found:
         details = tell_findings(run, details)
     return details

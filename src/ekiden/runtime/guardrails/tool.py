@@ -1,7 +1,7 @@
-"""What guardrails of tools decided, recorded and read again.
+"""Records and reads the decisions of tool guardrails.
 
-Those that let a call through stand in the call's own event. One that did not has an event of its
-own, which is part of the audit.
+A guardrail that passed is listed in the event of the tool call. A guardrail that rejected gets an
+event of its own, which is audited.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from ekiden.tools import decision_of
 def record_rejection(
     run: RunState, tool: str, call_id: str, decisions: Sequence[GuardrailDecision]
 ) -> None:
-    """Record the guardrail, if any, that rejected a call or its output."""
+    """Record each guardrail that rejected a tool call or its output."""
     for each in decisions:
         if not each.passed:
             run.record("guardrail", details=_details(run, tool, call_id, each))
 
 
 async def record_stop(run: RunState, tool: str, call_id: str, exc: GuardrailError) -> None:
-    """Store that a guardrail ends the run: what is only recorded is thrown away with the step."""
+    """Store, before the step is discarded, that a guardrail ends the run."""
     match exc:
         case ToolInputGuardrailTripwireTriggered():
             decision = decision_of("tool_input", exc.guardrail.get_name(), exc.output)
@@ -58,7 +58,7 @@ async def record_stop(run: RunState, tool: str, call_id: str, exc: GuardrailErro
 
 
 def input_results(run: RunState) -> list[ToolInputGuardrailResult]:
-    """What input guardrails decided in this run, but for one that ended it."""
+    """The results of tool input guardrails in this run, except for one that ended the run."""
     return [
         ToolInputGuardrailResult(_input_guardrail(run, event, decision.guardrail), decision.output)
         for event, decision in _decisions(run.events, "tool_input")
@@ -66,7 +66,7 @@ def input_results(run: RunState) -> list[ToolInputGuardrailResult]:
 
 
 def output_results(run: RunState) -> list[ToolOutputGuardrailResult]:
-    """What output guardrails decided in this run, but for one that ended it."""
+    """The results of tool output guardrails in this run, except for one that ended the run."""
     return [
         ToolOutputGuardrailResult(
             _output_guardrail(run, event, decision.guardrail), decision.output
@@ -113,10 +113,10 @@ def _output_guardrail(run: RunState, event: Event, name: str) -> ToolOutputGuard
 
 
 def _tools(run: RunState, event: Event) -> list[FunctionTool]:
-    """The tool that an event is about, if its agent still has it."""
+    """The tool of the event, in a list; empty if its agent no longer has the tool."""
     name = (event.details or {}).get("tool")
     return [tool for tool in run.find_agent(event.agent or "").tools if tool.name == name]
 
 
 def _gone(data: object) -> NoReturn:
-    raise UserError("this guardrail made a decision that is stored, but the tool has it no more")
+    raise UserError("this guardrail's decision is stored, but the tool no longer has the guardrail")

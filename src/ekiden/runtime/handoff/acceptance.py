@@ -1,4 +1,4 @@
-"""Before a handoff is made: its target, what it brings along, and who has to accept it."""
+"""Checks before a handoff: its target, its additions, and the acceptance by target and people."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from ekiden.storage.base import SessionFilter, Store
 
 
 @dataclass(slots=True, eq=False)
-class Before:
-    """What of a run a handoff changes that is not made yet."""
+class StateBefore:
+    """The state of a run that callbacks and additions may change before a handoff is decided."""
 
     variables: VariablesNow
     published: Sequence[str]
@@ -36,8 +36,8 @@ class Before:
     work: int
 
     @classmethod
-    def of(cls, run: RunState) -> Before:
-        """How it stands now."""
+    def of(cls, run: RunState) -> StateBefore:
+        """The current state."""
         cursor = run.cursor
         return cls(
             run.variables.now(),
@@ -59,25 +59,26 @@ class Before:
 
 
 @contextmanager
-def brought(run: RunState, attempt: Attempt, before: Before) -> Iterator[None]:
-    """During the body everybody who is asked sees what the handoff brings.
+def with_additions(run: RunState, attempt: Attempt, before: StateBefore) -> Iterator[None]:
+    """Show the additions of the handoff to all checks in the body.
 
-    Of its items nothing is recorded; variables and the chain stay as they are afterwards.
+    The items are not recorded and disappear after the body. The variables and the chain stay
+    changed.
     """
-    brings = attempt.brings
+    additions = attempt.additions
     attempt.before = before.variables
-    for name, value in brings.variables.items():
+    for name, value in additions.variables.items():
         run.context.set(name, value)
-    if brings.chain:
-        run.cursor.handoffs.chain = joined_chain(brings.chain, before.chain)
-    with run.bringing(brings.items, as_history=run.before is not None):
+    if additions.chain:
+        run.cursor.handoffs.chain = joined_chain(additions.chain, before.chain)
+    with run.showing(additions.items, as_history=run.before is not None):
         yield
 
 
 @contextmanager
 def held_back(run: RunState, attempt: Attempt) -> Iterator[None]:
-    """During the body, which may commit, variables are as they were: they change with the handoff,
-    or not at all."""
+    """Restore the variables during the body, which may commit: additions must be stored with the
+    handoff, or not at all."""
     if attempt.before is None:
         yield
         return
@@ -89,10 +90,10 @@ def held_back(run: RunState, attempt: Attempt) -> Iterator[None]:
         run.variables.go_back(now)
 
 
-def record_brought(run: RunState, attempt: Attempt) -> None:
-    """Record what the handoff brings; the caller commits it."""
-    items = attempt.brings.items
-    if items or attempt.brings.variables:
+def record_additions(run: RunState, attempt: Attempt) -> None:
+    """Record the additions of the handoff; the caller commits it."""
+    items = attempt.additions.items
+    if items or attempt.additions.variables:
         details = {"given": attempt.id}
         run.record("message", items=items, step=run.step_key("given"), details=details)
     if run.before is not None:
@@ -101,8 +102,8 @@ def record_brought(run: RunState, attempt: Attempt) -> None:
 
 
 def joined_chain(given: Sequence[str], chain: Sequence[str]) -> list[str]:
-    """The chain, preceded by earlier agents of the task; each appears at least as often as in
-    either of the two."""
+    """The chain, preceded by the agents in `given` that it lacks. Each agent appears at least as
+    often as in either of the two."""
     missing = Counter(given) - Counter(chain)
     earlier = []
     for name in given:
@@ -113,18 +114,18 @@ def joined_chain(given: Sequence[str], chain: Sequence[str]) -> list[str]:
 
 
 async def check_acceptance(
-    run: RunState, attempt: Attempt, target: Agent[Any], words: dict[str, Any]
+    run: RunState, attempt: Attempt, target: Agent[Any], data: dict[str, Any]
 ) -> None:
-    """`HandoffRefused` unless capabilities, condition, person and target all agree."""
+    """Raise `HandoffRefused` unless capabilities, conditions, a person and the target accept."""
     terms = attempt.edge.terms
     check_capabilities(target, (*terms.capabilities, *attempt.capabilities))
     if attempt.is_conditional or attempt.condition:
         _check_conditions(run, attempt)
         fault_point("handoff.condition.after_check")
     if terms.confirm is not None and attempt.by.kind != "person":
-        await _ask_person(run, attempt, words)
+        await _ask_person(run, attempt, data)
     if target.accepts is not None:
-        await _offer(run, attempt, target, words)
+        await _offer(run, attempt, target, data)
 
 
 def _check_conditions(run: RunState, attempt: Attempt) -> None:
@@ -138,7 +139,8 @@ def _check_conditions(run: RunState, attempt: Attempt) -> None:
         check_condition(run, text)
 
 
-async def _ask_person(run: RunState, attempt: Attempt, words: dict[str, Any]) -> None:
+async def _ask_person(run: RunState, attempt: Attempt, data: dict[str, Any]) -> None:
+    """Ask for approval. Raises `HandoffRefused` without it, and `Suspended` to wait for it."""
     from ekiden.runtime.tools.confirmation import ask_first
 
     edge = attempt.edge
@@ -154,13 +156,13 @@ async def _ask_person(run: RunState, attempt: Attempt, words: dict[str, Any]) ->
     key = attempt.question
     with held_back(run, attempt):
         if attempt.life.fresh:
-            announce(run, attempt, words)
+            announce(run, attempt, data)
             if not isinstance(run.config.approver, str | None):
-                # Somebody is asked now: until they answer, the handoff is on record.
+                # The approver answers within this process: the handoff is on record meanwhile.
                 await run.commit()
         fault_point("handoff.confirmation.before_call")
-        # The answer is stored before the handoff is made: whoever goes on after a crash finds the
-        # handoff on record, and the answer, if it is the same handoff.
+        # The answer is stored before the handoff is made. After a crash the next process finds
+        # the handoff on record, and reuses the answer if the handoff is the same.
         decision = await ask_first(run, as_tool, call, f".{key}")
     fault_point("handoff.confirmation.after_commit")
     if not decision.approved:
@@ -173,13 +175,11 @@ async def _never(context: Any, arguments: str) -> Any:
     raise AssertionError("a handoff is not called like a tool")
 
 
-async def _offer(
-    run: RunState, attempt: Attempt, target: Agent[Any], words: dict[str, Any]
-) -> None:
-    """Let the target look at the task before anything is touched."""
+async def _offer(run: RunState, attempt: Attempt, target: Agent[Any], data: dict[str, Any]) -> None:
+    """Call the target's `accepts`. Raises `HandoffRefused` if it declines."""
     assert target.accepts is not None
     fault_point("handoff.offer.before_call")
-    answer = await settled(target.accepts(run.context, attempt.as_request(run, target, words)))
+    answer = await settled(target.accepts(run.context, attempt.as_request(run, target, data)))
     fault_point("handoff.offer.after_call")
     if answer is True:
         return
@@ -198,21 +198,17 @@ _MOST_COUNTED = 1000
 
 
 async def check_available(run: RunState, target: Agent[Any]) -> None:
-    """`HandoffRefused` if the target takes nothing now."""
-    why = await is_available(run, target)
+    """Raise `HandoffRefused` if the target is not available."""
+    why = await why_unavailable(run.store, target, run.context, run.session_id)
     if why is not None:
         raise unavailable(target.name, why)
-
-
-async def is_available(run: RunState, target: Agent[Any]) -> str | None:
-    """Why the target is not available for the run; `None` if it is."""
-    return await why_unavailable(run.store, target, run.context, session_id=run.session_id)
 
 
 async def why_unavailable(
     store: Store, target: Agent[Any], context: RunContextWrapper[Any], session_id: str = ""
 ) -> str | None:
-    """Why the target takes nothing now, whatever it has in the session; `None` if it does."""
+    """Why the target is not available; `None` if it is. The session itself does not count as one
+    of the target's sessions."""
     if callable(target.available):
         if not await settled(target.available(context, target)):
             return "it says so"
@@ -228,21 +224,21 @@ async def why_unavailable(
 async def sessions_at_work(
     store: Store, agent: str, session_id: str = "", *, at_most: int = _MOST_COUNTED
 ) -> int:
-    """How many sessions with work to do the agent has, but for this one, over all processes;
-    counting ends with `at_most`."""
-    # One of those that are found may be this session.
+    """The number of ready sessions of the agent in all processes, without this one. Counting ends
+    at `at_most`."""
+    # One more is read, because the page may contain this session.
     page = await store.list(SessionFilter(status="ready", agent=agent), limit=at_most + 1)
     return min(at_most, sum(1 for row in page.sessions if row.id != session_id))
 
 
 async def find_target(run: RunState, attempt: Attempt) -> Agent[Any]:
-    """The agent that the edge leads to; `HandoffRefused` if there is none.
+    """The target of the edge. Raises `HandoffRefused` if there is none.
 
-    An edge that says beforehand whom it leads to is not invoked yet.
+    An edge with a fixed target is not invoked yet.
     """
     edge = attempt.edge
     if edge.agent is None:
-        # Nobody is asked, and nobody's code is run, for a handoff that cannot be made anyway.
+        # Checked before user code runs: a handoff beyond the depth limit is refused anyway.
         check_depth(run.cursor.handoffs.depth, run.config.limits.depth)
         if edge.agent_name == BEST:
             return await _best(run, attempt)
@@ -254,7 +250,7 @@ async def find_target(run: RunState, attempt: Attempt) -> Agent[Any]:
 
 
 async def invoke_edge(run: RunState, attempt: Attempt) -> Agent[Any]:
-    """Let the edge's own code have its say, which also gives the target."""
+    """Call the edge's `on_invoke_handoff`, which returns the target."""
     edge = attempt.edge
     fault_point("handoff.validating.before_callback")
     target: Any = await edge.on_invoke_handoff(run.context, attempt.arguments)
@@ -264,7 +260,7 @@ async def invoke_edge(run: RunState, attempt: Attempt) -> Agent[Any]:
             f"the handoff {edge.tool_name!r} gave {type(target).__name__}, not an agent"
         )
     if edge.agent is None and run.store.shared:
-        # Whoever goes on with the session after a restart has to find it by its name.
+        # After a restart, another process must find the agent by its name.
         try:
             run.find_agent(target.name)
         except UnknownAgent:
@@ -274,7 +270,7 @@ async def invoke_edge(run: RunState, attempt: Attempt) -> Agent[Any]:
 
 
 async def _best(run: RunState, attempt: Attempt) -> Agent[Any]:
-    """The member of the team that is best at what is required, and free."""
+    """The best available member of the team that has all required capabilities."""
     from ekiden.capabilities import CapabilityMatcher
 
     check_depth(run.cursor.handoffs.depth, run.config.limits.depth)
@@ -285,13 +281,13 @@ async def _best(run: RunState, attempt: Attempt) -> Agent[Any]:
         for agent in run.team
         if agent.name not in taken and not agent.traits.is_router and agent.scope != "system"
     ]
-    matcher = CapabilityMatcher.of(members)
+    matcher, session = CapabilityMatcher.of(members), run.session_id
     for agent in members:
         if agent.capabilities:
             matcher.set_status(
                 agent.name,
-                available=await is_available(run, agent) is None,
-                load=await sessions_at_work(run.store, agent.name, run.session_id),
+                available=await why_unavailable(run.store, agent, run.context, session) is None,
+                load=await sessions_at_work(run.store, agent.name, session),
             )
     able = matcher.find(required, min_score=0, available_only=True)
     best = next((match for match in able if not match.missing), None)

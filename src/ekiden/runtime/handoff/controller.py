@@ -20,24 +20,24 @@ from ekiden.handoff.filters.selection import paired
 from ekiden.handoff.lifecycle import check_cycle, check_depth
 from ekiden.runtime.conversation import (
     filtered,
-    filtered_words,
+    filtered_data,
     has_withheld,
     view_for_others,
 )
 from ekiden.runtime.handoff.acceptance import (
-    Before,
-    brought,
+    StateBefore,
     check_acceptance,
     check_available,
     find_target,
     invoke_edge,
-    record_brought,
+    record_additions,
+    with_additions,
 )
 from ekiden.runtime.handoff.rollback import undo_staged
 from ekiden.runtime.outcome import describe, is_bug, log_error, warn
 from ekiden.runtime.questions.cancel_question import withdraw_questions
 from ekiden.runtime.state.attempt import (
-    NOTHING_BROUGHT,
+    NO_ADDITIONS,
     Attempt,
     announce,
     give_up_tried,
@@ -53,12 +53,11 @@ from ekiden.runtime.tools.unfinished_calls import ClosedCall, broken_off, close_
 
 
 async def carry_out(run: RunState, attempt: Attempt) -> bool:
-    """Make the transfer in one transaction and return True; or record the refusal, and return
-    False.
+    """Make the handoff in one transaction and return True, or record the refusal and return False.
 
     A refusal changes nothing: the source keeps the conversation, and a model that called the
-    handoff gets the reason. `UserError` if the handoff is set up wrongly; `GuardrailError` if a
-    guardrail ends the run because of the passed content, after the refusal is stored.
+    handoff gets the reason. Raises `UserError` if the handoff is configured wrongly, and
+    `GuardrailError` if a guardrail ends the run; the refusal is stored before.
     """
     if not await transfer(run, attempt):
         return False
@@ -68,29 +67,28 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
     else:
         await run.commit(status="ready", outcome="")
     fault_point("handoff.transferring.after_commit")
-    # The step is over: what a killed process stored of it must not be reused in the next one.
+    # The step is over: its stored results must not be reused in the next step.
     run.memo = {}
     return True
 
 
 async def transfer(run: RunState, attempt: Attempt) -> bool:
-    """As `carry_out`, but the caller commits the transfer, as it does a refusal."""
+    """Like `carry_out`, but the caller commits the transfer or the refusal."""
     attempt.begin(run)
     attempt.validate()
-    # A record must exist from the first moment, also if a person takes days to agree. A quick
-    # handoff needs no commit of its own: its record is stored with the transfer.
+    # The request must be on record while a person may take days to approve it. A quick handoff
+    # needs no commit of its own: its record is stored with the transfer.
     if attempt.life.fresh and attempt.is_asked_here and _may_take_long(run, attempt):
-        announce(run, attempt, attempt.words(run.agent.name))
+        announce(run, attempt, attempt.passed_data(run.agent.name))
         await run.commit()
-    # A plain handoff runs no code of the user, so there is nothing that would have to be taken
-    # back.
-    before = None if attempt.is_plain else Before.of(run)
+    # A plain handoff runs no user code, so a refusal has nothing to undo.
+    before = None if attempt.is_plain else StateBefore.of(run)
     run.staged = []
     try:
-        if before is None or attempt.brings is NOTHING_BROUGHT:
+        if before is None or attempt.additions is NO_ADDITIONS:
             terms = await _agreed(run, attempt)
         else:
-            with brought(run, attempt, before):
+            with with_additions(run, attempt, before):
                 terms = await _agreed(run, attempt)
     except UserError as exc:
         if before is not None:
@@ -102,8 +100,8 @@ async def transfer(run: RunState, attempt: Attempt) -> bool:
         if is_bug(exc):
             log_error(run, f"handoff of {run.agent.name!r} to {attempt.target_name!r}", exc)
         refuse(run, attempt, exc)
-        # The guardrail ends the run, but the refusal is stored first: an attempt never ends without
-        # a record.
+        # The guardrail ends the run. The refusal is stored first, because ending the run discards
+        # what is only recorded.
         if isinstance(exc, GuardrailError) and attempt.by.kind in ("model", "trigger"):
             await run.commit()
             raise
@@ -117,10 +115,10 @@ async def transfer(run: RunState, attempt: Attempt) -> bool:
         close_calls(run, terms.open_calls)
     if run.cursor.questions.open:
         await withdraw_questions(run)
-    # A rollback removes everything from here on, also what the request brought along.
+    # A rollback removes everything from this event on, including the additions.
     first = run.next_seq
-    if attempt.brings is not NOTHING_BROUGHT:
-        record_brought(run, attempt)
+    if attempt.additions is not NO_ADDITIONS:
+        record_additions(run, attempt)
     pending = _move(run, attempt, terms)
     if before is None:
         return True
@@ -136,59 +134,61 @@ async def transfer(run: RunState, attempt: Attempt) -> bool:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Agreed:
-    """What everybody agreed to, and nothing of it is done yet."""
+    """A handoff that passed all checks, before anything is changed."""
 
     target: Agent[Any]
-    words: dict[str, Any]
+    data: dict[str, Any]
+    """The passed data, after callback and filter."""
     output: Item | None
+    """The output of the model's call."""
     view: list[Item] | None
     tools: list[str] | None
     open_calls: list[ClosedCall]
     notes: list[str]
-    """What was wrong with what a filter gave."""
+    """Problems in the result of the input filter."""
     budget: dict[str, float] = field(default_factory=dict)
 
 
 async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
-    """Run all checks and callbacks; `HandoffRefused`, or the exception of user code."""
+    """Run all checks and callbacks. Raises `HandoffRefused`, or the exception of user code."""
     source, edge, given = run.agent, attempt.edge, attempt.arguments
-    words = attempt.words(run.agent.name)
+    data = attempt.passed_data(run.agent.name)
     known: Any = edge.agent
     target = known if isinstance(known, Agent) else await find_target(run, attempt)
-    await _validate(run, attempt, target, words)
+    await _validate(run, attempt, target, data)
     if edge.has_callback and edge.agent is not None:
         chosen = await invoke_edge(run, attempt)
         # The callback may choose another target, which then has to pass the same checks.
         if chosen is not target:
             target = chosen
-            await _validate(run, attempt, target, words)
-    # The callback parsed and may have changed them.
+            await _validate(run, attempt, target, data)
+    # A person or the callback may have changed the arguments.
     if attempt.arguments is not given:
-        words = attempt.words(run.agent.name)
+        data = attempt.passed_data(run.agent.name)
     output = None
     if attempt.call is not None:
-        told = edge.get_transfer_message(target)
-        output = function_output(attempt.call["call_id"], told)
+        message = edge.get_transfer_message(target)
+        output = function_output(attempt.call["call_id"], message)
     view = None
     if edge.input_filter is not None or run.config.handoff_input_filter or not edge.include_context:
         view = await filtered(run, edge, attempt.call, output, target)
-        words = filtered_words(run, edge, words)
+        data = filtered_data(run, edge, data)
     if source.handoff_guardrails or run.config.handoff_guardrails:
         from ekiden.runtime.guardrails.checks import examine_handoff
 
-        await examine_handoff(run, attempt, target, words, view)
+        await examine_handoff(run, attempt, target, data, view)
     if run.hooks is not None or source.hooks is not None:
-        await _tell_hooks(run, source, target)
+        await _call_hooks(run, source, target)
     open_calls = [] if attempt.call is not None else await broken_off(run)
     notes: list[str] = []
     if view is not None:
         # Models reject a call without its output, and an output without its call.
         view, notes = paired(with_outputs(view, open_calls) if open_calls else view)
     if attempt.prepare is not None:
-        await attempt.prepare(target, words)
+        await attempt.prepare(target, data)
     return _Agreed(
         target=target,
-        words=words,
+        data=data,
         output=output,
         view=view,
         tools=await enabled_tools(run) if edge.terms.restrict_tools else None,
@@ -197,7 +197,7 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
     )
 
 
-async def _take_back(run: RunState, attempt: Attempt, before: Before, exc: Exception) -> None:
+async def _take_back(run: RunState, attempt: Attempt, before: StateBefore, exc: Exception) -> None:
     """After a refusal: undo the changes of callbacks to the session."""
     before.restore(run)
     if run.staged:
@@ -212,16 +212,16 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
     attempt.life.move("failed")
     run.cursor.handoffs.drop_tried(attempt.id)
     details = attempt.details(attempt.source or run.agent.name, attempt.target_name)
-    details["code"] = _refusal(exc)
+    details["code"] = _refusal_code(exc)
     if isinstance(exc, HandoffRefused):
         details.update(exc.details)
     if attempt.call is None:
         with contextlib.suppress(ModelBehaviorError):
-            details.update(attempt.told(attempt.words(run.agent.name)))
+            details.update(attempt.recorded_data(attempt.passed_data(run.agent.name)))
     answer: tuple[Item, ...] = ()
     if attempt.call is not None:
-        told = f"Error: the handoff to {attempt.target_name} was not made: {problem}"
-        answer = attempt.answered(function_output(attempt.call["call_id"], told))
+        message = f"Error: the handoff to {attempt.target_name} was not made: {problem}"
+        answer = attempt.answered(function_output(attempt.call["call_id"], message))
     run.record("handoff", items=answer, details=details, error=problem)
     if attempt.place is not None:
         run.cursor.triggers.note_fired(attempt.place)
@@ -252,7 +252,7 @@ def _may_take_long(run: RunState, attempt: Attempt) -> bool:
     )
 
 
-def _refusal(exc: Exception) -> RefusalCode:
+def _refusal_code(exc: Exception) -> RefusalCode:
     if isinstance(exc, HandoffRefused):
         code: RefusalCode = exc.refusal
         return code
@@ -262,16 +262,16 @@ def _refusal(exc: Exception) -> RefusalCode:
 
 
 async def _validate(
-    run: RunState, attempt: Attempt, target: Agent[Any], words: dict[str, Any]
+    run: RunState, attempt: Attempt, target: Agent[Any], data: dict[str, Any]
 ) -> None:
     cursor, terms = run.cursor, attempt.edge.terms
     if target.available is not True or target.max_sessions is not None:
         await check_available(run, target)
-    # A model is only offered handoffs that are switched on, so its calls need no second look.
+    # A model is offered only enabled handoffs, so its calls need no second check.
     if attempt.call is None and attempt.edge.is_enabled is not True:
         await _check_enabled(run, attempt)
     check_depth(cursor.handoffs.depth, run.config.limits.depth)
-    # A chain may begin with the user: handing over to the user is no circle because of that.
+    # Every chain begins with `user`: a first handoff to an agent of this name is not a return.
     if target.name in cursor.handoffs.chain and (
         target.name != USER or USER in cursor.handoffs.chain[1:]
     ):
@@ -280,14 +280,14 @@ async def _validate(
             target.name,
             cursor.handoffs.chain,
             may_return=bool(allowed),
-            is_changed=allowed == "always" or _is_changed(run, target.name, words),
+            is_changed=allowed == "always" or _is_changed(run, target.name, data),
         )
     if attempt.needs_acceptance(target):
-        await check_acceptance(run, attempt, target, words)
+        await check_acceptance(run, attempt, target, data)
 
 
 async def _check_enabled(run: RunState, attempt: Attempt) -> None:
-    """A handoff that is switched off is so for triggers and programs, too."""
+    """Refuse a disabled handoff also for triggers, people and programs."""
     enabled = attempt.edge.is_enabled
     if callable(enabled):
         enabled = bool(await settled(enabled(run.context, run.agent)))
@@ -299,26 +299,25 @@ async def _check_enabled(run: RunState, attempt: Attempt) -> None:
         )
 
 
-def _is_changed(run: RunState, target: str, words: dict[str, Any]) -> bool:
-    """Whether the target would find anything that it did not have when it let the task go."""
+def _is_changed(run: RunState, target: str, data: dict[str, Any]) -> bool:
+    """Whether there is new work or data since the target last had the task."""
     cursor = run.cursor
-    # Agents did something since the target had the task; passing it back is no circle.
     if cursor.handoffs.work > cursor.handoffs.left.get(target, 0):
         return True
-    passed = passed_digest(run.agent.name, target, words)
+    passed = passed_digest(run.agent.name, target, data)
     return passed is not None and passed not in cursor.handoffs.passed
 
 
-def passed_digest(source: str, target: str, words: dict[str, Any]) -> str | None:
-    """A digest of what is passed along; `None` if that is nothing."""
-    if "summary" not in words and "context" not in words:
+def passed_digest(source: str, target: str, data: dict[str, Any]) -> str | None:
+    """A digest of the passed summary and context; `None` if there is neither."""
+    passed = {name: data[name] for name in ("summary", "context") if name in data}
+    if not passed:
         return None
-    passed = {name: words[name] for name in ("summary", "context") if name in words}
     text = dumps([source, target, passed]).encode("utf-8", "surrogatepass")
     return blake2b(text, digest_size=8).hexdigest()
 
 
-async def _tell_hooks(run: RunState, source: Agent[Any], target: Agent[Any]) -> None:
+async def _call_hooks(run: RunState, source: Agent[Any], target: Agent[Any]) -> None:
     hooks, own = run.hooks, source.hooks
     fault_point("handoff.hooks.before_call")
     await both(
@@ -329,18 +328,18 @@ async def _tell_hooks(run: RunState, source: Agent[Any], target: Agent[Any]) -> 
 
 
 def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
-    """Change everything that a handoff changes, in memory; the caller commits it."""
+    """Make all changes of a handoff in memory; the caller commits them."""
     cursor, source, terms = run.cursor, run.agent, attempt.edge.terms
     target, view = agreed.target, agreed.view
     run.begin()
     attempt.life.move("transferring")
     details = attempt.details(source.name, target.name)
-    details.update(attempt.told(agreed.words))
+    details.update(attempt.recorded_data(agreed.data))
     key = run.step_key("filter")
     if view is not None:
         details["filter"] = key
-    details.update(_for_going_back(run, attempt, agreed))
-    if attempt.brings.chain:
+    details.update(_details_for_replay(run, attempt, agreed))
+    if attempt.additions.chain:
         details["chain"] = list(cursor.handoffs.chain)
     if attempt.findings or cursor.guardrails.found:
         record_failures(run, attempt.findings)
@@ -359,8 +358,8 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     pending = _pending(run, attempt, target, seq, now_s)
     run.open_handoff(pending)
     is_plain = attempt.is_plain and not cursor.guardrails.repairs
-    # Without a filter the target sees the conversation, but not what a guardrail withheld from
-    # others.
+    # Without a filter the target sees the conversation, except for items that a guardrail
+    # withheld.
     if view is None and not is_plain and has_withheld(run):
         run.replace_view(view_for_others(run))
     _transfer_to_target(run, terms, agreed, now_s)
@@ -372,33 +371,34 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     return pending
 
 
-def _for_going_back(run: RunState, attempt: Attempt, agreed: _Agreed) -> dict[str, Any]:
-    """What a later fork or rewind to this event needs and only the session's row has."""
-    told: dict[str, Any] = {}
+def _details_for_replay(run: RunState, attempt: Attempt, agreed: _Agreed) -> dict[str, Any]:
+    """The values that a fork or rewind to this event needs and that otherwise only the cursor
+    has."""
+    details: dict[str, Any] = {}
     if agreed.tools is not None:
-        told["tools"] = agreed.tools
+        details["tools"] = agreed.tools
     if attempt.edge.terms.budget is not None:
         agreed.budget = narrowed(run, attempt.edge.terms.budget)
-        told["budget"] = dict(agreed.budget)
+        details["budget"] = dict(agreed.budget)
     call = attempt.call
     is_plain = call is None or (agreed.view is None and attempt.arguments == call["arguments"])
     if call is not None and not is_plain:
-        said = received(run.agent.name, call["arguments"])
-        if agreed.words != said:
-            told["received"] = agreed.words
-    return told
+        from_call = received(run.agent.name, call["arguments"])
+        if agreed.data != from_call:
+            details["received"] = agreed.data
+    return details
 
 
 def _transfer_to_target(run: RunState, terms: HandoffTerms, agreed: _Agreed, now_s: float) -> None:
-    """From here on the target has the run, with what it may do and spend."""
+    """Make the target the active agent, with its tools and limits."""
     source, target = run.agent.name, agreed.target
     passed = None
     if target.name in run.cursor.handoffs.chain:
-        passed = passed_digest(source, target.name, agreed.words)
+        passed = passed_digest(source, target.name, agreed.data)
     run.cursor.transfer(
         source,
         target.name,
-        received=agreed.words,
+        received=agreed.data,
         tools=agreed.tools,
         budget=None if terms.budget is None else agreed.budget,
         passed=passed,

@@ -1,8 +1,8 @@
-"""Handoff requests of people and programs: checked, and served while the session runs.
+"""Checks handoff requests of people and programs, and serves them while the session runs.
 
-A request is a document, stored before any process is woken. The process that runs the session takes
-it between two steps, or at once, and removes it in the transaction that answers it. So it is done
-once, even if a process dies in between.
+A request is a document, stored before any process is woken. The process that runs the session
+serves it between two steps, or at once, and removes it in the transaction that answers it. So it is
+served exactly once, even if a process dies.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from ekiden.runtime.handoff.rollback import finish_rollback, give_back
 from ekiden.runtime.outcome import (
     RunSnapshot,
     as_before_if_stale,
+    attempt_on,
     is_late,
     store_withdrawal,
-    unconnected,
 )
 from ekiden.runtime.questions.questions import Suspended
-from ekiden.runtime.state.attempt import NOTHING_BROUGHT, Attempt, Brings
+from ekiden.runtime.state.attempt import NO_ADDITIONS, Additions, Attempt
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import Document, DocumentWrite
 
-_NOBODY_TO_ASK = (
+_NO_RUN_TO_WAIT = (
     "it needs human approval, and no run of the session is active that could wait for it: "
     "send it a message, so that its agent hands it over and asks, or let a person hand it "
     "over (`ekiden handoff start`)"
@@ -58,14 +58,14 @@ _NOBODY_TO_ASK = (
 
 
 async def serve_requests(run: RunState) -> bool:
-    """Do what was asked of this session meanwhile, oldest first.
+    """Serve all stored requests for this session, oldest first.
 
-    True if the run does not go on as it was: another agent has the session, or the run is over.
+    Returns whether the run changed: another agent has the session, or the run is over.
     """
     before = run.agent
     await settle_rollback(run)
     while run.outcome is None:
-        # Cleared before the read: a request that comes after the read interrupts the next step.
+        # Cleared before the read, so that a request after the read interrupts the next step.
         run.interruption.clear()
         documents = await requests_of(run.store, run.session_id)
         if not documents:
@@ -74,7 +74,7 @@ async def serve_requests(run: RunState) -> bool:
             try:
                 await _serve(run, document)
             except StaleDocument:
-                # It was withdrawn or timed out just now: look again at what it says.
+                # The request was withdrawn or timed out meanwhile: read it again.
                 break
             if run.outcome is not None:
                 break
@@ -94,7 +94,7 @@ async def _serve(run: RunState, document: Document) -> None:
 
 
 async def settle_rollback(run: RunState) -> None:
-    """Finish the rollback that is under way: only then it is clear which agent has the session."""
+    """Finish a rollback in progress, which decides the agent that has the session."""
     while run.outcome is None and run.is_undoing:
         await finish_rollback(run)
 
@@ -107,20 +107,20 @@ async def make(
     release: bool = False,
     may_wait: bool = True,
 ) -> bool:
-    """Make the requested handoff; False if it is refused, which is stored.
+    """Make the requested handoff and return True, or store the refusal and return False.
 
-    Without `may_wait` no run can wait for a person's approval: a handoff that needs one is refused.
-    The document of the request is removed in either case: `taken` is part of the transaction. An
-    error in user code is also a refusal, because the request would be retried for ever.
+    Without `may_wait` no run can wait for a person's approval: a handoff that needs approval is
+    refused. The document of the request is removed in either case: `taken` is part of the
+    transaction. An error in user code is also a refusal, because otherwise the request would be
+    retried for ever.
     """
     before = RunSnapshot.of(run)
     problem: Exception | None = None
-    begun = asked.own_id
+    handoff_id = asked.own_id
     try:
         attempt = await attempt_for(run, asked)
-    # Not the request's fault: it stays stored, and whoever runs the session next serves it.
     except (SessionError, StoreUnavailable):
-        raise
+        raise  # The request stays stored, and the next process that runs the session serves it.
     except Exception as exc:
         problem = exc
     else:
@@ -130,16 +130,16 @@ async def make(
             if await carry_out(run, attempt):
                 return True
         except UserError as exc:
-            problem, begun = exc, attempt.id
+            problem, handoff_id = exc, attempt.id
         except Suspended:
             if may_wait:
                 raise
-            begun = attempt.id
-            problem = HandoffRefused("NOT_APPROVED", _NOBODY_TO_ASK)
+            handoff_id = attempt.id
+            problem = HandoffRefused("NOT_APPROVED", _NO_RUN_TO_WAIT)
     if problem is not None:
-        # Checks may have recorded events and changed variables before one of them refused.
+        # Earlier checks may have recorded events and changed variables.
         before.restore(run)
-        attempt = replace(unconnected(asked), id=begun, writes=taken)
+        attempt = replace(attempt_on(asked), id=handoff_id, writes=taken)
         attempt.begin(run)
         attempt.validate()
         refuse(run, attempt, problem)
@@ -148,9 +148,9 @@ async def make(
 
 
 async def undo(run: RunState, asked: Asked, taken: Sequence[DocumentWrite]) -> bool:
-    """Undo the open handoff that is to be cancelled, and before it those that followed it.
+    """Roll back the open handoff that the request cancels, and before it the handoffs after it.
 
-    False if it is not open. `taken` is part of the transaction that begins to undo it.
+    Returns False if it is not open. `taken` is part of the transaction that begins its rollback.
     """
     if all(each.id != asked.cancel for each in run.cursor.handoffs.open):
         return False
@@ -165,46 +165,38 @@ async def undo(run: RunState, asked: Asked, taken: Sequence[DocumentWrite]) -> b
 
 
 async def attempt_for(run: RunState, asked: Asked) -> Attempt:
-    """What the controller is to try; `HandoffRefused` if there is no such agent or no way."""
-    check_source(run, asked)
+    """The attempt for the controller. Raises `HandoffRefused` if the source has no handoff to the
+    target, or the target is not available."""
+    _check_source(run, asked)
     if asked.to != BEST:
-        await check_available(run, target_of(run, asked))
-    return Attempt(
-        edge=edge_between(run.agent, asked.to),
-        arguments=asked.words(),
-        by=asked.by,
-        policy=asked.policy,
+        await check_available(run, _target_of(run, asked))
+    return replace(
+        attempt_on(asked, edge_between(run.agent, asked.to)),
         timeout_s=asked.timeout_s,
-        request=asked.id,
-        id=asked.own_id,
-        began_us=asked.asked_us,
-        payload=asked.payload,
-        priority=asked.priority,
-        metadata=asked.metadata,
-        brings=_brings(asked),
+        additions=_additions(asked),
         capabilities=asked.capabilities,
         condition=asked.condition,
     )
 
 
-def _brings(asked: Asked) -> Brings:
+def _additions(asked: Asked) -> Additions:
     if not (asked.items or asked.variables or asked.chain):
-        return NOTHING_BROUGHT
-    return Brings(items=asked.items, variables=asked.variables, chain=asked.chain)
+        return NO_ADDITIONS
+    return Additions(items=asked.items, variables=asked.variables, chain=asked.chain)
 
 
-def check_source(run: RunState, asked: Asked) -> None:
+def _check_source(run: RunState, asked: Asked) -> None:
     if asked.source and asked.source not in run.team:
         raise not_found(asked.source, [agent.name for agent in run.team])
     if asked.source and run.agent.name != asked.source:
         raise HandoffRefused(
             "PERMISSION_DENIED",
-            f"the task is not with {asked.source!r} but with {run.agent.name!r}: only who has it "
-            "can hand it over",
+            f"the task is not with {asked.source!r} but with {run.agent.name!r}: only the agent "
+            "that has it can hand it over",
         )
 
 
-def target_of(run: RunState, asked: Asked) -> Agent[Any]:
+def _target_of(run: RunState, asked: Asked) -> Agent[Any]:
     try:
         return run.find_agent(asked.to)
     except UnknownAgent:
@@ -214,7 +206,7 @@ def target_of(run: RunState, asked: Asked) -> Agent[Any]:
 def is_hopeless(run: RunState, asked: Asked) -> bool:
     """Whether the request would be refused, whatever people and targets answer.
 
-    Such a request does not interrupt the step: it is refused at the end of it.
+    Such a request does not interrupt the step; it is refused after the step.
     """
     if asked.cancel is not None:
         return all(each.id != asked.cancel for each in run.cursor.handoffs.open)
@@ -226,9 +218,9 @@ def is_hopeless(run: RunState, asked: Asked) -> bool:
 
 
 def _check_quickly(run: RunState, asked: Asked) -> None:
-    """`HandoffRefused` for checks that need no answer of a person or of user code."""
+    """Raise `HandoffRefused` if a check fails that needs no person and no user code."""
     cursor = run.cursor
-    check_source(run, asked)
+    _check_source(run, asked)
     edge = edge_between(run.agent, asked.to)
     chain = (
         joined_chain(asked.chain, cursor.handoffs.chain) if asked.chain else cursor.handoffs.chain
@@ -236,13 +228,13 @@ def _check_quickly(run: RunState, asked: Asked) -> None:
     check_depth(len(chain) - 2, run.config.limits.depth)
     if asked.to == BEST:
         return
-    target = target_of(run, asked)
+    target = _target_of(run, asked)
     if target.available is False:
         raise unavailable(target.name, "it is switched off")
     may_return = bool(edge.terms.allow_return) or run.config.returns == "always"
     check_cycle(target.name, chain, may_return=may_return, is_changed=True)
     check_capabilities(target, (*edge.terms.capabilities, *asked.capabilities))
-    # Variables that the request brings along may make the condition true.
+    # Variables that the request sets may make the condition true.
     if asked.condition and not asked.variables:
         check_condition(run, asked.condition)
 
@@ -254,8 +246,11 @@ _NOT_OWN = frozenset({"timestamp", "handoff_chain", "chain_depth", "correlation_
 _POLICIES = ("immediate", "graceful", "conditional")
 
 
+# The arguments of a request: each function returns the checked value or raises `UserError`.
+
+
 def agent_name(what: str, given: Any) -> str:
-    """The name of an agent, given by its name or as the agent itself."""
+    """The name of an agent, given by name or as an object."""
     if isinstance(given, Agent):
         return given.name
     if isinstance(given, str):
@@ -264,14 +259,14 @@ def agent_name(what: str, given: Any) -> str:
 
 
 def plain_text(what: str, given: Any) -> str:
-    """Text as it was given."""
+    """The unchanged text."""
     if not isinstance(given, str):
         raise UserError(f"`{what}` is text, not {_shown(given)}")
     return given
 
 
 def plain_json(what: str, given: Any) -> Any:
-    """A copy of what was given, as JSON brings it back."""
+    """A copy of the value, written as JSON and read again."""
     try:
         return loads(dumps(given))
     except (TypeError, ValueError, RecursionError) as exc:
@@ -282,7 +277,7 @@ def plain_json(what: str, given: Any) -> Any:
 
 
 def whole_number(what: str, given: Any) -> int:
-    """A whole number that every store and client can tell from its neighbours."""
+    """A whole number that every store and client represents exactly."""
     if not isinstance(given, int) or isinstance(given, bool) or abs(given) > _LARGEST:
         raise UserError(
             f"`{what}` is a whole number from -{_LARGEST} to {_LARGEST}, not {given!r:.40}"
@@ -291,7 +286,7 @@ def whole_number(what: str, given: Any) -> int:
 
 
 def own_metadata(given: Any) -> dict[str, Any]:
-    """What of `metadata` is the caller's own: a copy, as JSON brings it back."""
+    """A copy of the caller's own `metadata`, without the names that the runtime sets."""
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise UserError(f"`metadata` has a value for each name, it is not {_shown(given)}")
     own = {name: value for name, value in given.items() if name not in _NOT_OWN}
@@ -299,7 +294,7 @@ def own_metadata(given: Any) -> dict[str, Any]:
 
 
 def earlier_chain(given: Any) -> tuple[str, ...]:
-    """The agents that had a task, as `metadata` tells it."""
+    """The agents that had the task before, from `metadata`."""
     chain = given.get("handoff_chain") or ()
     is_list = isinstance(chain, Sequence) and not isinstance(chain, str | bytes)
     if not is_list or not all(map(_is_line, chain)):
@@ -328,7 +323,7 @@ def seconds(what: str, given: Any) -> float | None:
 
 
 def one_policy(given: Any) -> Any:
-    """A policy, or `None` for that of the way between the two agents."""
+    """A policy; `None` for the policy of the handoff between the two agents."""
     if given is not None and given not in _POLICIES:
         raise UserError(f"`policy` is one of {', '.join(_POLICIES)}, or None; not {given!r:.40}")
     return given
@@ -343,7 +338,7 @@ def capability_names(given: Any) -> tuple[str, ...]:
 
 
 def checked_condition(given: Any) -> str:
-    """The condition of a handoff; `ConditionError` says what is wrong with it."""
+    """The condition of a handoff. Raises `ConditionError`."""
     if given:
         from ekiden.conditions import compile_condition
 
@@ -352,7 +347,8 @@ def checked_condition(given: Any) -> str:
 
 
 def actor(given: Any) -> Actor:
-    """Who asks for it; a person only where no agent acts, for whom people have to be asked."""
+    """The requester. A call within an agent's run counts as a program, even if it claims to be a
+    person: otherwise agents could skip approvals."""
     if not isinstance(given, Actor):
         raise UserError(
             f'`by` says who asks, as in Actor(kind="person", name="ada"), not {_shown(given)}'

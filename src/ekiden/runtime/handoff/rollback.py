@@ -1,4 +1,4 @@
-"""Settling a handoff: confirmed, or rolled back with the compensations that were registered."""
+"""Settles handoffs: confirms them, or rolls them back and runs their compensations."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ekiden.core.conversation.model import Item, function_output
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import HandoffError, HandoffRefused, StaleDocument
 from ekiden.core.faults import fault_point
-from ekiden.core.handoffs.request import RefusalCode
+from ekiden.core.handoffs.request import RefusalCode, StatusName
 from ekiden.core.runs import Failed
-from ekiden.handoff.lifecycle import Lifecycle
+from ekiden.handoff.lifecycle import move_details
 from ekiden.runtime.conversation import not_undone
-from ekiden.runtime.outcome import describe, finish, log_error, told_outside
+from ekiden.runtime.outcome import describe, describe_to_others, finish, log_error
 from ekiden.runtime.questions.cancel_question import withdraw_questions
 from ekiden.runtime.questions.inboxes import tell_people
 from ekiden.runtime.state.calls import settled
+from ekiden.runtime.state.compensations import forget, function_of, takes_rollback
 from ekiden.runtime.state.cursor import Compensation, PendingHandoff
-from ekiden.runtime.state.registration import forget, found, takes_rollback
-from ekiden.runtime.state.snapshot import KEPT, kept_again, told_so_far
+from ekiden.runtime.state.snapshot import KEPT, events_until, kept_again
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.step_record import REDACTED
 from ekiden.runtime.state.variables import GONE, body_of, value_of, write_of
@@ -32,30 +32,22 @@ _ATTEMPTS = 3
 
 
 def confirm_handoffs(run: RunState) -> None:
-    """The active agent took over: confirm the handoff to it, and those before it.
+    """Confirm all open handoffs, because the active agent took over.
 
-    The caller commits it, together with the answer that confirms.
+    The caller commits this together with the answer that confirms.
     """
-    cursor = run.cursor
-    settled = cursor.handoffs.open
-    cursor.handoffs.open = []
-    for pending in settled:
-        life = Lifecycle("transferring")
-        life.move("completed")
-        details: dict[str, Any] = {
-            "id": pending.id,
-            "from": pending.source,
-            "to": pending.target,
-            "status": "completed",
-            "moves": list(life.fresh),
-        }
-        run.record("handoff", details=details)
+    for pending in run.cursor.handoffs.settle():
+        run.record("handoff", details=_details(pending, "completed"))
         if pending.compensations:
             forget(pending)
 
 
+def _details(pending: PendingHandoff, status: StatusName) -> dict[str, Any]:
+    return move_details(pending.id, pending.source, pending.target, "transferring", status)
+
+
 def failure_code(exc: BaseException) -> RefusalCode:
-    """The code under which a handoff is undone because of `exc`."""
+    """The code of a rollback that happens because of `exc`."""
     if isinstance(exc, HandoffRefused):
         code: RefusalCode = exc.refusal
         return code
@@ -69,15 +61,16 @@ async def give_back(
     writes: Sequence[DocumentWrite] = (),
     release: bool = True,
 ) -> None:
-    """Roll back the unconfirmed transfer because of `exc`: the source continues.
+    """Roll back the last open handoff because of `exc`: the source continues.
 
-    The source sees its call answered with the reason, and nothing of the target. The session's
-    variables are restored, and those of its user and app unless others changed them since.
-    Compensations of the target run first; each success is stored, so that after a crash the next
-    one follows. `writes` are made in the transaction that begins the rollback. If the run began
-    with the handoff, it ends, and the session is released unless `release` is False.
+    The source gets the reason as the output of its call, and sees no items of the target. The
+    session's variables are restored, and shared variables unless other sessions changed them since.
+    The compensations of the target run first; each success is stored, so that after a crash the
+    next one follows. `writes` are part of the transaction that begins the rollback. If the run
+    started with the handoff, it ends, and the session is released unless `release` is False.
     """
-    # What a call does, registers or sets while it comes to its end is still the target's.
+    # Calls that cannot be stopped come first: their effects, compensations and variables still
+    # belong to the target.
     run.interruption.take_time()
     unfinished = await unfinished_calls(run.session_key, run.config.rollback_wait_s)
     run.discard()
@@ -88,10 +81,10 @@ async def give_back(
     if unfinished:
         leave_to_people(run, pending, unfinished)
     if pending.failure is None:
-        pending.failure = [failure_code(exc), told_outside(exc)]
-        # Effects outside the session are undone one by one. That a rollback has begun is stored
-        # first, so that after a crash it continues instead of the target.
-        if pending.compensations or touched_shared(pending):
+        pending.failure = [failure_code(exc), describe_to_others(exc)]
+        # Effects outside the session are undone one by one. The begin of the rollback is stored
+        # first, so that after a crash the rollback continues, and not the target.
+        if pending.compensations or pending.shared_steps:
             fault_point("handoff.rollback.before_begin")
             await run.commit()
             fault_point("handoff.rollback.after_begin")
@@ -99,7 +92,7 @@ async def give_back(
 
 
 async def finish_rollback(run: RunState, *, release: bool = True) -> None:
-    """Go on with the rollback that was begun."""
+    """Continue the rollback that has begun, to its end."""
     pending = run.cursor.handoffs.pending
     assert pending is not None
     assert pending.failure is not None
@@ -111,37 +104,18 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
         left_over = await compensate(run, pending, reason)
     if run.cursor.questions.open:
         await withdraw_questions(run)
-    not_restored = await restore_shared(run, pending) if touched_shared(pending) else []
+    not_restored = await restore_shared(run, pending) if pending.shared_steps else []
     await _restore(run, pending)
-    life = Lifecycle("transferring")
-    life.move("rolled_back")
-    details: dict[str, Any] = {
-        "id": pending.id,
-        "from": pending.source,
-        "to": pending.target,
-        "status": "rolled_back",
-        "moves": list(life.fresh),
-        "code": code,
-        # The events stay in the journal for the audit; readers of the conversation skip this range.
-        "undoes": [pending.seq, run.next_seq - 1],
-    }
+    # The events stay in the journal for the audit; readers of the conversation skip this range.
+    undoes = [pending.seq, run.next_seq - 1]
+    details = {**_details(pending, "rolled_back"), "code": code, "undoes": undoes}
     if pending.kept:
         details["keeps"] = pending.kept
     if left_over:
         details["not_compensated"] = left_over
     if not_restored:
         details["not_restored"] = not_restored
-    answer: tuple[Item, ...] = ()
-    if pending.call_id is not None:
-        told = (
-            f"Error: the handoff to {pending.target} failed ({reason}); "
-            "you have the conversation again"
-        )
-        if left_over:
-            told = f"{told}. {not_undone(left_over)}"
-        # The model of the source called the handoff and waits for its output.
-        answer = (function_output(pending.call_id, told),)
-    run.record("handoff", items=answer, details=details, error=reason)
+    run.record("handoff", items=_output(pending, reason, left_over), details=details, error=reason)
     run.may_be_rolled_back = True
     shown = reason if run.config.trace_include_sensitive_data else REDACTED
     if left_over:
@@ -151,7 +125,7 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
     forget(pending)
     is_over = pending.begins_run
     if is_over:
-        # Somebody outside wanted the handoff, and nobody wrote: the source has nothing to answer.
+        # No message started the run, so the source has nothing to answer.
         run.cursor.progress.phase = "end"
     fault_point("handoff.rollback.before_commit")
     if is_over:
@@ -161,8 +135,20 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
     fault_point("handoff.rollback.after_commit")
 
 
+def _output(pending: PendingHandoff, reason: str, left_over: list[str]) -> tuple[Item, ...]:
+    """The output of the source's call, for which its model waits; empty if there was no call."""
+    if pending.call_id is None:
+        return ()
+    text = (
+        f"Error: the handoff to {pending.target} failed ({reason}); you have the conversation again"
+    )
+    if left_over:
+        text = f"{text}. {not_undone(left_over)}"
+    return (function_output(pending.call_id, text),)
+
+
 def _case(pending: PendingHandoff, reason: str, left_over: list[str]) -> dict[str, Any]:
-    """What a person has to look at: effects that could not be undone."""
+    """The inbox item about effects that could not be undone."""
     return {
         "kind": "rollback_failed",
         "handoff": pending.id,
@@ -202,7 +188,7 @@ async def _restore_view(run: RunState, pending: PendingHandoff) -> None:
     base: list[Item] = []
     if pending.base is not None:
         base = (await run.store.steps(run.session_id, prefix=pending.base))[pending.base]
-    events = await told_so_far(run.store, run.session_id, run.stored_seq, with_items=True)
+    events = await events_until(run.store, run.session_id, run.stored_seq, with_items=True)
     kept = [event for event in events if event.seq < pending.seq or event.seq in pending.kept]
     run.replace_view(visible_items(kept, base=base, after=pending.after))
     run.history_length = history_length(
@@ -231,9 +217,9 @@ class Rollback:
 
 
 async def compensate(run: RunState, pending: PendingHandoff, reason: str) -> list[str]:
-    """Undo in reverse order; each success is stored before the next one begins.
+    """Run the compensations in reverse order; each success is stored before the next one starts.
 
-    Gives the keys of those that failed for good: a person has to look at them.
+    Returns the keys of compensations that failed finally, for a person.
     """
     for each in reversed(pending.compensations):
         while each.state == "open":
@@ -244,9 +230,11 @@ async def compensate(run: RunState, pending: PendingHandoff, reason: str) -> lis
 def leave_to_people(
     run: RunState, pending: PendingHandoff, unfinished: Sequence[CallUnderWay]
 ) -> None:
-    """Calls that did not end in time may have their effect later: whatever undoes them would come
-    too early. The compensations that they registered, or the calls themselves, are a case for a
-    person; the caller commits it."""
+    """Leave the effects of calls that did not end in time to a person; the caller commits it.
+
+    A compensation now could run before the effect. So the compensations that these calls
+    registered, or the calls themselves, count as failed.
+    """
     waited_s = run.config.rollback_wait_s
     for call in unfinished:
         problem = f"{call.name} was still at work after {waited_s:g} s and may yet have an effect"
@@ -259,12 +247,12 @@ def leave_to_people(
             each.state = "failed"
             run.record(
                 "handoff",
-                details={**_told(pending, each), "rollback_failed": True},
+                details={**_attempt_details(pending, each), "rollback_failed": True},
                 error=problem,
             )
 
 
-def _told(pending: PendingHandoff, each: Compensation) -> dict[str, Any]:
+def _attempt_details(pending: PendingHandoff, each: Compensation) -> dict[str, Any]:
     return {
         "id": pending.id,
         "from": pending.source,
@@ -280,7 +268,7 @@ async def _attempt(run: RunState, pending: PendingHandoff, each: Compensation, r
     each.attempts += 1
     problem: str | None = None
     try:
-        function = found(pending, each)
+        function = function_of(pending, each)
         fault_point("handoff.compensation.before_call")
         await _call(function, _rollback(run, pending, each, reason))
         fault_point("handoff.compensation.after_call")
@@ -289,7 +277,7 @@ async def _attempt(run: RunState, pending: PendingHandoff, each: Compensation, r
     except Exception as exc:
         log_error(run, f"compensation {each.key!r}", exc)
         problem = describe(exc)
-    details = _told(pending, each)
+    details = _attempt_details(pending, each)
     if problem is None:
         each.state = "done"
     else:
@@ -301,7 +289,7 @@ async def _attempt(run: RunState, pending: PendingHandoff, each: Compensation, r
     await run.commit()
     fault_point("handoff.compensation.after_commit")
     if each.state == "open":
-        # The attempt is stored: after a crash in this pause the next process counts on.
+        # The attempt is already stored, so a crash during this pause does not lose the count.
         await asyncio.sleep(run.config.compensation_backoff_s * 2 ** (each.attempts - 1))
 
 
@@ -325,19 +313,19 @@ async def _call(function: Callable[..., Any], rollback: Rollback) -> None:
 async def undo_staged(
     run: RunState, handoff_id: str, staged: list[Compensation], reason: str
 ) -> None:
-    """Undo what the callbacks of a handoff did that was refused after all, in reverse order.
+    """Run the compensations that callbacks of a refused handoff registered, in reverse order.
 
-    What cannot be undone is a case for a person; the caller commits it.
+    Failures are left to a person; the caller commits it.
     """
     owner = PendingHandoff(handoff_id, run.agent.name, "", None, 0, None, 0, None)
     failed = []
     for each in reversed(staged):
         try:
-            await _call(found(owner, each), _rollback(run, owner, each, reason))
+            await _call(function_of(owner, each), _rollback(run, owner, each, reason))
         except Exception as exc:
             log_error(run, f"compensation {each.key!r}", exc)
-            # One attempt only: the handoff was never made, so there is no stored rollback to come
-            # back to.
+            # Only one attempt: the handoff was never made, so no rollback is stored that a later
+            # process could continue.
             failed.append(f"{each.key} ({describe(exc)})")
     owner.compensations = staged
     forget(owner)
@@ -352,16 +340,11 @@ async def undo_staged(
         await tell_people(run, case)
 
 
-def touched_shared(pending: PendingHandoff) -> bool:
-    """Whether variables of the user or the app were changed under the handoff."""
-    return bool(pending.shared_steps)
-
-
 async def restore_shared(run: RunState, pending: PendingHandoff) -> list[str]:
-    """Restore the shared variables; returns the names of those that others wrote since.
+    """Restore the shared variables; returns the names of those that other sessions changed since.
 
-    Other sessions share them, so each is written by itself: after a crash the rollback, stored as
-    begun, continues without restoring one twice.
+    Each variable is written on its own, and marked as undone by this session: after a crash the
+    rollback continues without restoring a variable twice.
     """
     undoing: dict[tuple[Any, str, str | None], list[Any] | None] = {}
     for key in pending.shared_steps:
@@ -377,7 +360,8 @@ async def restore_shared(run: RunState, pending: PendingHandoff) -> list[str]:
 
 
 def _place(run: RunState, scope: Any, where: list[str]) -> str | None:
-    """Where the variable is stored: the run may be for another app now than it was then."""
+    """The collection of the variable. It is stored with newer handoffs, because the resumed run may
+    belong to another app."""
     if where:
         return where[0]
     shared = run.variables.shared.get(scope)
@@ -385,6 +369,7 @@ def _place(run: RunState, scope: Any, where: list[str]) -> str | None:
 
 
 async def _restored(run: RunState, collection: str, name: str, before: list[Any] | None) -> bool:
+    """Restore one variable, and return True; or False if another session has changed it."""
     value = GONE if before is None else before[0]
     while True:
         document = await run.store.get_document(collection, name)

@@ -1,4 +1,4 @@
-"""Handoffs that happen without the model: looking at triggers, and letting one fire."""
+"""Evaluates the triggers of handoffs, and makes the handoff of a trigger that fires."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Fired:
 
 
 def watched(run: RunState) -> list[tuple[int, Handoff[Any, Any], HandoffTrigger]]:
-    """The active agent's handoffs whose triggers may still fire, with their places."""
+    """The active agent's handoffs whose triggers have not fired yet, with their indexes."""
     found: list[tuple[int, Any, HandoffTrigger]] = []
     for place, edge in enumerate(run.agent.handoffs):
         trigger = edge.terms.trigger if isinstance(edge, Handoff) else None
@@ -38,10 +38,10 @@ def watched(run: RunState) -> list[tuple[int, Handoff[Any, Any], HandoffTrigger]
 
 
 async def look_at_triggers(run: RunState) -> bool:
-    """Let the triggers fire that have reason to after the last step; True if one handed over.
+    """Evaluate the triggers after a step; returns whether one handed the run over.
 
-    Each fires at most once while the agent has the run. If what one did is undone, the others that
-    had reason to still have.
+    Each trigger fires at most once while the agent has the run. After a rollback the other triggers
+    are evaluated with the same facts again.
     """
     published, errors = run.cursor.triggers.published, run.cursor.triggers.tool_errors
     fired = []
@@ -49,19 +49,17 @@ async def look_at_triggers(run: RunState) -> bool:
         why = _reason(run, place, trigger, published, errors)
         if why is not None:
             fired.append(_Fired(place=place, edge=edge, trigger=trigger, why=why))
-    # The signs stay until nothing was handed over: after a rollback the other triggers look at them
-    # again.
+    # Events and errors are kept if a handoff was made: after its rollback the other triggers need
+    # them again.
     if await _fire(run, fired):
         return True
-    if published:
-        run.cursor.triggers.published = []
-    if errors:
-        run.cursor.triggers.tool_errors = []
+    run.cursor.triggers.forget_signs()
     return False
 
 
 async def fire_for_error(run: RunState, exc: Exception) -> bool:
-    """Let a trigger of type `error` fire because a step of the agent failed."""
+    """Evaluate the triggers of type `error` after a failed step; returns whether one handed
+    over."""
     if not run.agent.handoffs:
         return False
     names = error_names(exc)
@@ -74,7 +72,7 @@ async def fire_for_error(run: RunState, exc: Exception) -> bool:
 
 
 async def fire_for_time(run: RunState) -> bool:
-    """Let the triggers of type `timeout` fire whose time is over: at least that which is next."""
+    """Evaluate the triggers of type `timeout`; at least the next one fires."""
     timed = [
         (place, edge, trigger, trigger.seconds)
         for place, edge, trigger in watched(run)
@@ -82,8 +80,8 @@ async def fire_for_time(run: RunState) -> bool:
     ]
     if not timed:
         return False
-    # The timer of the step may ring a little before our own clock says so; the next trigger fires
-    # all the same.
+    # The event loop's timer may fire slightly before the run's clock reaches the time; the next
+    # trigger must fire anyway.
     spent = max(run.spent_s() - run.cursor.handoffs.since_s, min(seconds for *_, seconds in timed))
     fired = [
         _Fired(place=place, edge=edge, trigger=trigger, why={"seconds": round(spent, 3)})
@@ -94,7 +92,7 @@ async def fire_for_time(run: RunState) -> bool:
 
 
 def seconds_to_trigger(run: RunState) -> float | None:
-    """When the next trigger of type `timeout` is due, in seconds of work from now."""
+    """Seconds of work until the next trigger of type `timeout`; `None` if there is none."""
     if not run.agent.handoffs:
         return None
     due = [
@@ -135,11 +133,11 @@ def _reason(
 
 
 def _tool_error(trigger: HandoffTrigger, tool_errors: Sequence[str]) -> dict[str, Any] | None:
-    """The first error of a tool that the trigger is about; each begins with all its names."""
+    """The first tool error that matches the trigger; an error text begins with its class names."""
     for tool_error in tool_errors:
-        names, _, said = tool_error.partition(": ")
+        names, _, message = tool_error.partition(": ")
         if _matches(trigger, names.split("|")):
-            return {"error": said or names}
+            return {"error": message or names}
     return None
 
 
@@ -152,8 +150,8 @@ def _condition(run: RunState, place: int, trigger: HandoffTrigger) -> dict[str, 
         return {"evaluation": shown_evaluation(run, evaluation)}
     decided = str([each.value for each in evaluation.trace if isinstance(each.value, bool)])
     if run.trigger_notes.get(place) != decided:
-        # The first time, and whenever a part of it is decided in another way: that is what people
-        # look for who wonder why nothing happened.
+        # Recorded the first time, and whenever the result of a part changes: this answers the
+        # question why a trigger did not fire.
         run.trigger_notes[place] = decided
         details: dict[str, Any] = {"trigger": str(trigger), "fired": False}
         details["evaluation"] = shown_evaluation(run, evaluation)
@@ -169,7 +167,7 @@ def _capability(run: RunState, trigger: HandoffTrigger) -> dict[str, Any] | None
 
 
 async def _fire(run: RunState, fired: list[_Fired]) -> bool:
-    """Try those that fired, the most important first, until one is made."""
+    """Try the handoffs of these triggers, highest priority first, until one is made."""
     fired.sort(key=lambda each: (-each.trigger.priority, each.place))
     for each in fired:
         also = [other.edge.agent_name for other in fired if other is not each]

@@ -1,8 +1,8 @@
-"""Forks and rewinds: a new session from an earlier point of another, or a step back in one."""
+"""Forks a session from an earlier point, and rewinds a session to an earlier point."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +11,10 @@ from ekiden.core.documents import Value
 from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.core.events import Event
 from ekiden.core.values import owner_name
+from ekiden.handoff.lifecycle import move_details
 from ekiden.runtime.history.deletion import withdraw_item
-from ekiden.runtime.history.replay import Past, beginning, past_of, runs_begun
+from ekiden.runtime.history.point_in_time import PointInTime, point_in_time
+from ekiden.runtime.history.replay import beginning, runs_begun
 from ekiden.runtime.questions.cancel_question import abandon, timer_end
 from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.state.budget import shared_budget_removals
@@ -28,7 +30,7 @@ from ekiden.runtime.state.snapshot import (
     snapshot_without_grants,
 )
 from ekiden.sessions import Session, current_events, is_rewind
-from ekiden.sessions.state import STATE, told_state
+from ekiden.sessions.state import STATE, changes_between, told_state
 from ekiden.storage.base import (
     Claim,
     Commit,
@@ -42,7 +44,7 @@ from ekiden.storage.chain import chained
 
 _LEASE_S = 30.0
 NOT_OF_A_BRANCH = (ANSWERS, FIXED_LIMITS, OWN_LIMITS, "asked_in", "purses")
-"""In a session's meta: the keys that tie it to the session that waits for its answer."""
+"""The keys of a session's meta that tie it to the session that waits for its answer."""
 
 
 async def fork_session(
@@ -95,7 +97,7 @@ async def fork_session(
         if before_seq is None:
             raise UserError(f"session {session_id!r} has no event {at_seq}: events begin with 1")
         return branch
-    past = await past_of(store, row, at_seq)
+    past = await point_in_time(store, row, at_seq)
     if before_seq is None:
         branch.meta["forked_at"] = past.seq
     content = await _content(store, past, branch.session_id)
@@ -103,8 +105,8 @@ async def fork_session(
     return branch
 
 
-async def _content(store: Store, past: Past, session_id: str) -> Commit:
-    """What the new session consists of."""
+async def _content(store: Store, past: PointInTime, session_id: str) -> Commit:
+    """The content of the new session."""
     events = [moved(event, session_id) for event in past.events]
     events += confirmations(
         past.confirmed, session_id, past.seq, agent=past.agent, at_us=await store.now_us()
@@ -122,20 +124,19 @@ async def _content(store: Store, past: Past, session_id: str) -> Commit:
             variables=past.variables,
         ),
         events=events,
-        steps={key: _of_a_branch(key, value) for key, value in past.steps.items()},
+        # "Always" approvals do not apply in a fork, so its snapshots must not have them either.
+        steps={
+            key: snapshot_without_grants(value) if is_snapshot_key(key) else value
+            for key, value in past.steps.items()
+        },
         release=True,
     )
-
-
-def _of_a_branch(key: str, value: Any) -> Any:
-    """What is remembered; of how the session stood, without what need not be asked about in it."""
-    return snapshot_without_grants(value) if is_snapshot_key(key) else value
 
 
 def confirmations(
     pending: Iterable[PendingHandoff], session_id: str, after: int, *, agent: str, at_us: int
 ) -> list[Event]:
-    """The events that tell that handoffs count as confirmed, numbered on from `after`."""
+    """The events that confirm these handoffs, with numbers after `after`."""
     return [
         Event(
             session_id=session_id,
@@ -143,20 +144,14 @@ def confirmations(
             type="handoff",
             at_us=at_us,
             agent=agent,
-            details={
-                "id": each.id,
-                "from": each.source,
-                "to": each.target,
-                "status": "completed",
-                "moves": ["completed"],
-            },
+            details=move_details(each.id, each.source, each.target, "transferring", "completed"),
         )
         for seq, each in enumerate(pending, after + 1)
     ]
 
 
 def messages_to(events: Sequence[Event]) -> list[Event]:
-    """The messages that begin a run and stand: the points that a session can be gone back to."""
+    """The messages that began a run and were not undone: the points for `before_seq`."""
     return [
         event
         for event in runs_begun(current_events(events))
@@ -165,7 +160,8 @@ def messages_to(events: Sequence[Event]) -> list[Event]:
 
 
 async def _before_message(store: Store, row: SessionRow, seq: Any) -> int:
-    """The number of the last event before the run of that message; `UserError` if it is none."""
+    """The number of the last event before the run of this message. Raises `UserError` if the event
+    is not a message."""
     if isinstance(seq, int) and seq >= 1:
         events = list(await store.events(row.id, limit=seq))
         begun = runs_begun(events)[-1:]
@@ -178,7 +174,7 @@ async def _before_message(store: Store, row: SessionRow, seq: Any) -> int:
 
 
 async def store_anew(store: Store, draft: NewSession, content: Commit) -> None:
-    """Make the session with all that is in it; `SessionExists`. Whatever fails leaves nothing."""
+    """Create the session with its content; a failure leaves nothing. Raises `SessionExists`."""
     await store.create(draft)
     claim: Claim | None = None
     try:
@@ -197,7 +193,7 @@ async def _remove(store: Store, session_id: str, claim: Claim | None) -> None:
 
 
 def moved(event: Event, session_id: str) -> Event:
-    """The event as one of another session."""
+    """A copy of the event for another session."""
     return Event(
         session_id=session_id,
         seq=event.seq,
@@ -257,12 +253,12 @@ async def rewind_session(store: Store, session_id: str, *, to_seq: int) -> Rewin
     await store.open()
     claim, row = await store.claim(session_id, owner=owner_name(), lease_s=_LEASE_S)
     try:
-        past = await _point(store, row, to_seq)
+        past = await _rewind_point(store, row, to_seq)
         undone = row.seq - past.seq
         asks: list[OpenQuestion] = []
         if undone:
             asks = list(open_questions(row).values())
-            await _step_back(store, claim, row, past, asks)
+            await _rewind(store, claim, row, past, asks)
         else:
             await store.release(claim)
     except BaseException:
@@ -274,23 +270,23 @@ async def rewind_session(store: Store, session_id: str, *, to_seq: int) -> Rewin
     return Rewind(session_id=row.id, to_seq=past.seq, undone=undone, agent=past.agent)
 
 
-async def _point(store: Store, row: SessionRow, seq: int) -> Past:
-    """Where the session will stand: never in the middle of a turn of code, whose calls are known
-    by keys that a second time cannot have."""
-    past = await past_of(store, row, seq)
+async def _rewind_point(store: Store, row: SessionRow, seq: int) -> PointInTime:
+    """The point for a rewind. It is never inside the turn of a code agent: calls of code are found
+    by step keys, and the rewound run has new keys."""
+    past = await point_in_time(store, row, seq)
     if past.seq == row.seq:
         return past
     turn = past.cursor.progress.step_key("c")
     made = [event.seq for event in past.events if event.step and event.step.startswith(turn)]
-    return await past_of(store, row, made[0] - 1) if made else past
+    return await point_in_time(store, row, made[0] - 1) if made else past
 
 
-async def _step_back(
-    store: Store, claim: Claim, row: SessionRow, past: Past, asks: Sequence[OpenQuestion]
+async def _rewind(
+    store: Store, claim: Claim, row: SessionRow, past: PointInTime, asks: Sequence[OpenQuestion]
 ) -> None:
     events = list(await store.events(row.id, limit=row.seq))
     run = len(runs_begun(events)) + 1
-    steps = _steps_again(past, run)
+    steps = _steps_of_new_run(past, run)
     kept = await store.steps(row.id, prefix=KEPT)
     steps |= kept_again(kept, past.seq, at_seq=row.seq + 1)
     cursor, stored = past.cursor, Cursor.from_json(row.cursor)
@@ -301,10 +297,10 @@ async def _step_back(
     shared_budgets = await shared_budget_removals(
         store, stored.budget.shared_budget, stored.budget.levels
     )
-    told = await _told(store, row, past, events)
+    recorded = await _rewind_events(store, row, past, events)
     cursor.audit = stored.audit
     if stored.audit.head:
-        told, cursor.audit = chained(told, stored.audit)
+        recorded, cursor.audit = chained(recorded, stored.audit)
     after: dict[str, Any] = {
         "agent": past.agent,
         "outcome": past.outcome,
@@ -326,7 +322,7 @@ async def _step_back(
                 cursor=after["cursor"],
                 variables=past.variables,
             ),
-            events=told,
+            events=recorded,
             steps=steps,
             documents=[*(timer_end(question) for question in queries), *shared_budgets],
             settles=[MessageSettle(key=question.id, state="cancelled") for question in queries],
@@ -336,9 +332,9 @@ async def _step_back(
     )
 
 
-def _steps_again(past: Past, run: int) -> dict[str, Any]:
-    """What is remembered of the turn under way, under the keys that the run has from now on: none
-    is used twice."""
+def _steps_of_new_run(past: PointInTime, run: int) -> dict[str, Any]:
+    """The stored results of the current turn under the keys of the new run: a step key must never
+    be used twice."""
     prefix = past.cursor.progress.step_key("")
     return {
         f"{run}.{key.partition('.')[2]}": value
@@ -347,16 +343,18 @@ def _steps_again(past: Past, run: int) -> dict[str, Any]:
     }
 
 
-async def _told(store: Store, row: SessionRow, past: Past, events: Sequence[Event]) -> list[Event]:
-    """The events that the step back consists of."""
+async def _rewind_events(
+    store: Store, row: SessionRow, past: PointInTime, events: Sequence[Event]
+) -> list[Event]:
+    """The events that record the rewind."""
     details: dict[str, Any] = {"rewound": past.seq, "undoes": [past.seq + 1, row.seq]}
-    change = _change(row.variables, past.variables)
+    change = changes_between(row.variables, past.variables)
     if change:
         if row.variables and not any(told_state(event) for event in events):
             change["base"] = dict(row.variables)
         details[STATE] = change
     at_us = await store.now_us()
-    back = Event(
+    rewind = Event(
         session_id=row.id,
         seq=row.seq + 1,
         type="message",
@@ -364,16 +362,5 @@ async def _told(store: Store, row: SessionRow, past: Past, events: Sequence[Even
         agent=past.agent,
         details=details,
     )
-    more = confirmations(past.confirmed, row.id, back.seq, agent=past.agent, at_us=at_us)
-    return [back, *more]
-
-
-def _change(now: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
-    change: dict[str, Any] = {}
-    changed = {name: value for name, value in then.items() if now.get(name, change) != value}
-    deleted = [name for name in now if name not in then]
-    if changed:
-        change["set"] = changed
-    if deleted:
-        change["deleted"] = deleted
-    return change
+    confirmed = confirmations(past.confirmed, row.id, rewind.seq, agent=past.agent, at_us=at_us)
+    return [rewind, *confirmed]

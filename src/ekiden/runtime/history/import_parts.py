@@ -1,4 +1,4 @@
-"""The parts of an imported session: their shapes, its events, and what was said in it."""
+"""Reads and checks the parts of an imported session: items, events, steps and cursor."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.events import Event, EventType
 from ekiden.core.plan import AgentResult, TaskDecomposition
 from ekiden.core.values import loads
-from ekiden.runtime.history.session_export import is_shared_step
 from ekiden.runtime.state.cursor import Cursor, unconfirmed_handoffs
-from ekiden.runtime.state.snapshot import REWOUND, stays_here
+from ekiden.runtime.state.snapshot import REWOUND, is_shared_step, stays_here
 from ekiden.sessions import is_rewind, is_transfer
 from ekiden.sessions.state import STATE
 
@@ -40,7 +39,7 @@ _ENDS = ("agent_complete", "agent_error")
 
 
 def check_items(value: Any, place: str) -> list[Item]:
-    """The items, if each is a message, a call, an output, or something of a model's own."""
+    """The items, if each is a message, a call, an output, or another item of a model."""
     items: list[Item] = check(list[Object], value, place)
     for number, item in enumerate(items):
         at = f"{place}[{number}]"
@@ -57,7 +56,8 @@ def check_items(value: Any, place: str) -> list[Item]:
 
 
 def read_events(data: Any, session_id: str) -> list[Event]:
-    """The events, numbered from 1 on; `SessionImportInvalid`, with the place."""
+    """The events, which must be numbered from 1. Raises `SessionImportInvalid` with the
+    position."""
     events, keys = [], set[str]()
     for number, each in enumerate(check(list[Object], data, "events")):
         place = f"events[{number}]"
@@ -66,7 +66,8 @@ def read_events(data: Any, session_id: str) -> list[Event]:
             raise SessionImportInvalid(
                 f"{place}.seq", f"it is {event.seq}, where {number + 1} is due"
             )
-        # What a document says that people allowed is asked again, and told under the same key.
+        # An approval in a document does not count: it is asked for again, and recorded under the
+        # same step key.
         if event.step is not None and event.type != "tool_confirmation":
             if event.step in keys:
                 raise SessionImportInvalid(f"{place}.step", "another event has it too")
@@ -108,7 +109,7 @@ def _check_event(event: Event, place: str) -> None:
 
 
 def _check_call_of_code(event: Event, place: str) -> None:
-    """What the code of an agent called, which is read again when the code is run again."""
+    """Check the tool call of a code agent, which is reused when the code runs again."""
     kinds = [item.get("type") for item in event.items]
     if kinds != ["function_call", "function_call_output"]:
         raise SessionImportInvalid(f"{place}.items", "it is not a call and its output")
@@ -130,17 +131,18 @@ def _check_json(value: Any, place: str) -> None:
 _LONGEST = 500
 _KEY = re.compile(r"[0-9]+\.[0-9]+\.(.+)", re.ASCII | re.DOTALL)
 _OF_PEOPLE = re.compile(r"(?:ask\.|[ipx][0-9]).*", re.ASCII | re.DOTALL)
-"""Also that a call was begun: what became of it can only be known under the key that it had."""
+"""The steps of decisions of people, and of started calls, whose result is only known to the
+process that started them."""
 _TOOL = re.compile(r"t[0-9]+", re.ASCII)
 _PLAN = re.compile(r"s([0-9]*)\.([0-9]+)\.(began|try|pause|result)(?:\.[0-9]+)?", re.ASCII)
 _MODEL_OF_PLAN = re.compile(r"s\.(?:plan|answer)[0-9]*\.m[0-9]+", re.ASCII)
 
 
 def read_steps(data: Any) -> dict[str, Any]:
-    """The steps that may be gone on with; `SessionImportInvalid`, with the place.
+    """The steps that a resumed run may reuse. Raises `SessionImportInvalid` with the position.
 
-    What people decided is left out, whether it was of the turn under way or of one that the session
-    may be taken back to: a document cannot answer for them, so they are asked again.
+    Decisions of people are left out, also for earlier turns that a rewind may restore: a document
+    cannot decide for people, so they are asked again.
     """
     steps = {}
     for key, value in check(Object, data, "resume.steps").items():
@@ -154,13 +156,13 @@ def read_steps(data: Any) -> dict[str, Any]:
 
 
 def _kind(key: str) -> str:
-    """The key without the numbers of its run and its turn; empty for another's key."""
+    """The step key without the numbers of run and turn; empty if it is not a step key."""
     found = _KEY.fullmatch(key)
     return found[1] if found else ""
 
 
 def is_of_people(key: str, value: Any) -> bool:
-    """Whether the step is what people decided: about a call, a handoff, a question or a case."""
+    """Whether the step is a decision of people about a call, a handoff, a question or a case."""
     kind = _kind(key)
     if _OF_PEOPLE.fullmatch(kind):
         return True
@@ -176,7 +178,7 @@ def _is_answer_of_agent(value: Any) -> bool:
 
 
 def _check_answer(value: Any, place: str) -> None:
-    """What an agent answered that was asked something."""
+    """Check the answer of an agent to a question."""
     stored = check(Answered, value, place)
     if not stored["id"].startswith("msg_"):
         raise SessionImportInvalid(place, "it is not the answer of an agent")
@@ -200,7 +202,7 @@ def _check(key: str, value: Any, place: str, steps: Mapping[str, Any]) -> None:
 
 
 def _check_tool(value: Any, place: str) -> None:
-    """What a tool gave: output, error, microseconds, and what guardrails decided."""
+    """Check the result of a tool: output, error, microseconds, and findings of guardrails."""
     if not isinstance(value, list) or len(value) < 3:
         raise SessionImportInvalid(place, "it is not the result of a tool")
     output, error, duration_us, *checks = value
@@ -217,7 +219,7 @@ def _check_plan(value: Any, place: str) -> None:
 
 
 def _check_task(key: str, part: str, value: Any, place: str, steps: Mapping[str, Any]) -> None:
-    """What is stored of a task of a plan."""
+    """Check a step of a plan's task."""
     if part == "began":
         check(Count, value, place)
     elif part == "try":
@@ -236,34 +238,34 @@ def _check_task(key: str, part: str, value: Any, place: str, steps: Mapping[str,
 
 
 def read_cursor(data: Any, events: int, steps: Mapping[str, Any]) -> tuple[Cursor, list[list[str]]]:
-    """The cursor of a session with so many events, and its handoffs that were not confirmed: id,
-    source and target of each."""
+    """The cursor of a session with this number of events, and its unconfirmed handoffs: id, source
+    and target of each."""
     place = "resume.cursor"
-    given = check(Object, data, place)
-    opened = unconfirmed_handoffs(given, place)
-    return _cursor(given, place, events, steps), opened
+    stored = check(Object, data, place)
+    opened = unconfirmed_handoffs(stored, place)
+    return _cursor(stored, place, events, steps), opened
 
 
 def check_snapshot(data: Any, place: str, events: int, steps: Mapping[str, Any]) -> None:
-    """What the session remembers of its past counts as little as what it says of now."""
+    """Check a snapshot as strictly as the current state, because a rewind restores it."""
     snapshot = check(Snapshot, data, place)
     _cursor(snapshot["cursor"], f"{place}.cursor", events, steps)
     if REWOUND in snapshot:
         check_snapshot(snapshot[REWOUND], f"{place}.{REWOUND}", events, steps)
 
 
-def _cursor(given: dict[str, Any], place: str, events: int, steps: Mapping[str, Any]) -> Cursor:
-    cursor = Cursor.imported(given, place, events=events, steps=steps)
+def _cursor(stored: dict[str, Any], place: str, events: int, steps: Mapping[str, Any]) -> Cursor:
+    cursor = Cursor.imported(stored, place, events=events, steps=steps)
     base = cursor.view.base
     if base is not None:
         check_items(steps[base], f"resume.steps.{base}")
     return cursor
 
 
-# Only what the runtime relies on is checked here; everything else in a part is left unchanged. The
+# The shapes contain only what the runtime relies on; everything else in a part stays unchanged. The
 # components of a cursor have their own shapes.
 class ContentPart(TypedDict, total=False):
-    """A part of what was said."""
+    """A part of a message's content."""
 
     type: str | None
     text: str | None
@@ -301,7 +303,7 @@ class ToolCallShape(Said, total=False):
 
 
 class Output(Said, total=False):
-    """What a tool gave."""
+    """The output of a tool call."""
 
     call_id: Required[Name]
     output: Content
@@ -314,14 +316,14 @@ State: Any = shape(
         **dict.fromkeys(("deleted", "user", "app"), list[str]),
     },
 )
-"""What became of variables."""
+"""The changes of variables in an event."""
 
 _TEXTS = (
     "id", "from", "to", "status", "model", "outcome", "published", "filter", "hash", "reason",
     "summary", "code", "phase", "task", "correlation", "tool", "call_id", "item", "kind", "role",
     "subject", "method", "type", "result", "behavior", "guardrail",
 )  # fmt: skip
-"""In details: what is text wherever it stands."""
+"""The details that are texts in every type of event."""
 
 Details: Any = shape(
     "Details",
@@ -334,7 +336,7 @@ Details: Any = shape(
         "keeps": list[int],
     },
 )
-"""What an event tells beside its items, whatever its type."""
+"""The details of events of all types."""
 
 Letter: Any = shape(
     "Letter", dict.fromkeys(("id", "to", "session", "subject", "from_agent"), str | None)
@@ -358,7 +360,7 @@ OF_TYPE: Final[Mapping[str, Any]] = {
     "task": shape("Tasks", {"tasks": list[Object]}),
     "route": shape("Route", {"agent": str | None}),
 }
-"""By the type of an event: what its details are, too."""
+"""The further details of an event, by its type."""
 OF_END: Final[Mapping[str, Any]] = {
     "refused": shape("Refused", {"reason": Required[str]}),
     "waiting": shape("Waiting", {"reason": Required[str]}),
@@ -368,9 +370,9 @@ OF_END: Final[Mapping[str, Any]] = {
     ),
     "failed": shape("Failed", {"code": Required[str]}),
 }
-"""By outcome: what the event of the end tells beside it."""
+"""The further details of a run's last event, by outcome."""
 REWINDING: Final = shape("Rewound", {"rewound": Required[int], "undoes": Required[list[int]]})
-"""What the event of a rewind tells."""
+"""The details of a rewind's event."""
 
 
 class StoredEvent(TypedDict, total=False):
@@ -390,7 +392,7 @@ Outcome: TypeAlias = Literal[None, "", "done", "waiting", "refused", "failed", "
 
 
 class Snapshot(TypedDict, total=False):
-    """Where a session stood before."""
+    """A session before a run, or after a rewind."""
 
     cursor: Required[Object]
     agent: Required[Name]
@@ -417,7 +419,7 @@ class Header(TypedDict, total=False):
 
 
 class AnswerShape(TypedDict, total=False):
-    """What an agent was told that asked another."""
+    """The stored answer to a question."""
 
     error: str | None
     code: str | None
@@ -426,7 +428,7 @@ class AnswerShape(TypedDict, total=False):
 
 
 class Answered(TypedDict):
-    """What an agent answered that was asked something."""
+    """A stored question with its answer."""
 
     id: Name
     who: Name
@@ -455,7 +457,7 @@ class StoredPlan(TypedDict, total=False):
 
 
 class StoredResult(TypedDict, total=False):
-    """What became of a task."""
+    """The result of a plan's task."""
 
     success: Required[bool]
     task_id: str | None

@@ -1,4 +1,4 @@
-"""State that people and programs read and change from outside of a run.
+"""Reads and changes variables from outside of a run, for people and programs.
 
 For example::
 
@@ -23,7 +23,7 @@ from ekiden.core.events import Event
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.loop.claim import claimed, owned
 from ekiden.runtime.state.cursor import Cursor
-from ekiden.runtime.state.snapshot import told_so_far
+from ekiden.runtime.state.snapshot import events_until
 from ekiden.runtime.state.variables import GONE, body_of, stored_variables, value_of, write_of
 from ekiden.sessions.scopes import (
     SharedScope,
@@ -76,7 +76,7 @@ async def update_state(
         await update_state(store, session.session_id, {"tier": "gold"},
                            expected_version=state.version, by="ada")
     """
-    _check_nobody_acts()
+    _check_no_agent_acts()
     by = _checked_by(by)
     _check_version(expected_version)
     wanted = _checked(changes, delete)
@@ -97,28 +97,28 @@ async def _update(
     expected_version: int | None,
     by: str,
 ) -> int:
-    events = await told_so_far(store, row.id, row.seq)
+    events = await events_until(store, row.id, row.seq)
     version = state_version(events)
     if expected_version is not None and version != expected_version:
         raise StaleState(
             f"the state of session {row.id!r}", expected=expected_version, found=version
         )
-    told = changes_between(row.variables, _applied(row.variables, wanted))
-    if not told:
+    change = changes_between(row.variables, _applied(row.variables, wanted))
+    if not change:
         await store.release(claim)
         return version
     if row.variables and all(told_state(event) is None for event in events):
-        told["base"] = dict(row.variables)
+        change["base"] = dict(row.variables)
     event = Event(
         session_id=row.id,
         seq=row.seq + 1,
         type="message",
         at_us=await store.now_us(),
         agent=row.agent,
-        details={STATE: told, "by": by},
+        details={STATE: change, "by": by},
     )
-    cursor, steps = await _kept_under_handoffs(store, row, told, event.seq)
-    patch = SessionPatch(cursor=cursor, variables=_changed(row.variables, told))
+    cursor, steps = await _keep_in_rollbacks(store, row, change, event.seq)
+    patch = SessionPatch(cursor=cursor, variables=_changed(row.variables, change))
     await store.commit(claim, Commit(patch=patch, events=[event], steps=steps, release=True))
     return event.seq
 
@@ -126,33 +126,34 @@ async def _update(
 def _applied(variables: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     values = dict(variables)
     for name, value in wanted.items():
-        kept_as = stored_name(name)
+        key = stored_name(name)
         if value is GONE:
-            values.pop(kept_as, None)
+            values.pop(key, None)
         else:
-            if kept_as not in values:
+            if key not in values:
                 check_room(name, len(values))
-            values[kept_as] = value
+            values[key] = value
     return values
 
 
-def _changed(variables: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
-    values = {**variables, **told.get("set", {})}
-    for name in told.get("deleted", ()):
+def _changed(variables: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    values = {**variables, **change.get("set", {})}
+    for name in change.get("deleted", ()):
         values.pop(name, None)
     return values
 
 
-async def _kept_under_handoffs(
-    store: Store, row: SessionRow, told: Mapping[str, Any], seq: int
+async def _keep_in_rollbacks(
+    store: Store, row: SessionRow, change: Mapping[str, Any], seq: int
 ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """A handoff that is undone later takes back what agents did, and not this."""
+    """Apply the change also to the values that a rollback of an open handoff would restore: a
+    rollback undoes the changes of agents, but not this one. Returns cursor and steps to store."""
     cursor, steps = Cursor.from_json(row.cursor), {}
     for pending in cursor.handoffs.open:
         if pending.variables is not None:
             before = await store.steps(row.id, prefix=pending.variables)
             key = f"{cursor.progress.run}.{pending.number}.variables.{seq}"
-            steps[key] = _changed(before[pending.variables], told)
+            steps[key] = _changed(before[pending.variables], change)
             pending.variables = key
     return (cursor.to_json() if steps else None), steps
 
@@ -165,7 +166,7 @@ async def shared_state(store: Store, scope: SharedScope, owner: str) -> dict[str
         language = (await shared_state(store, "user", "u7"))["language"]
         print(language.value, language.version, language.by)
     """
-    _check_nobody_acts()
+    _check_no_agent_acts()
     await store.open()
     documents = await stored_variables(store, _collection(scope, owner))
     return {
@@ -197,7 +198,7 @@ async def update_shared_state(
 
         await update_shared_state(store, "user", "u7", {"language": "fr"}, by="ada")
     """
-    _check_nobody_acts()
+    _check_no_agent_acts()
     by = _checked_by(by)
     collection = _collection(scope, owner)
     _check_collections(changes, delete)
@@ -219,7 +220,7 @@ async def update_shared_state(
         try:
             await store.write_documents(writes)
         except StaleDocument:
-            continue  # Somebody wrote between the look and the write: look again.
+            continue  # Another process wrote between the read and the write: read again.
         return versions
 
 
@@ -237,14 +238,14 @@ async def _shared_writes(
     for full, value in wanted.items():
         name = full.partition(":")[2]
         document = await store.get_document(collection, name)
-        is_there = value_of(document) is not GONE
-        found = document.version if document is not None and is_there else 0
+        exists = value_of(document) is not GONE
+        found = document.version if document is not None and exists else 0
         if expected.get(name, found) != found:
             raise StaleState(f"the variable {full!r}", expected=expected[name], found=found)
-        if value is GONE and not is_there:
+        if value is GONE and not exists:
             versions[name] = 0
             continue
-        if not is_there:
+        if not exists:
             check_room(full, count)
             count += 1
         stored = 0 if document is None else document.version
@@ -262,7 +263,7 @@ def _collection(scope: SharedScope, owner: str) -> str:
 
 
 def _checked(changes: Mapping[str, Any], delete: Collection[str]) -> dict[str, Any]:
-    """What each variable is to be, or `GONE`, by name."""
+    """The wanted value of each variable, or `GONE`, by name."""
     _check_collections(changes, delete)
     wanted: dict[str, Any] = {}
     for name, value in changes.items():
@@ -287,7 +288,7 @@ def _check_collections(changes: Any, delete: Any) -> None:
 
 
 def _check_bare(scope: SharedScope, name: Any) -> None:
-    """`UserError` for a name that says itself whose the variable is."""
+    """Raise `UserError` for a name with a prefix such as ``user:``."""
     if not isinstance(name, str):
         raise UserError(f"a variable's name is text, not {type(name).__name__}")
     if split_name(name)[0] != "session":
@@ -308,7 +309,7 @@ def _checked_by(by: str) -> str:
     return by
 
 
-def _check_nobody_acts() -> None:
+def _check_no_agent_acts() -> None:
     agent = acting_agent()
     if agent is not None:
         raise StateRefused(agent)

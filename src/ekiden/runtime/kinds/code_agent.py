@@ -26,7 +26,7 @@ from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.runs import Done
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import dumps, loads
-from ekiden.runtime.conversation import UNDONE, undone_told
+from ekiden.runtime.conversation import UNDONE, rollback_summary
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended
 from ekiden.runtime.state.findings import tell_findings
@@ -66,7 +66,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             return f"It is {await ctx.call('lookup_order', order_id='A-42')}."
     """
 
-    __slots__ = ("_asks", "_calling", "_is_left", "_made", "_run")
+    __slots__ = ("_calling", "_is_left", "_made", "_questions", "_run")
 
     def __init__(self, run: RunState) -> None:
         base = run.context
@@ -80,12 +80,12 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         self._run = run
         self._made = 0
         self._calling: set[asyncio.Task[Any]] = set()
-        """Tasks of the code in which a tool is being called, or a question prepared."""
+        """The asyncio tasks of the code that call a tool or prepare a question."""
         self._is_left = False
-        self._asks = CodeQuestions(run, run.step_key("a"), under_way=self._under_way)
+        self._questions = CodeQuestions(run, run.step_key("a"), in_progress=self._in_progress)
 
     def _scope(self, what: str) -> CodeQuestions:
-        return self._asks
+        return self._questions
 
     @property
     def agent(self) -> Agent[Any]:
@@ -114,7 +114,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         """
         if "/" in name:
             raise UserError(f"{name!r} cannot be kept: its name must not have a slash")
-        # A step is stored once; the event that follows gives this one its number.
+        # A step key is used once, so the key contains the number of the next event.
         self._run.remember(kept_key(name, self._run.next_seq), checked_value(name, value))
 
     @property
@@ -144,7 +144,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         for event in self._run.events:
             details = event.details or {}
             if event.type == "handoff" and event.error and details.get("from") == self.agent.name:
-                target, reason = undone_told(event)
+                target, reason = rollback_summary(event)
                 failed[target] = reason
             elif event.type == "message" and UNDONE in details:
                 failed.update(details[UNDONE])
@@ -166,7 +166,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         if stored is None:
             if before is not None:
                 found, given = self._find(before.tool), before.arguments
-            with self._under_way():
+            with self._in_progress():
                 stored = await self._make(found, place, given)
             if self._is_left:
                 raise Suspended
@@ -190,14 +190,14 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         edges = [each for each in self._run.offer.by_name.values() if isinstance(each, Handoff)]
         for edge in edges:
             if edge.agent_name == name:
-                words = {"reason": reason, "summary": summary, "context": context}
-                passed = {key: value for key, value in words.items() if value}
+                data = {"reason": reason, "summary": summary, "context": context}
+                passed = {key: value for key, value in data.items() if value}
                 return HandOff(tool_name=edge.tool_name, arguments=dumps({**passed, **arguments}))
         known = ", ".join(edge.agent_name for edge in edges) or "none"
         raise UserError(f"agent {self.agent.name!r} may not hand to {name!r}; allowed: {known}")
 
     @contextmanager
-    def _under_way(self) -> Iterator[None]:
+    def _in_progress(self) -> Iterator[None]:
         task = asyncio.current_task()
         assert task is not None
         self._calling.add(task)
@@ -296,8 +296,8 @@ async def run_code(run: RunState, function: Callable[[CodeContext[Any]], Awaitab
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)
     if isinstance(result, HandOff):
         call = function_call(call_id_of(key), result.tool_name, result.arguments)
-        told = tell_findings(run, None) if run.cursor.guardrails.found else None
-        run.record("message", items=(call,), step=key, duration_us=duration_us, details=told)
+        details = tell_findings(run, None) if run.cursor.guardrails.found else None
+        run.record("message", items=(call,), step=key, duration_us=duration_us, details=details)
         await conclude(run, [call], None)
         return
     text = result if isinstance(result, str) else output_text(result)
@@ -315,7 +315,7 @@ async def run_code(run: RunState, function: Callable[[CodeContext[Any]], Awaitab
 
 
 def _is_json(text: str) -> bool:
-    """Whether it is JSON, and not the text of a date, a decimal or bytes."""
+    """Whether the text is JSON, and not the text of a date, a decimal or bytes."""
     try:
         loads(text)
     except ValueError:

@@ -1,15 +1,15 @@
-"""Agents of other frameworks: their turns are driven here, through the contract of `core.foreign`.
+"""Agents of other frameworks: drives their turns through the contract of `core.foreign`.
 
-What a turn stores are steps of the turn:
+A turn stores these steps:
 
-* ``k1``, ``k2`` …: its checkpoints; an event names each, so that forks and rewinds have those that
-  were there at their point; one that adds to another names that one (`_CheckpointChain`);
-* ``f…``: results of effects that `ForeignTurn.step` did;
-* ``fq…``: the questions that it asked after a checkpoint; what people decide has the steps that
-  approvals have everywhere.
+* ``k1``, ``k2`` …: checkpoints. An event names each checkpoint, so that forks and rewinds keep
+  those up to their point. A checkpoint that adds to another one names it (`_CheckpointChain`).
+* ``f…``: results of effects that `ForeignTurn.step` made.
+* ``fq…``: the questions asked after a checkpoint. Decisions of people have the same steps as other
+  approvals.
 
-What an agent remembers after its turn is the last checkpoint of that turn: `CodeContext.keep` knows
-which one that is, and what of the conversation the agent has seen by then.
+The memory of an agent after its turn is the last checkpoint of the turn. `CodeContext.keep` stores
+its key, and how much of the conversation the agent has seen.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from ekiden.core.profile import Confirmation, KindTraits
 from ekiden.core.questions import InboxItem
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import dumps
-from ekiden.runtime.kinds.code_agent import CodeContext, HandOff, run_code
+from ekiden.runtime.kinds.code_agent import CodeContext, run_code
 from ekiden.runtime.kinds.registry import AgentKind, register_agent_kind
 from ekiden.runtime.questions.questions import Suspended, decided, is_suspended, post
 from ekiden.runtime.state.budget import Spent, spend_own
@@ -90,7 +90,7 @@ def foreign_agent(obj: Any, name: str, *, description: str | None = None, **fiel
 
 
 def adapter_of(obj: Any) -> ForeignAdapter:
-    """What makes the object take turns: itself, or the adapter of its framework."""
+    """The adapter of the object: the object itself, or the adapter of its framework."""
     if hasattr(obj, "take_turn") and hasattr(obj, "durability"):
         own: ForeignAdapter = obj
         return own
@@ -115,15 +115,11 @@ async def _take_turn(run: RunState, ctx: CodeContext[Any]) -> Any:
     driver = _Driver(run, ctx, memory)
     end = await driver.end()
     if driver.stored:
-        # It counts from the event of the answer or handoff on, which follows.
+        # One more: the event of the answer or handoff, which follows, has one item.
         seen = len(run.visible) + 1
         ctx.keep(_memory_name(run), {"at": driver.stored, "seen": seen, "view": _view(run)})
     if isinstance(end, TurnAnswer):
         return end.output
-    return _hand_off(ctx, end)
-
-
-def _hand_off(ctx: CodeContext[Any], end: TurnHandoff) -> HandOff:
     return ctx.hand_off(end.to, reason=end.reason, summary=end.summary, context=end.context)
 
 
@@ -143,7 +139,7 @@ class _Driver:
         self._adapter: ForeignAdapter = run.agent.implementation
         self._number = self._last_checkpoint()
         self._done: Counter[str] = Counter()
-        """How often each effect was done after the last checkpoint, in this attempt."""
+        """The number of calls of each effect since the last checkpoint, in this attempt."""
         self._calls: dict[str, TurnToolCall] = {}
         self._questions: list[TurnQuestion] = []
         self._memo = dict(run.memo)
@@ -151,7 +147,7 @@ class _Driver:
         self._until = len(run.visible) - self._items_of_turn()
         self._decided: dict[str, PersonAnswer] = {}
         self.stored: str | None = None
-        """The step with the checkpoint that counts after the turn."""
+        """The key of the step with the last checkpoint."""
 
     def _last_checkpoint(self) -> int:
         begin = self._run.step_key("k")
@@ -159,8 +155,8 @@ class _Driver:
         return max(map(int, found), default=0)
 
     def _items_of_turn(self) -> int:
-        """How many items an earlier attempt at this turn recorded; a rewind changes the number of
-        the run, not that of the turn."""
+        """The number of items that earlier attempts at this turn recorded. Only the turn's number
+        is compared, because a rewind changes the number of the run."""
         turn = f"{self._run.cursor.progress.turn + 1}.f"
         return sum(
             len(event.items)
@@ -169,7 +165,7 @@ class _Driver:
         )
 
     async def end(self) -> TurnAnswer | TurnHandoff:
-        """Let the adapter take the turn, as often as people answer at once."""
+        """Let the adapter take the turn, and repeat it while questions are answered at once."""
         while True:
             turn = await self._turn()
             end = await self._attempt(turn)
@@ -349,7 +345,7 @@ class _Driver:
         return result
 
     async def _store_questions(self) -> None:
-        """Store what is asked, with the checkpoint to continue from; then the answers decide."""
+        """Store the questions, with the checkpoint to continue from."""
         run = self._run
         for question in self._questions:
             if question.checkpoint is not None:
@@ -365,7 +361,8 @@ class _Driver:
         return [self._memo[key] for key in sorted(self._memo) if key.startswith(begin)]
 
     async def _answers(self) -> dict[str, PersonAnswer]:
-        """What people answered since the last checkpoint; `Suspended` until they did."""
+        """The answers of people since the last checkpoint. Raises `Suspended` if some are
+        missing."""
         answers: dict[str, PersonAnswer] = {}
         waits = False
         for asked in self._rounds():
@@ -387,7 +384,7 @@ class _Driver:
         run, shown = self._run, as_json_text(question.arguments)
         place = f"{self._number}-{digest_of(question.id, [question.tool, shown, question.subject])}"
         if question.tool is None:
-            return await self._answer_in_words(question, run.step_key(f"ask.w{place}"))
+            return await self._free_answer(question, run.step_key(f"ask.w{place}"))
         tool = FunctionTool(
             _NOT_IN_NAMES.sub("_", question.tool)[:64] or "tool",
             question.body,
@@ -404,7 +401,8 @@ class _Driver:
             by=decision.by,
         )
 
-    async def _answer_in_words(self, question: TurnQuestion, key: str) -> PersonAnswer:
+    async def _free_answer(self, question: TurnQuestion, key: str) -> PersonAnswer:
+        """The answer to a question that is not the approval of a tool."""
         run = self._run
         if key not in run.memo and key not in run.cursor.questions.open:
             item = InboxItem(
@@ -424,17 +422,17 @@ class _Driver:
 
 
 class _CheckpointChain:
-    """The parts of which the last checkpoint consists, the newest last, each with its step.
+    """The parts of the last checkpoint with their steps, the newest last.
 
-    A `CheckpointDelta` becomes one more part, joined with those before it that are not larger: so n
-    additions take n·log n of space, and log n steps are read to have all of them.
+    A `CheckpointDelta` becomes a new part, joined with the earlier parts that are not larger. So n
+    additions take n·log n space, and reading the checkpoint takes log n steps.
     """
 
     def __init__(self) -> None:
         self._parts: list[tuple[str, Any]] = []
 
     def add(self, key: str, data: Any) -> Any:
-        """What the step `key` has to store of a checkpoint."""
+        """Add a checkpoint; returns the value to store under `key`."""
         if not isinstance(data, CheckpointDelta):
             self._parts = [(key, data)]
             return data
@@ -446,7 +444,7 @@ class _CheckpointChain:
         return added if after is None else {_AFTER: after, "added": added}
 
     async def load(self, key: str | None, step: Callable[[str], Awaitable[Any]]) -> Any:
-        """The checkpoint that ends with this step; `None` if it is not there."""
+        """The checkpoint that ends with this step."""
         self._parts = []
         while key is not None:
             data = await step(key)
@@ -460,14 +458,14 @@ _AFTER = "ekiden.after"
 
 
 def _size(data: Any) -> int:
-    """How many entries the lists in it have."""
+    """The number of entries in its lists."""
     lists = data.values() if isinstance(data, Mapping) else [data]
     return sum(len(each) for each in lists if isinstance(each, list))
 
 
 async def _traceparent(run: RunState) -> str:
-    """The span of the agent's stay, as a W3C trace context; empty in a run without events."""
-    began = next((each for each in reversed(run.noted()) if each.type == "agent_start"), None)
+    """The span of the agent's turns, as a W3C trace context; empty in a run without events."""
+    began = next((each for each in reversed(run.all_events()) if each.type == "agent_start"), None)
     if began is None:
         return ""
     place = await context_for(run.store, run.session_id, run.meta, run.created_at_us)
@@ -477,7 +475,7 @@ async def _traceparent(run: RunState) -> str:
 
 @contextmanager
 def _spans_below(traceparent: str) -> Iterator[None]:
-    """Let spans that the framework makes with OpenTelemetry be below the agent's."""
+    """Make OpenTelemetry spans of the framework children of the agent's span."""
     if not traceparent or "opentelemetry.trace" not in sys.modules:
         yield
         return

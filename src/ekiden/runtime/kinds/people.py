@@ -1,4 +1,4 @@
-"""Agents that are people: what they are handed waits until one of them answers."""
+"""Agents that stand for people: their turn is an inbox item and a suspended session."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ from ekiden.runtime.turn.turn import conclude, start_agent
 from ekiden.storage.base import Store
 
 _MAX_SUBJECT = 500
-_TOLD = ".closed"
-"""Behind the key of a decision that is used up: who comes back to the case asks anew."""
+_CLOSED = ".closed"
+"""Suffix of a decision's key; marks the decision as used, so that people are asked again."""
 
 
 async def wait_for_person(run: RunState) -> None:
-    """Put the case before the people of the role, and suspend the session until one answers."""
+    """Take the turn of an agent for people: apply the answer if there is one; otherwise ask and
+    suspend the session."""
     role, cursor = run.agent.person or "", run.cursor
     key = _case_key(run)
     if cursor.progress.started and key in run.memo:
         if run.memo[key]["answer"] is None:
-            # The run fails by that; who resumes it asks anew.
-            run.remember(f"{key}{_TOLD}", True)
+            # The question was withdrawn, which fails the run. A resumed run must ask again.
+            run.remember(f"{key}{_CLOSED}", True)
             await run.commit()
         answer = decided(run, key)
         back = answer.choice == GIVE_BACK
         if back or run.config.output_guardrails or run.agent.output_guardrails:
-            # If the way back is refused, or the words are not let through, they are asked anew.
-            run.remember(f"{key}{_TOLD}", True)
+            # If the return is refused, or a guardrail rejects the answer, people are asked again.
+            run.remember(f"{key}{_CLOSED}", True)
         await answer_as_person(run, answer.text, by=answer.by, give_back=back)
-        run.memo = {**run.memo, f"{key}{_TOLD}": True}
+        run.memo = {**run.memo, f"{key}{_CLOSED}": True}
         return
     if not cursor.progress.started or (run.is_reachable and key not in cursor.questions.open):
         if not cursor.progress.started:
@@ -55,19 +56,19 @@ async def wait_for_person(run: RunState) -> None:
 
 
 def _case_key(run: RunState) -> str:
-    """The step of the people's decision.
+    """The key of the step with the decision.
 
-    It stays the same while they are asked, and after they decided, whatever handoffs are requested
-    meanwhile. They are asked again after a refused way back, and when the run failed because the
-    question was withdrawn.
+    It stays the same while people are asked and after they decided, even if handoffs are requested
+    meanwhile. There is a new key after a closed decision.
     """
     begin = run.step_key("p")
     for key in (*run.cursor.questions.open, *reversed(tuple(run.memo))):
-        if key.startswith(begin) and not key.endswith(_TOLD) and f"{key}{_TOLD}" not in run.memo:
+        is_closed = key.endswith(_CLOSED) or f"{key}{_CLOSED}" in run.memo
+        if key.startswith(begin) and not is_closed:
             return key
     first = key = run.step_key(f"p{run.cursor.handoffs.count}")
     number = 1
-    while f"{key}{_TOLD}" in run.memo:
+    while f"{key}{_CLOSED}" in run.memo:
         number += 1
         key = f"{first}.{number}"
     return key
@@ -124,8 +125,8 @@ async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool
         raise UserError(f"session {run.session_id!r} was not handed off: it cannot be returned")
     run.cursor.handoffs.work += 1
     edge = handoff(run.find_agent(source), allow_return=True)
-    words = dumps({"reason": "a person answered", "context": text})
-    if not await carry_out(run, Attempt(edge=edge, arguments=words, by=actor)):
+    passed = dumps({"reason": "a person answered", "context": text})
+    if not await carry_out(run, Attempt(edge=edge, arguments=passed, by=actor)):
         await store_refusal(run)
 
 
@@ -134,13 +135,13 @@ async def answer_case(
 ) -> InboxItem | None:
     """Answer the inbox item of a session that waits for people; `None` if it has none.
 
-    An item that a process withdrew before it died, without storing why, does not count: the session
-    still waits. If the same person answered before, and the process died before the session
+    An item that a process withdrew before it died, without storing the withdrawal, is ignored: the
+    session still waits. If the same person answered before, and the process died before the session
     continued, the first answer counts. Raises `InboxItemClosed` if another person was quicker, and
-    `UserError` if there is no way back.
+    `UserError` if the session was not handed off and cannot be given back.
     """
-    asks = open_questions(await store.get(session_id))
-    for question in asks.values():
+    questions = open_questions(await store.get(session_id))
+    for question in questions.values():
         item = await read_item(store, question.id) if question.kind == "inbox" else None
         if item is None or item.kind != "handoff" or is_withdrawn_by_run(item):
             continue

@@ -1,4 +1,4 @@
-"""The kinds of agents: who gets a message, and how each kind takes its turn.
+"""The kinds of agents: the addressee of a message, and the turn of each kind.
 
 A new kind of agent is a registered `AgentKind`; no other code depends on the kind of an agent. The
 code of most kinds is loaded when the first of its agents has a turn.
@@ -71,32 +71,31 @@ class AgentKind(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addressee:
-    """Whom a new message goes to."""
+    """The agent that gets a new message."""
 
     agent: Agent[Any]
     route: Mapping[str, Any] | None = None
-    """The decision, if one was taken."""
-    asked: Mapping[str, Any] | None = None
-    """What the router is to be asked, if the agent is one."""
+    """The routing decision, if there was one."""
+    request: Mapping[str, Any] | None = None
+    """The cause and the options for the router, if the agent is one."""
 
 
 async def addressee(
     options: RunOptions, holder: str, items: Sequence[Item], *, is_new: bool
 ) -> Addressee:
-    """Whom `items` go to in a session that `holder` has; `UnknownAgent`.
+    """The agent that gets `items` in a session of the agent `holder`. Raises `UnknownAgent`.
 
-    In a team that begins with its router the decision is part of what happened, also when it is to
-    leave the session where it is. An agent that is no longer in such a team loses the session to
-    the router.
+    If the router is the team's entry, its decision is recorded, even if the session stays with its
+    agent. An agent that has left such a team loses the session to the router.
     """
     router = options.root.router if isinstance(options.root, Team) else None
     if options.to == AUTO and router is not None:
-        return Addressee(agent=router, asked=_asked("asked", options.route_options))
+        return Addressee(agent=router, request=_request("asked", options.route_options))
     if options.to is not None:
         return _named(options.find(options.to))
     routed = router is not None and options.entry is router
     if router is not None and (holder == router.name or (routed and holder not in options.team)):
-        return Addressee(agent=router, asked=_asked("new", options.route_options))
+        return Addressee(agent=router, request=_request("new", options.route_options))
     if router is None or router.router is None or is_new or not routed:
         return Addressee(agent=options.find(holder))
     kept = await router.router.keep(last_request(items), agent=holder)
@@ -104,21 +103,21 @@ async def addressee(
 
 
 async def assign(run: RunState) -> None:
-    """Let the active agent, a router, assign the conversation to another agent.
+    """Take the turn of a router: assign the conversation to another agent.
 
-    The decision and the move are stored together. If no agent is chosen, the router answers itself;
-    `NoRoute` if it has no answer.
+    The decision and the change of the active agent are one commit. If no agent is chosen, the
+    router answers itself. Raises `NoRoute` if it has no answer.
     """
     router, cursor = run.agent, run.cursor
     assert router.router is not None
-    asked = cursor.handoffs.route or {"cause": "gave_up" if cursor.handoffs.depth else "new"}
+    request = cursor.handoffs.route or {"cause": "gave_up" if cursor.handoffs.depth else "new"}
     began = run.config.clock.monotonic()
     fault_point("route.assign.before_call")
     chosen = await router.router.assign(
         last_request(run.visible),
-        cause=asked["cause"],
+        cause=request["cause"],
         excluded=frozenset(name for name in cursor.handoffs.chain[1:] if name != router.name),
-        options=asked.get("options"),
+        options=request.get("options"),
     )
     fault_point("route.assign.after_call")
     if chosen.usage is not None:
@@ -143,10 +142,9 @@ async def assign(run: RunState) -> None:
         raise NoRoute(str(chosen.details.get("reason") or "no agent matches"))
     from ekiden.runtime.guardrails.output import approve
 
-    told = await approve(run, chosen.reply)
-    run.record(
-        "message", items=(assistant_message(chosen.reply),), step=run.step_key("m"), details=told
-    )
+    reply = (assistant_message(chosen.reply),)
+    details = await approve(run, chosen.reply)
+    run.record("message", items=reply, step=run.step_key("m"), details=details)
     await conclude(run, [], Done(chosen.reply))
 
 
@@ -162,7 +160,7 @@ def _move(run: RunState, target: Agent[Any]) -> None:
 
 def _named(agent: Agent[Any]) -> Addressee:
     if agent.router is not None:
-        return Addressee(agent=agent, asked=_asked("asked", None))
+        return Addressee(agent=agent, request=_request("asked", None))
     decision = {
         "agent": agent.name,
         "method": "named",
@@ -173,15 +171,15 @@ def _named(agent: Agent[Any]) -> Addressee:
     return Addressee(agent=agent, route=decision)
 
 
-def _asked(cause: RouteCause, options: Mapping[str, Any] | None) -> dict[str, Any]:
+def _request(cause: RouteCause, options: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"cause": cause, "options": dict(options)} if options else {"cause": cause}
 
 
 async def run_remote_agent(run: RunState) -> None:
-    """Hand the task to the runner, and do what its reply says.
+    """Take the turn of a remote agent: send the task to its runner, and apply the reply.
 
-    The reply is stored together with what it leads to. Killed before that, the task is handed over
-    again under the same idempotency key.
+    The reply and its effect are one commit. After a crash before the commit, the task is sent again
+    with the same idempotency key.
     """
     if not run.cursor.progress.started:
         await start_agent(run)
@@ -222,8 +220,8 @@ async def run_remote_agent(run: RunState) -> None:
 
 def _transfer_call(run: RunState, key: str, reply: AgentReply) -> Item:
     edge = edge_between(run.agent, reply.hand_to or "")
-    words = {"reason": reply.reason} if reply.reason else {}
-    return function_call(f"call_{key.replace('.', '_')}", edge.tool_name, dumps(words))
+    passed = {"reason": reply.reason} if reply.reason else {}
+    return function_call(f"call_{key.replace('.', '_')}", edge.tool_name, dumps(passed))
 
 
 async def _reply(run: RunState, key: str) -> AgentReply:
@@ -294,7 +292,8 @@ class _Runner(AgentKind):
 
 
 class _Registered(AgentKind):
-    """A registered kind: a turn without an effect is refused, as it would be repeated for ever."""
+    """A registered kind. A turn without an effect raises `UserError`: it would be repeated for
+    ever."""
 
     def __init__(self, kind: AgentKind) -> None:
         self.traits = kind.traits
@@ -334,5 +333,5 @@ def register_agent_kind(kind: AgentKind) -> None:
 
 
 def kind_of(agent: Agent[Any]) -> AgentKind:
-    """How the agent takes its turn."""
+    """The agent's kind."""
     return _kinds[agent.traits.name]

@@ -25,7 +25,6 @@ from ekiden.runtime.outcome import fail, finish, is_bug, leave_to_worker, log_er
 from ekiden.runtime.questions.cancel_question import WITHDRAWN, is_withdrawn
 from ekiden.runtime.questions.questions import is_suspended
 from ekiden.runtime.state.budget import Spent, allowed, as_set, own_left
-from ekiden.runtime.state.cursor import limit_before
 from ekiden.runtime.state.ledger import read_day
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.turn.turn import (
@@ -54,12 +53,11 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     if run.was_woken and await is_withdrawn(run):
         await finish(run, WITHDRAWN)
     try:
-        # After a handoff the agent may be one that this process does not have: then another one
-        # goes on.
+        # After a handoff the active agent may belong to another process, which then continues.
         while run.outcome is None and run.options.is_served(run.agent):
             if run.live:
                 # A streamed run takes each step in a task of its own, so that events are shown
-                # while the step is under way. Other runs save that task.
+                # during the step. Other runs save the cost of that task.
                 async with aclosing(_watched(run)) as steps:
                     async for shown in steps:
                         yield shown
@@ -81,23 +79,23 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     for shown in _news(run):
         yield shown
     if run.outcome is not None and run.interruption.look:
-        from ekiden.runtime.loop.late_requests import serve_left
+        from ekiden.runtime.loop.late_requests import serve_late_requests
 
-        await serve_left(run)
-    if run.children.told and run.options.drives:
-        from ekiden.runtime.loop.answer_wait import run_told
+        await serve_late_requests(run)
+    if run.children.notified and run.options.drives:
+        from ekiden.runtime.loop.answer_wait import run_notified
 
-        await run_told(run, advance)
+        await run_notified(run, advance)
 
 
 def _news(run: RunState) -> Sequence[Event | ModelDelta]:
-    """What observers are shown now."""
+    """The events and deltas to show now."""
     shown = run.outbox.take()
     return shown if run.is_watched else ()
 
 
 def _step(run: RunState) -> Coroutine[Any, Any, None]:
-    """One step, limited to its time; a request from outside may also cut it short."""
+    """One step, with its time limit; a handoff request may also interrupt it."""
     # Most steps have no limit, and `asyncio.timeout` for each would cost more than the step's own
     # work.
     if not run.is_reachable and run.day is None and time_left(run)[0] is None:
@@ -115,25 +113,24 @@ async def _bounded(run: RunState) -> None:
             run.interruption.begin_step(scope)
             await _guarded(run)
     except TimeoutError:
-        # A time-out of the agent's own code, which is a failure like any other.
         if not scope.expired():
-            raise
+            raise  # A timeout of the agent's own code is a failure of the step.
         if run.outcome is not None:
-            return  # It came to its end at the last moment.
-        # The step was cut off inside a commit whose outcome is unknown: nothing may be stored after
-        # it.
+            return  # The run ended just before the time limit.
+        # The step was interrupted inside a commit whose outcome is unknown: this process must not
+        # store anything after it.
         if run.broken is not None:
             raise run.broken from None
         run.discard()
-        await _guarded(run, _cut_short(run, cause))
+        await _guarded(run, _after_interruption(run, cause))
         if run.outcome is None:
-            await load_memo(run)  # If the step is taken again, what is stored of it counts.
+            await load_memo(run)  # If the step is repeated, its stored results are reused.
     finally:
         run.interruption.end_step()
 
 
-async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
-    """What comes after a step that was not finished in time, or was not to be finished."""
+async def _after_interruption(run: RunState, cause: TimeLimit | None) -> None:
+    """Continue after a step that reached its time limit or was interrupted by a request."""
     if run.is_undoing:
         return
     if run.interruption.at_once:
@@ -147,7 +144,7 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
     elif cause == "handoff":
         pending = run.cursor.handoffs.pending
         if pending is None:
-            return  # It was confirmed at the last moment.
+            return  # The handoff was confirmed just before its deadline.
         await _recover(
             run, HandoffRefused("TIMEOUT", f"{pending.target!r} did not take over within its time")
         )
@@ -161,35 +158,35 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
     elif cause == "run":
         seconds = allowed(run, "seconds") or 0
         await _end_over_limit(run, OutOfBudget("seconds", seconds, max(run.spent_s(), seconds)))
-    # Else somebody wanted it interrupted, and was served before it was: the step is taken again.
+    # Without a cause, the request that interrupted the step is already served: repeat the step.
 
 
 async def _guarded(run: RunState, step: Coroutine[Any, Any, None] | None = None) -> None:
-    """The next step, or this one, done by the agent: its hooks, instructions and callbacks are its
-    code, too."""
+    """Take the given step, or the next one, in the name of the active agent, and settle its
+    failure. Hooks, instructions and callbacks also run in the agent's name."""
     agent = run.agent.name
     call: CallUnderWay | None = None
-    # `acting_as` and `logging_for`, spelled out: every step passes here.
+    # The same as `acting_as` and `logging_for`, inlined because every step passes here.
     acting, logged = ACTING.set(agent), LOGGED.set(run)
     try:
-        if run.cursor.handoffs.open:  # What the agent does may have to be undone.
+        if run.cursor.handoffs.open:  # A rollback waits for calls that cannot be stopped.
             watch_threads()
             call = CallUnderWay(run, agent)
             call.__enter__()
-        wrong: BaseException | None = None
+        failure: BaseException | None = None
         try:
             await (step or _turn(run) or _next_step(run))
         except (SessionError, StoreUnavailable):
             raise
         except BaseException as exc:
-            # Settled below, outside of the `except`: there it would be the context of every later
+            # Settled outside of the `except`, where it would become the context of every later
             # error.
-            wrong = exc
-        if wrong is not None:
+            failure = exc
+        if failure is not None:
             try:
-                await _settle(run, wrong)
+                await _settle(run, failure)
             finally:
-                del wrong  # Else it would keep this frame, and all that it refers to.
+                del failure  # Its traceback refers to this frame: a cycle that would keep the run.
     finally:
         if call is not None:
             call.__exit__()
@@ -197,52 +194,52 @@ async def _guarded(run: RunState, step: Coroutine[Any, Any, None] | None = None)
         ACTING.reset(acting)
 
 
-async def _settle(run: RunState, wrong: BaseException) -> None:
-    """Store what went wrong in a step as its end, or give a handoff back."""
-    if isinstance(wrong, Spent):
+async def _settle(run: RunState, exc: BaseException) -> None:
+    """End a step that raised `exc`: roll back, wait for answers, or end the run."""
+    if isinstance(exc, Spent):
         run.discard()
-        await _end_over_limit(run, wrong.over)
+        await _end_over_limit(run, exc.over)
         return
-    if isinstance(wrong, asyncio.CancelledError):
-        # Somebody cancelled this task from outside, and gets the cancellation. Without such a
-        # request, code inside the step cancelled itself, which is a failure.
+    if isinstance(exc, asyncio.CancelledError):
+        # A cancellation from outside belongs to the caller. Otherwise code inside the step
+        # cancelled itself, which is a failure.
         if _this_task().cancelling():
-            raise wrong
+            raise exc
         failure: Exception = EkidenError("the step was cancelled from within, not from outside")
-        failure.__cause__ = wrong
-    elif isinstance(wrong, SystemExit):
-        code = wrong.code
+        failure.__cause__ = exc
+    elif isinstance(exc, SystemExit):
+        code = exc.code
         failure = EkidenError(f"code of the run tried to end the process (exit code {code!r})")
-        failure.__cause__ = wrong
-    elif isinstance(wrong, Exception):
-        failure = wrong
-    elif is_suspended(wrong):
+        failure.__cause__ = exc
+    elif isinstance(exc, Exception):
+        failure = exc
+    elif is_suspended(exc):
         from ekiden.runtime.loop.answer_wait import wait_for_answers
 
         try:
             await wait_for_answers(run, advance)
         except (SessionError, StoreUnavailable):
             raise
-        except BaseException as exc:
-            await _settle(run, exc)
+        except BaseException as another:
+            await _settle(run, another)
         return
     else:
-        raise wrong
+        raise exc
     run.discard()
     await _recover(run, failure)
 
 
 async def _recover(run: RunState, failure: Exception) -> None:
-    """Undo the handoff that led here, or hand over because of the error, or end the run.
+    """After a failure: roll back the open handoff, or let an `error` trigger hand over, or end the
+    run.
 
-    A source that got the conversation back more often than a model may err has failed itself: then
-    the handoff before it is undone.
+    A source that got the conversation back more than `model_retries` times counts as failed: then
+    the handoff to it is also rolled back.
     """
     if is_bug(failure) and (run.cursor.handoffs.open or not isinstance(failure, UserError)):
         log_error(run, f"agent {run.agent.name!r}", failure)
     while run.cursor.handoffs.open:
         await give_back(run, failure)
-        # The source continues, unless it already got the conversation back too often.
         if run.outcome is not None or run.cursor.handoffs.rollbacks <= run.config.model_retries:
             return
     if run.agent.handoffs:
@@ -251,13 +248,14 @@ async def _recover(run: RunState, failure: Exception) -> None:
         try:
             if await fire_for_error(run, failure):
                 return
-        except (UserError, GuardrailError) as wrong:
-            failure = wrong
+        except (UserError, GuardrailError) as exc:
+            failure = exc
     await fail(run, failure)
 
 
 async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
-    """A limit is reached: a budget that came with an open handoff undoes it, else the run ends."""
+    """After a limit is reached: roll back if the limit came with an open handoff, else end the
+    run."""
     cause = None if over.scope == "tenant" else _cause(run, over)
     over = as_set(run, over)
     if cause is None:
@@ -268,7 +266,7 @@ async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
         "BUDGET_EXCEEDED",
         f"{target!r} used up its budget of {over.allowed:g} {over.limit} ({over.used:g} used)",
     )
-    # The last one first: each rollback restores what its own source had.
+    # The last handoff first: each rollback restores the state of its own source.
     while len(run.cursor.handoffs.open) > cause:
         await give_back(run, refusal)
     if run.outcome is None and run.cursor.handoffs.rollbacks > run.config.model_retries:
@@ -276,22 +274,24 @@ async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
 
 
 def _cause(run: RunState, over: OutOfBudget) -> int | None:
-    """The place of the last open handoff whose source had more left; `None` if none had."""
+    """The index of the last open handoff whose source was below the limit; `None` if there is
+    none."""
     if run.agent.budget is not None and getattr(run.agent.budget, over.limit, None) == over.allowed:
         return len(run.cursor.handoffs.open) - 1 if run.cursor.handoffs.open else None
     own: float | None = getattr(run.config.limits, over.limit)
     for place, pending in reversed(list(enumerate(run.cursor.handoffs.open))):
-        had = limit_before(pending.saved, over.limit)
-        if all(limit is None or limit > over.used for limit in (own, had)):
+        # The limit that the source had; `None` if no earlier handoff had lowered it.
+        before: float | None = pending.saved.get("budget", {}).get(over.limit)
+        if all(limit is None or limit > over.used for limit in (own, before)):
             return place
     return None
 
 
 def _turn(run: RunState) -> Coroutine[Any, Any, None] | None:
-    """The next turn of the active agent, if nothing else has to be looked at before."""
+    """The next turn of the active agent, if nothing else comes first; `None` otherwise."""
     cursor, agent = run.cursor, run.agent
     if (
-        # The usual turn needs one look at these; `_next_step` looks at each of them in order.
+        # A fast check for the usual turn; `_next_step` handles each of these cases.
         cursor.progress.phase != "think"
         or cursor.questions.open
         or run.day is not None
@@ -308,9 +308,9 @@ def _turn(run: RunState) -> Coroutine[Any, Any, None] | None:
 
 
 async def _next_step(run: RunState) -> None:
+    """Take the next step: what comes first has priority."""
     cursor = run.cursor
     run.questions = None
-    # A rollback that was begun is finished before anything else, also after a crash.
     if cursor.handoffs.open and cursor.handoffs.is_rolling_back:
         await finish_rollback(run)
         return
@@ -322,7 +322,8 @@ async def _next_step(run: RunState) -> None:
     if cursor.progress.phase == "answered":
         await settle_answer(run)
         return
-    # What its tasks spent does not keep a supervisor from answering; its own calls ask.
+    # The spending of its tasks must not stop a supervisor from answering. Its own model calls
+    # check the limit.
     is_answering = cursor.progress.started and run.agent.traits.is_supervisor
     limit = None if is_answering else over_limit(run)
     if limit is None and run.day is not None and run.day.ledger is not None:
@@ -349,7 +350,7 @@ async def _next_step(run: RunState) -> None:
 
 
 async def _answers_came(run: RunState) -> bool:
-    """Whether the waiting code can continue; if not, the run waits."""
+    """Whether answers came, so that the waiting code can continue; otherwise wait for them."""
     from ekiden.runtime.loop.answer_wait import wait_for_answers
     from ekiden.runtime.questions.answers import collect_answers
 
@@ -360,7 +361,7 @@ async def _answers_came(run: RunState) -> bool:
 
 
 async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
-    """One step, shown while it happens."""
+    """Take one step, and yield its events and deltas during the step."""
     news = run.outbox.watch()
     step = asyncio.create_task(_step(run))
     step.add_done_callback(lambda _: news.set())

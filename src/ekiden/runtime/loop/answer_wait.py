@@ -1,8 +1,8 @@
-"""Waiting for answers: a worker leaves the session; other processes run the agents that answer.
+"""Waits for answers of other agents and people.
 
-In a process without workers, no other process would run the agents that are asked. So the process
-that runs the asking session runs theirs as well, and suspends it only when all that is left is to
-wait for people.
+A worker suspends the asking session, and other workers run the asked agents. In a process without
+workers, no other process would run them. So the process of the asking session also runs the asked
+sessions, and suspends only when the remaining answers must come from people.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ekiden.core.runs import OutOfBudget, Waiting
 from ekiden.core.values import owner_name
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.loop.claim import claimed, resumed_run
-from ekiden.runtime.outcome import finish, outcome_told, store_end
+from ekiden.runtime.outcome import finish, recorded_outcome, store_end
 from ekiden.runtime.questions.answers import count_used
 from ekiden.runtime.questions.cancel_question import is_left
 from ekiden.runtime.questions.due import run_timers, seconds_to_timer
@@ -39,18 +39,18 @@ from ekiden.storage.timers import Timer, timer_write
 _log = logging.getLogger("ekiden.runtime")
 
 _LONGEST_WAIT_S = 1.0
-_A_LOOK_S = 0.02
-"""So long changes by others are gathered before they are looked at."""
+_GATHER_S = 0.02
+"""Seconds to gather further changes before they are checked together."""
 
 
 Advance: TypeAlias = Callable[[RunState], AsyncGenerator[Any, None]]
-"""What takes a session to an outcome."""
+"""The function `advance`; importing it here would be a cycle."""
 
 
 async def wait_for_answers(run: RunState, advance: Advance) -> None:
-    """Store what was asked; then wait here while agents can answer, or suspend the session.
+    """Store the questions; then wait here while agents can answer, or suspend the session.
 
-    Afterwards the run has an outcome (`Waiting`), or there is an answer to be collected.
+    Afterwards the run has the outcome `Waiting`, or there is an answer to collect.
     """
     if run.questions:
         run.ask_questions()
@@ -62,8 +62,8 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
         fault_point("ask.question.after_commit")
     await keep_limit(run)
     await revive_helpers(run)
-    # Also if nothing is new: of several one may have failed, so that the others are those who wait
-    # for us, or somebody died before looking.
+    # Checked even without new questions: another question may have failed, which changes the
+    # cycle, or the process that should have checked may have died.
     await break_deadlocks(run)
     if run.options.drives:
         async with run.work.stopped():
@@ -77,7 +77,7 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
 
 
 async def suspend(run: RunState) -> None:
-    """Leave the session until it is woken; what woke it meanwhile leaves it ready."""
+    """Suspend the session until it is woken. If it was woken meanwhile, it becomes ready."""
     reason = await waiting_reason(run.store, run.cursor.questions.open)
     if run.status == "waiting":
         await store_end(run, Waiting(reason))
@@ -86,7 +86,7 @@ async def suspend(run: RunState) -> None:
 
 
 async def break_deadlocks(run: RunState) -> None:
-    """Look whether the questions that were just stored close a circle of waits."""
+    """Find and break a cycle of waits that the run's questions close."""
     if not any(question.kind == "query" for question in run.cursor.questions.open.values()):
         return
     from ekiden.bus.waits.deadlocks import break_deadlock
@@ -100,12 +100,13 @@ async def break_deadlocks(run: RunState) -> None:
 
 
 async def waiting_reason(store: Store, questions: Mapping[str, OpenQuestion]) -> str:
-    """Whom a suspended run waits for in the end: ``person:role`` if it takes a person."""
+    """Whom a suspended run waits for: ``person:role`` if a person must answer, directly or
+    through other agents."""
     agents = []
     for question in questions.values():
         if question.kind == "inbox":
-            return f"person:{question.who}"
-        agents.append(f"agent:{question.who}")
+            return f"person:{question.recipient}"
+        agents.append(f"agent:{question.recipient}")
         row = await _row(store, question.session)
         if row is not None and row.status == "waiting":
             return await waiting_reason(store, open_questions(row))
@@ -113,10 +114,10 @@ async def waiting_reason(store: Store, questions: Mapping[str, OpenQuestion]) ->
 
 
 async def _drive(run: RunState, advance: Advance) -> bool:
-    """Run the sessions that answer until there is something to collect; `False` if only people can
-    continue.
+    """Run the asked sessions until there is an answer to collect and return True; or False if only
+    people can continue.
 
-    A run that processes each answer on arrival leaves the others running concurrently. Any other
+    An `eager` run collects each answer on arrival, and the other sessions keep running. Any other
     run collects when all have answered, when one answer is enough, or when one has timed out.
     """
     if await _is_answered(run):
@@ -130,7 +131,7 @@ async def _drive(run: RunState, advance: Advance) -> bool:
                 if not await _others_at_work(run):
                     return False
             await _news(run)
-            if await _is_worth_a_look(run):
+            if await _should_collect(run):
                 return True
     finally:
         if not run.children.eager:
@@ -138,7 +139,7 @@ async def _drive(run: RunState, advance: Advance) -> bool:
 
 
 async def _start_children(run: RunState, advance: Advance) -> None:
-    """Run the sessions that have to answer and that no process runs, concurrently."""
+    """Run, concurrently, the asked sessions that no process runs."""
     for question in _queries(run):
         if question.session is None or question.session in run.children.tasks:
             continue
@@ -148,7 +149,7 @@ async def _start_children(run: RunState, advance: Advance) -> None:
 
 
 async def _others_at_work(run: RunState) -> bool:
-    """Whether another process has to answer, or runs a session that does."""
+    """Whether another process will answer, or runs a session that will."""
     queries = _queries(run)
     if _on_bus(queries):
         return True
@@ -160,8 +161,7 @@ async def _others_at_work(run: RunState) -> bool:
 
 
 async def _news(run: RunState) -> None:
-    """Return when a session of this process ends, when the store changes, or when a timer may be
-    due; many changes are checked together."""
+    """Wait until a session of this process ends, the store changes, or a timer may be due."""
     longest_s = await seconds_to_timer(run.store, _LONGEST_WAIT_S)
     hint = asyncio.create_task(run.store.wait_for_change(longest_s))
     children = set(run.children.tasks.values())
@@ -170,7 +170,7 @@ async def _news(run: RunState) -> None:
             {hint, *children}, timeout=longest_s, return_when=asyncio.FIRST_COMPLETED
         )
         if children and not done & children:
-            await asyncio.wait(children, timeout=_A_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(children, timeout=_GATHER_S, return_when=asyncio.FIRST_COMPLETED)
     finally:
         hint.cancel()
         await asyncio.gather(hint, return_exceptions=True)
@@ -180,14 +180,14 @@ async def _news(run: RunState) -> None:
     await run_timers(run.store)
 
 
-async def _is_worth_a_look(run: RunState) -> bool:
+async def _should_collect(run: RunState) -> bool:
     if run.children.eager or not run.children.tasks:
         return await _is_answered(run)
-    return await _is_enough(run) or await _is_cut_off(run)
+    return await _is_enough(run) or await _has_timed_out(run)
 
 
-async def _is_cut_off(run: RunState) -> bool:
-    """Whether a session that still works on an answer has timed out."""
+async def _has_timed_out(run: RunState) -> bool:
+    """Whether a question has timed out while its session still works on it."""
     keys = [each.id for each in _queries(run) if each.session in run.children.tasks]
     where = MessageFilter(keys=keys, states={"timed_out"})
     return bool(await run.store.find_messages(where, limit=1))
@@ -202,7 +202,7 @@ def _on_bus(queries: Iterable[OpenQuestion]) -> bool:
 
 
 async def _is_under_way(store: Store, row: SessionRow) -> bool:
-    """Whether another process works on it, or on something that it waits for."""
+    """Whether another process runs the session, or one that it waits for."""
     if row.owner is not None:
         return True
     if row.status != "waiting":
@@ -219,7 +219,7 @@ async def _is_under_way(store: Store, row: SessionRow) -> bool:
 
 
 async def _can_go_on(store: Store, row: SessionRow) -> bool:
-    """Whether running the session would lead anywhere: it, or one that it waits for, is ready."""
+    """Whether running the session makes progress: it, or a session that it waits for, is ready."""
     if row.owner is not None:
         return False
     if row.status == "ready" or is_left(row):
@@ -248,7 +248,7 @@ async def _is_answered(run: RunState) -> bool:
 
 
 async def _is_enough(run: RunState) -> bool:
-    """Whether there is a good answer to one of several questions of which one is enough."""
+    """Whether a question of a group, where one answer is enough, is answered."""
     keys = [question.id for question in _queries(run) if question.group is not None]
     if not keys:
         return False
@@ -273,7 +273,7 @@ async def _row(store: Store, session_id: str | None) -> SessionRow | None:
 
 
 async def _run_session(run: RunState, session_id: str, advance: Advance) -> None:
-    """Run another session to an outcome; a failure of it is its answer."""
+    """Run an asked session to an outcome. Its failure is stored as its answer."""
     options, store = run.options, run.store
     show = options.show or (run.outbox.show if run.live else None)
     own = RunOptions(
@@ -300,23 +300,23 @@ async def _run_session(run: RunState, session_id: str, advance: Advance) -> None
         _log.warning("session %s cannot be run: %s", session_id, exc)
 
 
-async def run_told(run: RunState, advance: Advance) -> None:
-    """Let agents that were told something work on it, now that the run is over."""
-    told, run.children.told = run.children.told or [], None
-    for session_id in told:
+async def run_notified(run: RunState, advance: Advance) -> None:
+    """Run the sessions that got notices, after the end of the run."""
+    notified, run.children.notified = run.children.notified or [], None
+    for session_id in notified:
         row = await _row(run.store, session_id)
         if row is not None and await _can_go_on(run.store, row):
             await _run_session(run, session_id, advance)
 
 
-_LOOK_EVERY_S = 1.0
-"""After so long the store is looked into, whether it told of a change or not."""
-_REST_S = 0.5
-"""How long to wait before the store, or a session that another process has, is tried again."""
+_POLL_S = 1.0
+"""The store is read after this many seconds even if it reported no change."""
+_RETRY_S = 0.5
+"""Seconds before an unreachable store or a busy session is tried again."""
 
 
 async def check_waits(store: Store, session_id: str) -> None:
-    """`UserError` if the session does not wait."""
+    """Raise `UserError` if the session does not wait."""
     if (await store.get(session_id)).status == "idle":
         raise UserError(f"session {session_id!r} does not wait: send it a message, or resume it")
 
@@ -328,10 +328,10 @@ async def until_ready(
     timeout_s: float | None = None,
     on_outage: Callable[[StoreUnavailable], None] | None = None,
 ) -> SessionRow | None:
-    """Return when the session can continue; its row, if another process took it to an outcome.
+    """Wait until the session can continue; returns its row if another process ended its run.
 
-    An unreachable store is waited for as well; each try is reported to `on_outage`, or logged
-    without it. `TimeoutError`.
+    Also waits while the store is unreachable; each failure is passed to `on_outage`, or logged.
+    Raises `TimeoutError`.
     """
     async with asyncio.timeout(timeout_s):
         while True:
@@ -342,48 +342,48 @@ async def until_ready(
                 if await is_ready(store, session_id):
                     return None
                 if not await run_timers(store):
-                    await store.wait_for_change(await seconds_to_timer(store, _LOOK_EVERY_S))
+                    await store.wait_for_change(await seconds_to_timer(store, _POLL_S))
             except StoreUnavailable as exc:
                 if on_outage is None:
                     _log.warning("session %s is waited for, trying again: %s", session_id, exc)
                 else:
                     on_outage(exc)
-                await asyncio.sleep(_REST_S)
+                await asyncio.sleep(_RETRY_S)
 
 
 async def taken_if_free(
     store: Store, session_id: str, config: RunConfig
 ) -> tuple[Claim, SessionRow] | None:
-    """Claim the session; `None` if another process was quicker, or the store cannot be reached."""
+    """Claim the session; `None` if another process was quicker, or the store is unreachable."""
     try:
         claim, row = await claimed(store, session_id, replace(config, on_busy="refuse"))
         if not _is_over(row):
             return claim, row
         await store.release(claim)
     except (SessionBusy, StoreUnavailable):
-        await asyncio.sleep(_REST_S)
+        await asyncio.sleep(_RETRY_S)
     return None
 
 
 def _is_over(row: SessionRow) -> bool:
-    """Whether its run reached an outcome that waits for nothing."""
+    """Whether the session's run has ended and does not wait."""
     return row.status == "idle" and not is_left(row)
 
 
-# An asked agent spends what the asker has left. If that is used up, it has not failed: it stops
-# where it is and gives no answer. The asker is out of budget as well, as soon as no other agent
-# works for it. Its questions stay open. When it is resumed with a higher limit, the asked agents
-# resume with what there is now.
+# Helpers: asked agents spend from what the asking run has left. When it is used up, a helper stops
+# without an answer, and this is not a failure. When no helper is working any more, the asking run
+# is also out of budget, and its questions stay open. If it is resumed with higher limits, the
+# helpers resume as well.
 _LEASE_S = 10.0
 
 
 def is_at_limit(row: SessionRow) -> bool:
-    """Whether the session stopped in the middle of a run, at a limit."""
+    """Whether the session stopped at a limit in the middle of a run."""
     return row.status == "idle" and row.outcome == "out_of_budget"
 
 
 async def check_helpers(run: RunState) -> None:
-    """`Spent` if all who are to answer stopped at a limit of the run; what they used is stored."""
+    """If all helpers stopped at a limit, store their usage and raise `Spent`."""
     queries = _helper_questions(run)
     if not queries or len(queries) < len(run.cursor.questions.open):
         return
@@ -393,18 +393,18 @@ async def check_helpers(run: RunState) -> None:
     for question, row in zip(queries, rows, strict=True):
         count_helper(run, question, RunBudget.from_json(row.cursor))
     await run.commit()
-    raise Spent(over_limit(run) or await _told(run, rows[0]))
+    raise Spent(over_limit(run) or await _recorded_limit(run, rows[0]))
 
 
 def count_helper(run: RunState, question: OpenQuestion, now: RunBudget) -> None:
-    """Count in what the session that is asked used and was not counted yet."""
+    """Count the usage of an asked session that is not counted yet."""
     count_used(run, question, now.usage, now.spent_s)
     question.counted = now.usage.to_json()
 
 
 async def revive_helpers(run: RunState) -> None:
-    """The run is resumed: those who were asked go on, with what it has left; `Spent` if that is
-    nothing."""
+    """Let the stopped helpers of a resumed run continue with its current limits. Raises `Spent` if
+    nothing is left."""
     stopped = [each for each in _helper_questions(run) if not each.due_us]
     if not stopped:
         return
@@ -429,7 +429,7 @@ async def revive_helpers(run: RunState) -> None:
 
 
 async def _revive(run: RunState, question: OpenQuestion) -> None:
-    """Make the session ready again; one that a process has continues anyway."""
+    """Make the helper's session ready again, unless a process runs it."""
     assert question.session is not None
     with suppress(SessionError):
         try:
@@ -453,7 +453,7 @@ async def _revive(run: RunState, question: OpenQuestion) -> None:
 
 
 def _budget(run: RunState, row: SessionRow, cursor: Cursor) -> dict[str, float]:
-    """What the session may use now, counted from its beginning."""
+    """The limits of the helper's session now, counted from the start of its run."""
     used, own = cursor.used(), row.meta.get(OWN_LIMITS, {})
     budget = {name: round(used[name] + left, 6) for name, left in left_of(run).items()}
     for name, limit in own.items():
@@ -465,8 +465,8 @@ def _helper_questions(run: RunState) -> list[OpenQuestion]:
     return [each for each in run.cursor.questions.open.values() if each.session is not None]
 
 
-async def _told(run: RunState, row: SessionRow) -> OutOfBudget:
-    """What the session itself said: a limit of each session, such as that of turns."""
+async def _recorded_limit(run: RunState, row: SessionRow) -> OutOfBudget:
+    """The limit at which the helper's session stopped, for example its number of turns."""
     last = await run.store.events(row.id, after=row.seq - 1)
-    told = outcome_told(last[-1]) if last else None
-    return told if isinstance(told, OutOfBudget) else OutOfBudget("turns", 0, 0)
+    outcome = recorded_outcome(last[-1]) if last else None
+    return outcome if isinstance(outcome, OutOfBudget) else OutOfBudget("turns", 0, 0)

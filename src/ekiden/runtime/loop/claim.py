@@ -65,7 +65,7 @@ async def submit(options: RunOptions, input: str | Iterable[Any], session: Sessi
 
 @asynccontextmanager
 async def resumed(options: RunOptions, session: Session) -> AsyncIterator[RunState]:
-    """The run that was left unfinished; `UserError` if the session has none."""
+    """Resume the session's unfinished run. Raises `UserError` if there is none."""
     await session.store.open()
     claim, row = await claimed(session.store, session.session_id, options.config)
     async with resumed_run(options, session.store, claim, row) as run:
@@ -88,19 +88,19 @@ async def resumed_run(
             raise
         except Exception as exc:
             if options.status_on_cancel == "ready" and _has_work(row):
-                await _set_aside(store, claim, row, exc, options.config)
+                await _store_failure(store, claim, row, exc, options.config)
             raise
-        with on_display(run):
+        with registered(run):
             async with suspended_if_left(run, options):
                 yield run
 
 
 def _has_work(row: SessionRow) -> bool:
-    """Whether the session has work that another process would resume."""
+    """Whether the session has work that other processes would claim."""
     return row.status == "ready" or has_open_run(row)
 
 
-async def _set_aside(
+async def _store_failure(
     store: Store, claim: Claim, row: SessionRow, exc: Exception, config: RunConfig
 ) -> None:
     code = getattr(exc, "code", EkidenError.code)
@@ -124,7 +124,7 @@ async def _set_aside(
 async def claimed(
     store: Store, session_id: str, config: RunConfig, *, create: NewSession | None = None
 ) -> tuple[Claim, SessionRow]:
-    """Take the session, waiting for it if the configuration says so; `SessionBusy`."""
+    """Claim the session. Waits for it if `on_busy` is ``"wait"``. Raises `SessionBusy`."""
     try:
         return await _take(store, session_id, config, create)
     except SessionBusy:
@@ -138,8 +138,7 @@ async def claimed(
             left = deadline - config.clock.monotonic()
             if left <= 0:
                 raise
-            # A lease that runs out changes nothing in the store, so the wait also ends when it
-            # does.
+            # The expiry of a lease is not a change in the store, so the wait ends at that time.
             await store.wait_for_change(min(left, max(busy.free_in_s, 0.05)))
 
 
@@ -149,8 +148,8 @@ async def keep_limits(
 ) -> AsyncIterator[None]:
     """Apply these limits, if any, to the run that resumes the session after the body.
 
-    The session is claimed during the body, so no process can resume it before; an answer given
-    there only makes it ready. `SessionBusy`.
+    The session is claimed during the body, so no process can resume it without the limits: an
+    answer given in the body only makes it ready. Raises `SessionBusy`.
     """
     if not limits:
         yield
@@ -169,22 +168,23 @@ async def keep_limits(
 async def _take(
     store: Store, session_id: str, config: RunConfig, create: NewSession | None
 ) -> tuple[Claim, SessionRow]:
-    """Claim the session; a task that is cancelled meanwhile releases it again."""
+    """Claim the session; if the task is cancelled meanwhile, release it again."""
     claiming = store.claim(session_id, owner=owner_name(), lease_s=config.lease_s, create=create)
     if not store.shared:
         return await claiming
-    # A claim that is cut off may have been stored, and nobody would know that the session is taken.
-    taken, cancelled = await to_the_end(claiming)
+    # An interrupted claim may still be stored. Without the wait, the session would stay claimed
+    # until the lease expires.
+    claimed_session, cancelled = await to_the_end(claiming)
     if cancelled is not None:
-        await store.release(taken[0])
+        await store.release(claimed_session[0])
         raise cancelled
-    return taken
+    return claimed_session
 
 
 class owned:
-    """Hold the lease during the body, and release it unless the body did.
+    """Renew the lease during the body, and release it after a failure.
 
-    A class, like `suspended_if_left`, because it is cheap: each of many concurrent runs has one.
+    A class and not a generator, because it is cheaper: each of many concurrent runs has one.
     """
 
     __slots__ = ("_claim", "_keeping", "_store")
@@ -214,9 +214,9 @@ class owned:
 
 
 class suspended_if_left:
-    """Suspend the run if the body is cancelled, or stops before the run is over.
+    """Suspend the run if the body is cancelled, or leaves before the run is over.
 
-    Where that cannot be stored, the session is free when its lease has run out.
+    If this cannot be stored, the session becomes free when its lease expires.
     """
 
     __slots__ = ("_options", "_run")
@@ -226,7 +226,7 @@ class suspended_if_left:
         self._options = options
 
     async def __aenter__(self) -> None:
-        """Nothing is to be done yet."""
+        """Nothing to do."""
 
     async def __aexit__(
         self,
@@ -239,15 +239,14 @@ class suspended_if_left:
 
 
 class begun:
-    """Run a new message: the message is stored first, and the session released at the end.
+    """Start a run with a new message: store the message first, and release the session at the end.
 
-    A class, like `owned` and `suspended_if_left`, because it is cheap: each of many concurrent runs
-    has one.
+    A class and not a generator, because it is cheaper: each of many concurrent runs has one.
     """
 
-    __slots__ = ("_display", "_input", "_options", "_owned", "_session", "_suspended")
+    __slots__ = ("_input", "_options", "_owned", "_registered", "_session", "_suspended")
 
-    _display: on_display
+    _registered: registered
     _owned: owned
     _suspended: suspended_if_left
 
@@ -279,8 +278,8 @@ class begun:
         except BaseException as exc:
             await self._owned.__aexit__(type(exc), exc, exc.__traceback__)
             raise
-        self._display = on_display(run)
-        self._display.__enter__()
+        self._registered = registered(run)
+        self._registered.__enter__()
         self._suspended = suspended_if_left(run, options)
         return run
 
@@ -297,7 +296,7 @@ class begun:
             failure = another
             raise
         finally:
-            self._display.__exit__(None, None, None)
+            self._registered.__exit__(None, None, None)
             await self._owned.__aexit__(None, failure, None)
 
 
@@ -313,7 +312,7 @@ async def _suspend(run: RunState, status: SessionStatus) -> None:
 
 
 def read_input(value: str | Iterable[Any]) -> tuple[Item, ...]:
-    """A run's input as items of our own; `UserError` says which one cannot be used and why."""
+    """The input of a run as items. Raises `UserError` for an invalid item."""
     if isinstance(value, str):
         if not value.strip():
             raise UserError("a run needs a message: the input is empty")
@@ -327,8 +326,8 @@ _runs: dict[tuple[int, int, str], RunState] = {}
 """The runs of this process, by event loop, store and session."""
 
 
-class on_display:
-    """`live_run` finds the run while the body runs."""
+class registered:
+    """Let `live_run` find the run during the body."""
 
     __slots__ = ("_key", "_run")
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ekiden.core.errors import SessionError, StaleDocument, StoreError, UserError
 from ekiden.handoff.records.requests import asked_in, removal_of, requests_of
 from ekiden.runtime.handoff.requests import make
-from ekiden.runtime.loop.claim import claimed, on_display, owned
+from ekiden.runtime.loop.claim import claimed, owned, registered
 from ekiden.runtime.loop.load import opened_for_handoff
 from ekiden.runtime.outcome import is_late, is_taken_up, store_withdrawal
 from ekiden.runtime.state.state import RunState
@@ -19,25 +19,25 @@ from ekiden.storage.base import Document
 _log = logging.getLogger("ekiden.runtime")
 
 
-async def serve_left(run: RunState) -> None:
+async def serve_late_requests(run: RunState) -> None:
     """Serve a handoff request after the end of the run; another process runs the target.
 
-    The requester may wait for it and be quicker, or may be gone. What cannot be done here is left
-    to the next owner of the session.
+    The requester may serve it first, or may be gone. If this process cannot serve it, the next
+    owner of the session does.
     """
     try:
         for document in await requests_of(run.store, run.session_id):
             try:
                 if await _serve(run, document):
                     return
-            except StaleDocument:  # Somebody withdrew it meanwhile, or took it up.
-                await _note_withdrawn(run)
+            except StaleDocument:  # The request was withdrawn or served meanwhile.
+                await _record_withdrawn(run)
     except (SessionError, StoreError, UserError) as exc:
         _log.info("a handoff that session %s was asked for has to wait: %s", run.session_id, exc)
 
 
-async def _note_withdrawn(run: RunState) -> None:
-    """Put on record what was withdrawn while it was served."""
+async def _record_withdrawn(run: RunState) -> None:
+    """Record the requests that were withdrawn meanwhile."""
     for document in await requests_of(run.store, run.session_id):
         asked = asked_in(document)
         if asked.state != "open":
@@ -49,7 +49,7 @@ async def _note_withdrawn(run: RunState) -> None:
 
 
 async def _serve(run: RunState, document: Document) -> bool:
-    """Whether the target has the session."""
+    """Serve one request; returns whether the target has the session now."""
     asked, store = asked_in(document), run.store
     if asked.state != "open" or asked.cancel is not None or await is_late(run, asked):
         return False
@@ -62,7 +62,7 @@ async def _serve(run: RunState, document: Document) -> bool:
         if has_calls_left(row) or is_taken_up(here.cursor.handoffs.tried, asked):
             await store.release(claim)
             return False
-        with on_display(here):
+        with registered(here):
             if not await make(here, asked, [removal_of(document)], release=True, may_wait=False):
                 return False
             await here.commit(status="ready", outcome="", release=True)

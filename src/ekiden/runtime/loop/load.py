@@ -12,16 +12,16 @@ from ekiden.core.errors import HandoffError, HandoffRefused, SessionBusy, UserEr
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.runtime.config import RunOptions
-from ekiden.runtime.conversation import UNDONE, undone_told
+from ekiden.runtime.conversation import UNDONE, rollback_summary
 from ekiden.runtime.handoff.rollback import give_back
 from ekiden.runtime.kinds.registry import addressee
-from ekiden.runtime.outcome import final_outcome, outcome_told
+from ekiden.runtime.outcome import final_outcome, recorded_outcome
 from ekiden.runtime.questions.cancel_question import withdraw
 from ekiden.runtime.state.attempt import give_up_tried
 from ekiden.runtime.state.budget import shared_budget_removals
 from ekiden.runtime.state.cursor import ConversationView, Cursor, has_open_handoffs, open_questions
 from ekiden.runtime.state.leases import Hold
-from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of, told_so_far, up_to
+from ekiden.runtime.state.snapshot import events_until, snapshot_key, snapshot_of, up_to
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.tools.unfinished_calls import ClosedCall, interrupted, interrupted_code
 from ekiden.sessions import current_events, history_length, open_calls, visible_items
@@ -39,16 +39,16 @@ async def first_step(
     hold: Hold | None,
     release: bool = False,
 ) -> RunState:
-    """A new run whose message is stored; with `release` it is left to others."""
+    """Start a run and store its message; with `release` another process takes the run's steps."""
     if options.waits_for_pending_work and row.status == "ready":
         raise SessionBusy(row.id, owner="a worker that will take it up", free_in_s=1.0)
     holder = row.agent or options.entry.name
     to = await addressee(options, holder, items, is_new=not row.seq)
     agent = to.agent
     if items and has_open_handoffs(row) and agent.name != row.agent:
-        row = await _taken_away(options, store, claim, row, agent.name, hold=hold)
+        row = await _undo_open_handoffs(options, store, claim, row, agent.name, hold=hold)
     before = Cursor.from_json(row.cursor)
-    events, visible, closing = await _left_behind(store, row, before)
+    events, visible, closing = await _earlier_runs(store, row, before)
     if not closing and not items:
         raise UserError("a run needs a message: the input is empty")
     if row.seq:
@@ -61,47 +61,48 @@ async def first_step(
         ),
     )  # fmt: skip
     if row.variables:
-        _tell_unrecorded(run, row, events)
+        _mark_unrecorded(run, row, events)
         run.variables.forget_run()
     await run.load_shared_variables()
     if options.variables:
         run.context.variables.update(options.variables)
     if agent.name != row.agent:
         run.cursor.handoffs.received = run.cursor.handoffs.tools = None
-    run.cursor.handoffs.route = to.asked
+    run.cursor.handoffs.route = to.request
     undone = await _undone_before(store, row, before, agent.name)
     message = _record_message(run, items, closing, undone, is_open=bool(before.handoffs.open))
     if agent.name == row.agent:
         run.cursor.handoffs.open = before.handoffs.still_open(message)
         if options.variables:
-            await _keep_under_handoffs(run, options.variables)
+            await _keep_in_rollbacks(run, options.variables)
     if row.seq or row.cursor:
-        await _end_before(run, row, before)
+        await _end_earlier_run(run, row, before)
     if to.route is not None:
         run.record("route", details=dict(to.route))
     if options.along is not None:
         run.write(options.along(run.cursor.progress.run))
     run.history_length = len(run.visible)
-    _look_for_tried(run)
+    _recheck_tried(run)
     fault_point("run.begin.before_commit")
     await run.commit(status="ready", outcome="", release=release)
     fault_point("run.begin.after_commit")
     return run
 
 
-async def _left_behind(
+async def _earlier_runs(
     store: Store, row: SessionRow, before: Cursor
 ) -> tuple[Sequence[Event], list[Item], list[ClosedCall]]:
-    """Of the runs so far: the events with items, the agent's view, and calls without an output."""
+    """The events with items so far, the agent's view, and calls without an output."""
     if not row.seq:
         return (), [], []
-    events = await _said(store, row)
+    events = await _item_events(store, row)
     visible, _ = await _view(store, row.id, events, before.view, anew=True)
     return events, visible, await interrupted(store, row.id, events, before, open_calls(events))
 
 
-async def _keep_under_handoffs(run: RunState, given: Mapping[str, Any]) -> None:
-    """A handoff that is undone later takes back what agents set, not what came with a message."""
+async def _keep_in_rollbacks(run: RunState, given: Mapping[str, Any]) -> None:
+    """Add variables that came with a message to the values that a rollback of an open handoff
+    would restore: a rollback only undoes the changes of agents."""
     for pending in run.cursor.handoffs.open:
         before = run.variables.stored
         if pending.variables is not None:
@@ -120,9 +121,10 @@ def _record_message(
     *,
     is_open: bool,
 ) -> int:
-    """Record what was said, with answers to the calls that the run before left open.
+    """Record the message, with outputs for the calls that the earlier run left open; returns the
+    number of its event.
 
-    The number of the message's event; `is_open`: a handoff of the run before is not confirmed yet.
+    `is_open`: a handoff of the earlier run is not confirmed yet.
     """
     outputs = tuple(item for each in closing for item in each.items)
     details: dict[str, Any] | None = None
@@ -133,14 +135,16 @@ def _record_message(
         details = {**(details or {}), UNDONE: undone}
         run.may_be_rolled_back = True
     if outputs and is_open:
-        # The message stays if a handoff is undone; what answers calls of its target does not.
+        # A rollback keeps the message, but not the outputs for calls of the target. So they get
+        # different events.
         run.record("message", items=outputs, details={"closes": len(outputs), **(details or {})})
         run.cursor.progress.first, outputs, details = run.next_seq, (), None
     return run.record("message", items=(*outputs, *items), details=details)
 
 
-async def _end_before(run: RunState, row: SessionRow, before: Cursor) -> None:
-    """What the run before wanted, asked and could spend is over; how the session stood is kept."""
+async def _end_earlier_run(run: RunState, row: SessionRow, before: Cursor) -> None:
+    """Give up the handoffs, questions and shared budgets of the earlier run, and store a snapshot
+    of the session."""
     run.cursor.handoffs.tried = before.handoffs.tried
     give_up_tried(run)
     if before.questions.open:
@@ -156,16 +160,16 @@ async def _end_before(run: RunState, row: SessionRow, before: Cursor) -> None:
 async def _undone_before(
     store: Store, row: SessionRow, cursor: Cursor, agent: str
 ) -> list[list[str]]:
-    """Notices for the agent about a requested handoff that began the last run and was rolled back,
-    which ended that run without a turn of the agent."""
+    """Notices for the agent about a requested handoff whose rollback ended the last run: the agent
+    has had no turn since."""
     if row.outcome != "failed" or not cursor.handoffs.count:
         return []
-    told = await told_so_far(store, row.id, row.seq, after=cursor.progress.first - 1)
-    if not told or (told[-1].details or {}).get("code") != HandoffError.code:
+    events = await events_until(store, row.id, row.seq, after=cursor.progress.first - 1)
+    if not events or (events[-1].details or {}).get("code") != HandoffError.code:
         return []
     return [
-        undone_told(event)
-        for event in told
+        rollback_summary(event)
+        for event in events
         if event.type == "handoff"
         and event.details
         and "undoes" in event.details
@@ -173,16 +177,16 @@ async def _undone_before(
     ]
 
 
-def _tell_unrecorded(run: RunState, row: SessionRow, events: Sequence[Event]) -> None:
-    """If no event explains the session's variables, the next change of them is recorded in full.
+def _mark_unrecorded(run: RunState, row: SessionRow, events: Sequence[Event]) -> None:
+    """If no event records the session's variables, let the next change record all of them.
 
-    `events` are those with items; nearly all that change variables are among them.
+    `events` are the events with items, which include nearly all changes of variables.
     """
     if row.variables and all(told_state(event) is None for event in events):
         run.variables.is_unrecorded()
 
 
-async def _taken_away(
+async def _undo_open_handoffs(
     options: RunOptions,
     store: Store,
     claim: Claim,
@@ -191,9 +195,9 @@ async def _taken_away(
     *,
     hold: Hold | None,
 ) -> SessionRow:
-    """Undo handoffs whose target did not take over yet and loses the conversation to another."""
+    """Roll back the open handoffs, because a message goes to the agent `to` instead."""
     cursor = Cursor.from_json(row.cursor)
-    events = await told_so_far(store, row.id, row.seq, with_items=True)
+    events = await events_until(store, row.id, row.seq, with_items=True)
     visible, _ = await _view(store, row.id, events, cursor.view)
     run = RunState(
         options, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
@@ -209,24 +213,24 @@ async def _taken_away(
 
 
 def _member(options: RunOptions, name: str) -> Agent[Any]:
-    """The agent of that name; one that left the team is only a name."""
+    """The agent with this name; an agent that left the team becomes one with only a name."""
     return options.find(name) if name in options.team else Agent(name)
 
 
 async def left_step(
     options: RunOptions, store: Store, claim: Claim, row: SessionRow, *, hold: Hold | None
 ) -> RunState:
-    """The run that was left unfinished, before its next step; `UserError` if there is none."""
+    """Load the unfinished run, before its next step. Raises `UserError` if there is none."""
     cursor = Cursor.from_json(row.cursor)
     if cursor.progress.phase == "end":
         raise UserError(
             f"session {row.id!r} has nothing to resume: its last run ended; send a message"
         )
-    events, of_run = await _told(store, row, cursor.progress.first)
+    events, of_run = await _events(store, row, cursor.progress.first)
     visible, base = await _view(store, row.id, events, cursor.view)
     cursor.progress.mistakes = cursor.handoffs.rollbacks = 0
     if cursor.budget.limits or options.config.given:
-        # Whoever resumes a run that reached a limit lets it go on, with the usual ones.
+        # Resuming a run that reached a limit gives it the usual limits again.
         is_kept = options.keeps_limits and row.outcome != "out_of_budget"
         cursor.budget.limits = {**(cursor.budget.limits if is_kept else {}), **options.config.given}
     run = RunState(
@@ -238,53 +242,53 @@ async def left_step(
     run.history_length = history_length(
         events, base=base, after=cursor.view.after, first=cursor.progress.first
     )
-    _tell_unrecorded(run, row, events)
-    _look_for_tried(run)
+    _mark_unrecorded(run, row, events)
+    _recheck_tried(run)
     await load_memo(run, None if row.loaded is None else row.loaded.steps)
     return run
 
 
-def _look_for_tried(run: RunState) -> None:
-    """A requested handoff that waits for approval is still wanted: look at its request again."""
+def _recheck_tried(run: RunState) -> None:
+    """Read the request of an undecided handoff again after the step: it is still wanted."""
     if any(each.is_asked_of(run.session_id) for each in run.cursor.handoffs.tried):
         run.interruption.want(at_once=False)
 
 
-async def _said(store: Store, row: SessionRow) -> Sequence[Event]:
-    """The events that carry items."""
+async def _item_events(store: Store, row: SessionRow) -> Sequence[Event]:
+    """The events with items."""
     if row.loaded is not None:
         return [event for event in row.loaded.events if event.speaks]
-    return await told_so_far(store, row.id, row.seq, with_items=True)
+    return await events_until(store, row.id, row.seq, with_items=True)
 
 
-async def _told(
+async def _events(
     store: Store, row: SessionRow, first: int
 ) -> tuple[Sequence[Event], Sequence[Event]]:
-    """The events that carry items, and all of the run that begins with event `first`.
+    """The events with items, and all events of the run that begins with event `first`.
 
-    They are read at once if there are few of them.
+    A short session is read at once.
     """
     if row.seq > _FEW:
-        said = await told_so_far(store, row.id, row.seq, with_items=True)
-        return said, await told_so_far(store, row.id, row.seq, after=first - 1)
-    told = await told_so_far(store, row.id, row.seq) if row.loaded is None else row.loaded.events
+        with_items = await events_until(store, row.id, row.seq, with_items=True)
+        return with_items, await events_until(store, row.id, row.seq, after=first - 1)
+    events = await events_until(store, row.id, row.seq) if row.loaded is None else row.loaded.events
     return (
-        [event for event in told if event.speaks],
-        [event for event in told if event.seq >= first],
+        [event for event in events if event.speaks],
+        [event for event in events if event.seq >= first],
     )
 
 
 async def ended_run(options: RunOptions, store: Store, row: SessionRow) -> RunState:
-    """The last run of a session that ended in another process, read-only.
+    """The last run of a session that another process ended, read-only.
 
-    The answer of an agent without a model is its text.
+    The output of an agent without a model is the text of its answer.
     """
     cursor = Cursor.from_json(row.cursor)
     events = up_to(row, await store.events(row.id, with_items=True))
     visible, base = await _view(store, row.id, events, cursor.view)
-    nobodys = Claim(session_id=row.id, owner="", epoch=0, lease_s=0.0)
+    no_claim = Claim(session_id=row.id, owner="", epoch=0, lease_s=0.0)
     run = RunState(
-        options, store=store, claim=nobodys, hold=None, row=row, visible=visible, cursor=cursor,
+        options, store=store, claim=no_claim, hold=None, row=row, visible=visible, cursor=cursor,
         agent=_member(options, row.agent),
     )  # fmt: skip
     run.events = current_events(
@@ -293,21 +297,21 @@ async def ended_run(options: RunOptions, store: Store, row: SessionRow) -> RunSt
     run.history_length = history_length(
         events, base=base, after=cursor.view.after, first=cursor.progress.first
     )
-    run.outcome = outcome_told(run.events[-1]) if run.events else None
+    run.outcome = recorded_outcome(run.events[-1]) if run.events else None
     if run.outcome is None:
         if row.outcome not in ("done", "refused"):
             raise UserError(
                 f"session {row.id!r} ended as {row.outcome!r} somewhere else, and more is not "
                 "known: its run keeps no events"
             )
-        said = [
+        answer = [
             item
             for event in run.events
             if event.seq == cursor.progress.calls
             for item in event.items
         ]
-        form = run.agent.output_type if run.agent.traits.uses_model else None
-        run.outcome = final_outcome(said, form)
+        output_type = run.agent.output_type if run.agent.traits.uses_model else None
+        run.outcome = final_outcome(answer, output_type)
     return run
 
 
@@ -320,9 +324,9 @@ async def opened_for_handoff(
     hold: Hold | None,
     source: str = "",
 ) -> RunState:
-    """The run that was left unfinished, or a new one without a message; nothing is stored yet.
+    """The unfinished run, or a new run without a message; nothing is stored yet.
 
-    A session that no agent has yet is that of `source`, if the team has such an agent.
+    A session without an agent gets the agent `source`, if the team has it.
     """
     cursor = Cursor.from_json(row.cursor)
     if row.agent or not source:
@@ -330,7 +334,7 @@ async def opened_for_handoff(
     else:
         agent = _member(options, source)
         if source not in options.team:
-            row = replace(row, agent=source)  # Only for as long as it takes to refuse it.
+            row = replace(row, agent=source)  # Only for the record of the refusal.
     if cursor.progress.phase != "end":
         return await left_step(options, store, claim, row, hold=hold)
     run = await _without_message(options, store, claim, row, agent, hold=hold)
@@ -339,9 +343,10 @@ async def opened_for_handoff(
 
 
 async def opened_live(options: RunOptions, store: Store, claim: Claim, row: SessionRow) -> RunState:
-    """A session over an open connection: it has no run that another process could resume.
+    """The run of a live session, which no other process can resume.
 
-    Handoffs that waited for approval when the session was left are given up, and this is stored.
+    Handoffs that waited for approval when an earlier connection was closed are given up, and this
+    is stored.
     """
     run = await _without_message(options, store, claim, row, options.find(row.agent), hold=None)
     run.begin()
@@ -363,9 +368,9 @@ async def _without_message(
     *,
     hold: Hold | None,
 ) -> RunState:
-    """A new run that continues the task; it has not begun yet."""
+    """A new run that continues the task; a handoff will start it."""
     cursor = Cursor.from_json(row.cursor)
-    events = await _said(store, row)
+    events = await _item_events(store, row)
     visible, _ = await _view(store, row.id, events, cursor.view, anew=True)
     run = RunState(
         options, store=store, claim=claim, hold=hold, row=row, visible=visible, agent=agent,
@@ -374,7 +379,7 @@ async def _without_message(
         ),
     )  # fmt: skip
     run.before = row
-    _tell_unrecorded(run, row, events)
+    _mark_unrecorded(run, row, events)
     await run.load_shared_variables()
     return run
 
@@ -387,7 +392,8 @@ async def _view(
     *,
     anew: bool = False,
 ) -> tuple[list[Item], list[Item]]:
-    """What the active agent sees, and the part of it that a filter made; see `visible_items`."""
+    """The active agent's view, and the part of it that an input filter returned; see
+    `visible_items`."""
     base: list[Item] = []
     if view.base is not None:
         base = (await store.steps(session_id, prefix=view.base))[view.base]
@@ -395,3 +401,4 @@ async def _view(
 
 
 _FEW = 200
+"""Sessions with at most this many events are read at once."""

@@ -1,4 +1,5 @@
-"""Finds the answers to the run's questions, and gives the one it was asked for."""
+"""Collects the answers to the run's questions, and gives the answer that the session was opened
+for."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from ekiden.runtime.questions.cancel_question import (
     timer_end,
     withdraw_query,
 )
-from ekiden.runtime.questions.due import begin_time_anew, later_timer_end
+from ekiden.runtime.questions.due import later_timer_end, restart_timeouts
 from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.state.budget import UnknownPrice, own_left, spend_own
@@ -33,11 +34,11 @@ from ekiden.storage.base import MessageFilter, MessageSettle, StoredMessage
 from ekiden.tools.output import to_jsonable
 
 _ENDS_ASKER = "ends_asker"
-"""In an answer: the failure also fails the asker, because no model can do anything about it."""
+"""Key of an answer: the failure also fails the asking run, because no model can fix it."""
 
 
 async def collect_answers(run: RunState) -> bool:
-    """Store the answers that came, for the code that waits for them; whether there were any."""
+    """Store new answers for the waiting code; returns whether there were any."""
     waited = list(run.cursor.questions.open)
     if not await note_answers(run):
         return False
@@ -46,7 +47,7 @@ async def collect_answers(run: RunState) -> bool:
     await run.commit(status="ready", outcome="")
     fault_point("ask.answers.after_commit")
     if run.children.eager and run.memo:
-        # It keeps its memo itself, which may be large.
+        # A plan's memo may be large, so it is not read again.
         run.memo = {**run.memo, **settled}
     else:
         await load_memo(run)
@@ -54,9 +55,9 @@ async def collect_answers(run: RunState) -> bool:
 
 
 async def note_answers(run: RunState) -> bool:
-    """Note the answers that came; whether there were any. The caller commits them.
+    """Record new answers; returns whether there were any. The caller commits them.
 
-    A question of which one answer is enough is withdrawn with the others when there is a good one.
+    After the first good answer to a group of questions, the others of the group are withdrawn.
     """
     await run.see_wakes()
     messages = await _messages(run)
@@ -75,7 +76,7 @@ async def note_answers(run: RunState) -> bool:
         else:
             item = items.get(question.id)
             if item is not None and is_withdrawn_by_run(item):
-                # By somebody who died before it was stored that the run waits no more.
+                # A process withdrew the item and died before it stored the withdrawal here.
                 del run.cursor.questions.open[key]
                 found += 1
             elif item is None or item.status != "open":
@@ -84,8 +85,8 @@ async def note_answers(run: RunState) -> bool:
     if not found:
         return False
     if any(item.status != "open" for item in items.values()):
-        await begin_time_anew(run)
-    _withdraw_rivals(run, enough)
+        await restart_timeouts(run)
+    _withdraw_groups(run, enough)
     return True
 
 
@@ -111,68 +112,68 @@ def _store_answer(
     state = "lost" if message is None else message.state
     answer = None if message is None else message.answer
     if state == "late":
-        # It came before anybody acted on the time-out.
+        # The answer came after the timeout, but before the run handled the timeout.
         state = "failed" if answer is None or "error" in answer else "answered"
     if isinstance(answer, dict):
         if answer.get(_ENDS_ASKER):
             raise UnknownPrice(answer["error"])
         person_us = answer.pop("person_us", 0)
         run.cursor.questions.person_us = max(run.cursor.questions.person_us, person_us)
-        _count_in(run, question, answer.pop("spent", None))
+        _count_spent(run, question, answer.pop("spent", None))
         if message is not None and person_us:
             run.write(later_timer_end(message, person_us))
     at_us = None if message is None else message.settled_at_us
     _settle_step(run, key, question, state, answer, at_us=at_us)
-    details = {"id": question.id, "from": question.who, "state": state}
+    details = {"id": question.id, "from": question.recipient, "state": state}
     error = answer.get("error") if isinstance(answer, dict) else None
     run.record("message", details={"answer": details}, error=error)
     run.write(timer_end(question))
-    _see_to_unfinished(run, question, state, is_deadlock="cycle" in (answer or ()))
+    _handle_unfinished(run, question, state, is_deadlock="cycle" in (answer or ()))
 
 
 async def _count_unanswered(
     run: RunState, question: OpenQuestion, message: StoredMessage | None
 ) -> None:
-    """Count what a session used that did not answer in time, from its row."""
+    """Count the usage of a session that timed out, from its row."""
     if question.session is None or message is None or message.state != "timed_out":
         return
     await run.children.stop(question.session)
     with suppress(SessionError):
         cursor = Cursor.from_json((await run.store.get(question.session)).cursor)
-        _count_in(
+        _count_spent(
             run,
             question,
             {"usage": cursor.budget.usage.to_json(), "seconds": cursor.budget.spent_s},
         )
 
 
-def _count_in(run: RunState, question: OpenQuestion, spent: dict[str, Any] | None) -> None:
+def _count_spent(run: RunState, question: OpenQuestion, spent: dict[str, Any] | None) -> None:
     if spent is not None and question.session is not None:
         count_used(run, question, Usage.from_json(spent["usage"]), spent["seconds"])
 
 
 def count_used(run: RunState, question: OpenQuestion, used: Usage, seconds: float) -> None:
-    """Add the answering session's usage to the run's, if it was not counted before; its time only
-    if no other time covers it."""
-    cursor, more = run.cursor, Usage()
-    more.add(used)
+    """Add the asked session's usage to the run's, without usage that is already counted. Sessions
+    work concurrently, so their seconds overlap and are not added up."""
+    cursor, new = run.cursor, Usage()
+    new.add(used)
     if question.counted:
-        more.take(Usage.from_json(question.counted))
-    cursor.budget.usage.add(more)
+        new.take(Usage.from_json(question.counted))
+    cursor.budget.usage.add(new)
     cursor.budget.others = cursor.budget.others or Usage()
-    cursor.budget.others.add(more)
+    cursor.budget.others.add(new)
     if run.agent.budget is not None:
-        spend_own(run, more.tokens, 0.0, more.cost)
+        spend_own(run, new.tokens, 0.0, new.cost)
     cursor.budget.spent_s = max(cursor.budget.spent_s, question.at_s + seconds)
 
 
-def _see_to_unfinished(
+def _handle_unfinished(
     run: RunState, question: OpenQuestion, state: str, *, is_deadlock: bool
 ) -> None:
-    """See to a session that may have been interrupted when the question ended.
+    """End or continue the asked session, which may be unfinished when its question ends.
 
-    One that was too slow is ended. One that was part of a deadlock continues, like one that got a
-    notice, unless it has not begun.
+    After a timeout it is ended. After a deadlock it continues, like a session that got a notice,
+    unless it has not started.
     """
     if question.session is None:
         return
@@ -187,7 +188,7 @@ def _see_to_unfinished(
             partial(abandon, run.store, question.session, question.id, only_ready=True, insist=True)
         )
     elif is_deadlock and run.options.drives:
-        run.children.told = [*(run.children.told or ()), question.session]
+        run.children.notified = [*(run.children.notified or ()), question.session]
 
 
 def _store_decision(
@@ -223,7 +224,7 @@ def _settle_step(
 ) -> None:
     result: dict[str, Any] = {
         "id": question.id,
-        "who": question.who,
+        "who": question.recipient,
         "by": run.agent.name,
         "state": state,
         "answer": answer,
@@ -236,24 +237,26 @@ def _settle_step(
     del run.cursor.questions.open[key]
 
 
-def _withdraw_rivals(run: RunState, groups: set[str]) -> None:
+def _withdraw_groups(run: RunState, groups: set[str]) -> None:
+    """Withdraw the open questions of groups that have a good answer."""
     for key, question in list(run.cursor.questions.open.items()):
         if question.group in groups:
             withdraw_query(run, question)
             _settle_step(run, key, question, "cancelled", None)
 
 
-def _given(payload: Any, most: int) -> tuple[Literal["answered", "failed"], dict[str, Any]]:
+def _checked(payload: Any, most: int) -> tuple[Literal["answered", "failed"], dict[str, Any]]:
+    """The answer, or a failure if it is too large for a message."""
     size = len(dumps(payload).encode("utf-8", "surrogatepass"))
     if size <= most:
         return "answered", answer_json(payload)
-    told = f"the answer has {size} bytes, more than the {most} that a message may have"
-    return "failed", error_json(told, code="bus.payload_too_large")
+    problem = f"the answer has {size} bytes, more than the {most} that a message may have"
+    return "failed", error_json(problem, code="bus.payload_too_large")
 
 
-def _is_askers_limit(run: RunState, over: OutOfBudget) -> bool:
-    """Whether the limit that the session reached is one that the session that asked it was given,
-    and can be given again: no budget of the question, of an agent or of a handoff."""
+def _is_limit_of_asker(run: RunState, over: OutOfBudget) -> bool:
+    """Whether the reached limit belongs to the asking run, so that a resume can raise it. It does
+    not if it is a budget of the question, of an agent or of a handoff."""
     if run.meta.get("asked_in") is None:
         return False
     if over.scope == "tenant":
@@ -268,7 +271,8 @@ def _is_askers_limit(run: RunState, over: OutOfBudget) -> bool:
 
 
 def give_answer(run: RunState, outcome: Outcome) -> None:
-    """If the session was opened for a question, its outcome is the answer; the caller commits."""
+    """Answer the question that opened the session, if one did, with the outcome; the caller commits
+    it."""
     message_id = run.meta.get(ANSWERS)
     if message_id is None:
         return
@@ -278,23 +282,23 @@ def give_answer(run: RunState, outcome: Outcome) -> None:
         case Waiting():
             return
         case Done(output):
-            state, answer = _given(to_jsonable(output), run.config.bus.max_payload)
+            state, answer = _checked(to_jsonable(output), run.config.bus.max_payload)
         case Refused(reason):
             answer = error_json(f"the model declined: {reason}", code="model.refused")
         case Failed(code, error):
             if outcome == WITHDRAWN:
                 return
             exc = run.exception
-            told = exc.outside if isinstance(exc, GuardrailError) else error
-            answer = error_json(told, code=code)
+            problem = exc.outside if isinstance(exc, GuardrailError) else error
+            answer = error_json(problem, code=code)
             if isinstance(exc, UnknownPrice):
                 answer[_ENDS_ASKER] = True
-        case OutOfBudget() if _is_askers_limit(run, outcome):
+        case OutOfBudget() if _is_limit_of_asker(run, outcome):
             run.side_writes.wakes.append(run.meta["asked_in"])
             return
         case OutOfBudget(limit, allowed, used):
-            told = f"the limit of {allowed:g} {limit} was reached ({used:g} used)"
-            answer = error_json(told, code="run.out_of_budget")
+            problem = f"the limit of {allowed:g} {limit} was reached ({used:g} used)"
+            answer = error_json(problem, code="run.out_of_budget")
         case _ as never:
             assert_never(never)
     answer["spent"] = {

@@ -1,9 +1,9 @@
-"""Withdraws questions whose answers are not needed any more, and stops the work on them.
+"""Withdraws questions whose answers are no longer needed, and stops the work on them.
 
 A question to an agent is withdrawn by a commit of the asking session. The same commit wakes the
-session that was to answer, so that it ends itself when it is next run, even if a process dies in
-between; if no process has it, it is ended at once. Questions to people are withdrawn just before:
-if the process dies then, a run that still needs the answer asks them again.
+asked session, so that it ends itself when it runs next, even if a process dies in between. If no
+process runs it, it is ended at once. Questions to people are withdrawn just before the commit: if
+the process dies in between, a run that still needs the answer asks again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Failed
 from ekiden.core.values import owner_name
-from ekiden.runtime.questions.due import begin_time_anew
+from ekiden.runtime.questions.due import restart_timeouts
 from ekiden.runtime.questions.questions import QUERY_TIMER
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.attempt import GIVEN_UP, ended_details, give_up_tried
@@ -40,7 +40,7 @@ from ekiden.storage.base import (
 from ekiden.storage.timers import Timer, timer_removal
 
 STOPS = "run.stops"
-"""The collection; keys are sessions."""
+"""The collection of stop requests; keys are session ids."""
 _PAGE = 100
 
 
@@ -51,32 +51,32 @@ class StopRequest:
     session_id: str
     run: int
     answers: str | None = None
-    """The question whose answer is not needed any more: the session then ends for good. `None`: it
-    stays as it is, and can be resumed."""
+    """The withdrawn question: the session then ends for good. `None`: the session can be
+    resumed."""
     version: int = 0
 
     def is_about(self, row: SessionRow) -> bool:
-        """Whether the run is the session's last one, and not over."""
+        """Whether the run is the session's last run, and has not ended."""
         return run_number(row) == self.run and row.status != "idle"
 
 
 async def ask_to_stop(
     store: DocumentStore, session_id: str, run: int, *, answers: str | None = None
 ) -> None:
-    """Store the request, over an earlier one."""
+    """Store a stop request; it replaces an earlier one."""
     body = {"run": run, "answers": answers}
     write = DocumentWrite(collection=STOPS, key=session_id, body=body)
     await store.write_documents([write])
 
 
 async def take_back(store: DocumentStore, session_id: str) -> None:
-    """Remove the request: it was withdrawn, or the session is stopped."""
+    """Remove the stop request."""
     if await store.get_document(STOPS, session_id) is not None:
         await store.write_documents([DocumentWrite(collection=STOPS, key=session_id, body=None)])
 
 
 async def stop_requests(store: DocumentStore, *, after: str = "") -> Sequence[StopRequest]:
-    """Some requests, by session, those above `after`."""
+    """A page of the requests, by session, after the session `after`."""
     found = await store.list_documents(STOPS, after=after, limit=_PAGE)
     return [
         StopRequest(
@@ -90,44 +90,44 @@ async def stop_requests(store: DocumentStore, *, after: str = "") -> Sequence[St
 
 
 def removal(request: StopRequest) -> DocumentWrite:
-    """The request is seen to, unless there is another one by now."""
+    """The write that removes a handled request. It fails if there is a newer request."""
     return DocumentWrite(
         collection=STOPS, key=request.session_id, body=None, expected_version=request.version
     )
 
 
 WITHDRAWN = Failed("ask.withdrawn", "the agent that asked no longer waits for the answer")
-"""The outcome of a session whose answer is not needed."""
+"""The outcome of a session whose answer is no longer needed."""
 _ABANDON_S = 10.0
 _NOT_NEEDED = "the run does not wait any more"
 
 
 async def withdraw_questions(run: RunState, *, keeps_answers: bool = False) -> None:
-    """The run stops waiting for the answers to its questions; the caller commits it.
+    """Withdraw all open questions of the run; the caller commits it.
 
-    With `keeps_answers`, answers that people gave already are kept for a run that resumes.
+    With `keeps_answers`, answers that people already gave are kept for a resumed run.
     """
-    asks, run.cursor.questions.open = run.cursor.questions.open, {}
+    questions, run.cursor.questions.open = run.cursor.questions.open, {}
     give_up_tried(run)
-    answered = await withdraw(run, asks, by=run.agent.name)
+    answered = await withdraw(run, questions, by=run.agent.name)
     if keeps_answers:
         run.cursor.questions.open = answered
-    for key in asks:
+    for key in questions:
         if ".ask." in key and key not in run.cursor.questions.open:
-            # The call that waited for it was not made, which is told when the turn is closed.
+            # Proves later that the call that waited for this approval was not made.
             run.remember(f"{key}.withdrawn", True)
 
 
 async def suspend_questions(run: RunState) -> None:
-    """The run is out of budget: agents of the team that it asked stay where they are, and go on
-    when it does; the caller commits it."""
-    asks = run.cursor.questions.open
+    """Keep the questions to sessions of a run that is out of budget, and withdraw the others; the
+    caller commits it. The asked sessions resume when the run does."""
+    questions = run.cursor.questions.open
     run.cursor.questions.open = {
-        key: each for key, each in asks.items() if each.session is not None
+        key: each for key, each in questions.items() if each.session is not None
     }
-    gone = {key: each for key, each in asks.items() if each.session is None}
-    if gone:
-        await withdraw(run, gone, by=run.agent.name)
+    withdrawn = {key: each for key, each in questions.items() if each.session is None}
+    if withdrawn:
+        await withdraw(run, withdrawn, by=run.agent.name)
     for question in run.cursor.questions.open.values():
         if question.due_us:
             run.write(timer_end(question))
@@ -135,20 +135,20 @@ async def suspend_questions(run: RunState) -> None:
 
 
 async def withdraw(
-    run: RunState, asks: Mapping[str, OpenQuestion], *, by: str
+    run: RunState, questions: Mapping[str, OpenQuestion], *, by: str
 ) -> dict[str, OpenQuestion]:
     """Withdraw these questions of agent `by`; the caller commits it.
 
     Returns those that people answered before.
     """
     answered: dict[str, OpenQuestion] = {}
-    for key, question in asks.items():
+    for key, question in questions.items():
         if question.kind == "query":
             withdraw_query(run, question)
         elif await _withdraw_item(run.store, question, by=by) == "answered":
             answered[key] = question
-    if any(question.kind == "inbox" for question in asks.values()):
-        await begin_time_anew(run)
+    if any(question.kind == "inbox" for question in questions.values()):
+        await restart_timeouts(run)
     return answered
 
 
@@ -166,17 +166,17 @@ def withdraw_query(run: RunState, question: OpenQuestion) -> None:
 
 
 def timer_end(question: OpenQuestion) -> DocumentWrite:
-    """What removes the timer of a question to an agent."""
+    """The write that removes the timer of a question to an agent."""
     return timer_removal(Timer(due_us=question.due_us, kind=QUERY_TIMER, id=question.id))
 
 
 def is_withdrawn_by_run(item: InboxItem) -> bool:
-    """Whether the run that asked withdrew the item, and not a person."""
+    """Whether the asking run withdrew the item, and not a person."""
     return item.status == "cancelled" and item.reason == _NOT_NEEDED
 
 
 async def is_withdrawn(run: RunState) -> bool:
-    """Whether the session was opened for a question whose answer is not needed any more."""
+    """Whether the session was opened for a question that is withdrawn."""
     message_id = run.meta.get(ANSWERS)
     if message_id is None or not run.was_woken:
         return False
@@ -185,7 +185,7 @@ async def is_withdrawn(run: RunState) -> bool:
 
 
 async def is_given_up(run: RunState) -> bool:
-    """Whether the asker does not wait for the session's answer any more, or never did."""
+    """Whether the session answers a question, and the asking run does not wait for the answer."""
     message_id = run.meta.get(ANSWERS)
     if message_id is None:
         return False
@@ -194,7 +194,7 @@ async def is_given_up(run: RunState) -> bool:
 
 
 def is_left(row: SessionRow) -> bool:
-    """Whether its run was interrupted, so that only the asker would resume it."""
+    """Whether the session's run was interrupted and no worker resumes it."""
     return row.status == "idle" and not row.outcome and has_open_run(row)
 
 
@@ -207,11 +207,11 @@ async def abandon(
     only_fresh: bool = False,
     insist: bool = False,
 ) -> None:
-    """End this session, whose answer is not needed, if no process runs it.
+    """End this session, whose answer is no longer needed, if no process runs it.
 
-    With `only_ready` only if it does not wait itself, with `only_fresh` only if it has not begun. A
-    running session is left alone; with `insist`, the worker that has it is asked to stop. It ends
-    at the latest when it is run next, and an answer that it gives before that is late and stored.
+    With `only_ready` only if it does not wait itself, with `only_fresh` only if it has not started.
+    A running session is not changed; with `insist`, its worker is asked to stop. The session ends
+    when it runs next; an answer that it gives before that is stored as late.
     """
     with suppress(SessionError, StoreError):
         try:
@@ -227,20 +227,21 @@ async def abandon(
             await store.release(claim)
             return
         cursor = Cursor.from_json(row.cursor)
-        asks, cursor.questions.open = cursor.questions.open, {}
-        for question in asks.values():
+        questions, cursor.questions.open = cursor.questions.open, {}
+        for question in questions.values():
             if question.kind == "inbox":
                 await _withdraw_item(store, question, by=row.agent)
-        queries = [question for question in asks.values() if question.kind == "query"]
-        await store.commit(claim, await _ending(store, row, cursor, queries))
+        queries = [question for question in questions.values() if question.kind == "query"]
+        await store.commit(claim, await _end_commit(store, row, cursor, queries))
         for question in queries:
             if question.session is not None:
                 await abandon(store, question.session, question.id, insist=insist)
 
 
-async def _ending(
+async def _end_commit(
     store: Store, row: SessionRow, cursor: Cursor, queries: Iterable[OpenQuestion]
 ) -> Commit:
+    """The commit that ends a session whose answer is no longer needed."""
     events: list[Event] = []
     given_up_now = [each for each in cursor.handoffs.tried if not each.is_asked_of(row.id)]
     for tried in given_up_now:
@@ -279,10 +280,10 @@ async def _ending(
 
 
 async def _withdraw_item(store: Store, question: OpenQuestion, *, by: str) -> str:
-    """How the item was closed before, if it was."""
+    """Withdraw the question to people; returns its status if it was closed before."""
     from ekiden.inbox import Inbox
 
-    # The runtime does this, from whichever agent's code it was called.
+    # The runtime withdraws it, even if this is called from an agent's code.
     with suppress(InboxError), acting_as(""):
         try:
             await Inbox(store).cancel(question.id, by=by, reason=_NOT_NEEDED)

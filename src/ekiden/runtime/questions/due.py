@@ -1,6 +1,6 @@
-"""Does what is due: time-outs of questions, deadlines and escalations of inbox items.
+"""Handles due timers: timeouts of questions, deadlines and escalations of inbox items.
 
-Every waiting process may call it at any time; each timer is handled by one of them.
+Every waiting process may call this at any time; each timer is handled by one process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _A_WHILE_S = 0.1
 
 
 async def run_timers(store: Store) -> int:
-    """See to what is due; how many timers that were."""
+    """Handle all due timers; returns their number."""
     if await next_due_us(store) is None:
         return 0
     now_us = await store.now_us()
@@ -44,7 +44,7 @@ async def run_timers(store: Store) -> int:
         for timer in timers:
             kinds.add(timer.kind)
             if timer.kind == QUERY_TIMER:
-                done += await _seen_to(store, timer, now_us)
+                done += await _handle(store, timer, now_us)
         after = timers[-1].key
     if "inbox" in kinds:
         from ekiden.inbox import run_due
@@ -57,30 +57,30 @@ async def run_timers(store: Store) -> int:
     return done
 
 
-async def _seen_to(store: Store, timer: Timer, now_us: int) -> int:
-    """End the question; one that cannot be read must not keep the others from being seen to."""
+async def _handle(store: Store, timer: Timer, now_us: int) -> int:
+    """End the question of the timer. An unreadable question must not block the other timers."""
     try:
         await _end_query(store, timer, now_us)
     except StoreError:
         raise
     except Exception:
-        _log.exception("the timer of message %s cannot be seen to and is dropped", timer.id)
+        _log.exception("the timer of message %s cannot be handled and is dropped", timer.id)
         await store.write_documents([timer_removal(timer)])
     return 1
 
 
 async def seconds_to_timer(store: Store, longest_s: float) -> float:
-    """How long to wait at most before looking at timers again."""
+    """Seconds to wait before the next check of timers, at most `longest_s`."""
     due_us = await next_due_us(store)
     if due_us is None:
         return longest_s
     left_s = (due_us - await store.now_us()) / 1e6
-    # One that is due already belongs to somebody else, or came due just now.
+    # A timer that is already due is being handled by another process, or became due just now.
     return min(left_s + _A_MOMENT_S if left_s > 0 else _A_WHILE_S, longest_s)
 
 
-async def see_to_timers(store: Store, longest_s: float) -> float:
-    """See to what is due; how long to wait at most before looking again."""
+async def handle_timers(store: Store, longest_s: float) -> float:
+    """Handle due timers; returns the seconds to wait before the next check."""
     due_us = await next_due_us(store)
     if due_us is None:
         return longest_s
@@ -92,9 +92,9 @@ async def see_to_timers(store: Store, longest_s: float) -> float:
 
 
 async def _end_query(store: Store, timer: Timer, now_us: int) -> None:
-    """The time of a question is over: tell the asker, unless a person is being waited for.
+    """End a question that timed out, unless its session waits for a person.
 
-    In that case the time starts again with the person's decision, whose commit sets another timer.
+    In that case the timeout restarts with the person's decision, whose commit sets another timer.
     """
     found = await store.find_messages(MessageFilter(keys=[timer.id]), limit=1)
     if not found or found[0].state != "open":
@@ -117,24 +117,21 @@ async def _end_query(store: Store, timer: Timer, now_us: int) -> None:
     await store.write(Batch(documents=[timer_removal(timer)], settles=[settle]))
 
 
-async def begin_time_anew(run: RunState) -> None:
-    """No person is waited for any more: all sessions that wait for this run, directly or not, get
-    their full time again; the caller commits it."""
-    before_us, run.cursor.questions.person_us = (
-        run.cursor.questions.person_us,
-        await run.store.now_us(),
-    )
-    for timer in await _timers_of_askers(
-        run.store, run.meta, run.cursor.questions.person_us, before_us
-    ):
+async def restart_timeouts(run: RunState) -> None:
+    """Restart the timeouts of all sessions that wait for this run, directly or not, because the run
+    no longer waits for a person; the caller commits it."""
+    questions = run.cursor.questions
+    before_us, questions.person_us = questions.person_us, await run.store.now_us()
+    for timer in await _timers_of_askers(run.store, run.meta, questions.person_us, before_us):
         run.write(timer)
 
 
 async def _timers_of_askers(
     store: Store, meta: Mapping[str, Any], now_us: int, before_us: int
 ) -> list[DocumentWrite]:
-    """Timers that begin now: for the question that a session of this `meta` answers, the question
-    that its asker answers, and so on; those that began at `before_us` end."""
+    """The writes of new timers: for the question that the session with this `meta` answers, for the
+    question that its asking session answers, and so on. The timers that started at `before_us` are
+    removed."""
     timers: list[DocumentWrite] = []
     while (message_id := meta.get(ANSWERS)) is not None and len(timers) < 2 * _LONGEST_CHAIN:
         found = await store.find_messages(MessageFilter(keys=[message_id]), limit=1)
@@ -151,7 +148,7 @@ async def _timers_of_askers(
 
 
 def later_timer_end(message: StoredMessage, decided_us: int) -> DocumentWrite:
-    """What removes the timer of a question whose time began anew when a person decided."""
+    """The write that removes the timer of a question whose timeout restarted at a decision."""
     return timer_removal(_later_timer(message, decided_us))
 
 
@@ -161,7 +158,7 @@ def _later_timer(message: StoredMessage, decided_us: int) -> Timer:
 
 
 def answering_session(message: StoredMessage) -> str:
-    """The session that is to answer the question, if one is."""
+    """The id of the session that answers the question."""
     owner = message.owner or ""
     if owner.startswith(_SESSION):
         return owner.removeprefix(_SESSION)
@@ -169,14 +166,14 @@ def answering_session(message: StoredMessage) -> str:
 
 
 async def _decided_us(store: Store, session_id: str, depth: int = 0) -> int:
-    """When a person last decided something for the session, or for one that it waits for; 0 if none
-    was asked, and `_NOT_YET` while one is asked, or a limit has to be raised."""
+    """The time of the last decision of a person for the session, or for one that it waits for; 0 if
+    there was none. `_NOT_YET` while a person is asked, or a limit has to be raised."""
     try:
         row = await store.get(session_id)
     except SessionError:
         return 0
     if row.status == "idle" and row.outcome == "out_of_budget":
-        return _NOT_YET  # Its time begins anew when it is resumed.
+        return _NOT_YET  # The timeout restarts when the session is resumed.
     cursor = Cursor.from_json(row.cursor)
     decided_us = cursor.questions.person_us
     for question in cursor.questions.open.values():

@@ -1,4 +1,4 @@
-"""The inbox as runs use it: what they ask people is stored with their own steps."""
+"""The inbox as runs use it: new items are stored with the steps of the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ekiden.inbox import Inbox
 
 SEEN = "seen"
-"""The answer to what only has to be seen."""
+"""The answer to an item that only informs."""
 _OWN_FIELDS = ("kind", "from", "subject", "reason", "role")
 _MAX_SUBJECT = 500
 
@@ -27,15 +27,15 @@ def inbox_of(run: RunState) -> Inbox:
 
 
 def item_writes(run: RunState, item: InboxItem) -> list[DocumentWrite]:
-    """What stores a new item, to be written with a step."""
+    """The writes of a new item, for the commit of a step."""
     about = replace(item, task_id=run.task_id, correlation_id=run.correlation_id)
     return inbox_of(run).item_writes(about)
 
 
 async def tell_people(run: RunState, case: dict[str, Any]) -> None:
-    """Show people an item that no run waits for; the caller commits.
+    """Inform people with an item that no run waits for; the caller commits it.
 
-    `case` has its kind, its sender, its subject, and the further details of its event.
+    `case` has the item's kind, sender, subject, and the further details of the event.
     """
     if run.is_reachable:
         context = {name: value for name, value in case.items() if name not in _OWN_FIELDS}
@@ -58,7 +58,7 @@ async def tell_people(run: RunState, case: dict[str, Any]) -> None:
 
 
 async def read_item(store: Store, item_id: str) -> InboxItem | None:
-    """The item as it is now; `None` if there is none."""
+    """The current item; `None` if it does not exist."""
     from ekiden.core.errors.messages import InboxItemNotFound
     from ekiden.inbox import Inbox
 

@@ -1,4 +1,4 @@
-"""Questions and notices that code of a run sends: each stored once, and so is its answer."""
+"""Questions and notices that the code of a run sends. Each is stored once, and so is its answer."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from ekiden.storage.timers import Timer, timer_write
 
 
 class Suspended(BaseException):
-    """The code waits for an answer that is not there: it is run again when it is.
+    """The code waits for an answer. It is left, and runs again when the answer comes.
 
-    Not an `Exception`, so that code that catches those does not stand in the way.
+    Not an `Exception`, so that user code with ``except Exception`` does not catch it.
     """
 
 
 def is_suspended(exc: BaseException) -> bool:
-    """Whether `exc` says nothing but that code waits; code with a task group wraps it."""
+    """Whether `exc` only means that code waits. A task group wraps `Suspended` in a group."""
     if isinstance(exc, BaseExceptionGroup):
         _, others = exc.split(Suspended)
         return others is None
@@ -52,13 +52,13 @@ def is_suspended(exc: BaseException) -> bool:
 
 QUERY_TIMER = "query"
 FOR_EVER_S = 3.2e9
-"""The lease of a question on the session that answers it: no other process gets it."""
+"""The lease of a question in the mailbox: only the session opened for it may answer it."""
 
 
 class CodeQuestions:
-    """The questions of one piece of code, counted in their order."""
+    """The questions of one piece of code. They are known by their order."""
 
-    __slots__ = ("_asked", "_run", "_step", "_task", "_told", "_under_way")
+    __slots__ = ("_asked", "_in_progress", "_run", "_step", "_task", "_told")
 
     def __init__(
         self,
@@ -66,20 +66,20 @@ class CodeQuestions:
         step: str,
         *,
         task: str | None = None,
-        under_way: Callable[[], AbstractContextManager[None]] = nullcontext,
+        in_progress: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Within `under_way` a question is being prepared: who suspends the code waits for it, so
-        that what the code asks at the same time is asked at the same time."""
+        """`in_progress` is entered while a question is prepared. Suspending the code waits for it,
+        so that concurrent questions of the code are asked in one commit."""
         self._run = run
         self._step = step
         self._task = task or run.task_id
-        """The task of the agents that are asked; two tasks never wait for each other."""
+        """The task of the asked agents. It is a node of the wait-for graph."""
         self._asked = 0
         self._told = 0
-        self._under_way = under_way
+        self._in_progress = in_progress
 
     async def ask(self, questions: Sequence[Ask], *, mode: GroupMode) -> list[tuple[str, Any]]:
-        """The answers that are stored; `Suspended` while they are not there."""
+        """The stored answers. Raises `Suspended` while some are missing."""
         if not questions:
             raise UserError("nothing was asked: the list of questions is empty")
         keys = [self._next_key() for _ in questions]
@@ -90,14 +90,14 @@ class CodeQuestions:
             if key not in self._run.memo and key not in self._run.cursor.questions.open
         ]
         if fresh:
-            with self._under_way():
+            with self._in_progress():
                 await self._stage(fresh, group, mode)
         if mode == "any":
             return [self._first(keys, questions)]
         return self._all(keys, questions)
 
     async def tell(self, note: Ask, *, ttl_s: float | None) -> None:
-        """Send it with the next commit, unless that was done before a restart."""
+        """Send a notice with the next commit, unless it was sent before a restart."""
         run = self._run
         self._told += 1
         key = f"{self._step}.n{self._told}"
@@ -130,7 +130,9 @@ class CodeQuestions:
         run = self._run
         if opening is not None:
             run.side_writes.openings.append(opening)
-            run.children.told = list(dict.fromkeys((*(run.children.told or ()), opening.new.id)))
+            run.children.notified = list(
+                dict.fromkeys((*(run.children.notified or ()), opening.new.id))
+            )
         if letter is not None:
             run.side_writes.messages.append(letter)
         details = {"id": message.id, "to": message.to_agent, "subject": message.subject}
@@ -140,12 +142,12 @@ class CodeQuestions:
         run.remember(key, True)
 
     async def request_approval(self, request: ApprovalRequest) -> InboxAnswer:
-        """A person's decision; `Suspended` until there is one."""
+        """A person's decision. Raises `Suspended` until there is one."""
         run = self._run
         key = self._next_key()
         if key not in run.memo and key not in run.cursor.questions.open:
             check_variable("the context of a question to people", request.context)
-            with self._under_way():
+            with self._in_progress():
                 now_us = await run.store.now_us()
             item = InboxItem(
                 kind="approval",
@@ -165,9 +167,9 @@ class CodeQuestions:
         return decided(run, key)
 
     async def follow(self, items: Sequence[str]) -> None:
-        """Wait until one of these questions, which another session asked, is closed.
+        """Wait until one of these inbox items, which another session posted, is closed.
 
-        `Suspended` until then. People see each question once: nothing is added to the inbox.
+        Raises `Suspended` until then. People see each item once: nothing is added to the inbox.
         """
         run = self._run
         keys = {f"{self._step}.q.{item}": item for item in items}
@@ -195,7 +197,7 @@ class CodeQuestions:
             run.put_question(key, partial(self._post, key, question, node, together, now_us))
 
     def check(self, question: Ask) -> None:
-        """`UserError` or `BusError` if it cannot be asked."""
+        """Raise `UserError` or `BusError` if the question cannot be asked."""
         _check_payload(question, self._run.config.bus.max_payload)
         self._check_depth(question.agent)
 
@@ -248,8 +250,8 @@ class CodeQuestions:
         run.record("message", details={"asks": details})
 
     async def _node(self, agent: str) -> str:
-        """The node of the asked agent in the graph of waits; `AgentUnavailableError` if no process
-        serves it."""
+        """The node of the asked agent in the wait-for graph. Raises `AgentUnavailableError` if no
+        process serves the agent."""
         run = self._run
         self._check_depth(agent)
         if agent in run.team:
@@ -263,7 +265,8 @@ class CodeQuestions:
         return wait_node(agent, None if alone(servers) else run.task_id)
 
     def _check_depth(self, agent: str) -> None:
-        """Agents that ask and tell each other for ever are stopped somewhere."""
+        """Raise `BusError` for a too long chain of messages, so that agents cannot ask each other
+        for ever."""
         run = self._run
         depth, limit = int(run.meta.get("ask_depth", 0)), run.config.limits.depth
         if limit is not None and depth >= limit:
@@ -274,7 +277,7 @@ class CodeQuestions:
             )
 
     async def _check_room(self, agent: str) -> None:
-        """`MailboxFull` if an agent of others does not take its messages."""
+        """Raise `MailboxFull` if an agent outside of the team does not take its messages."""
         bound = self._run.config.bus.mailbox_bound
         if await self._run.store.queue_depth(agent_queue(agent)) >= bound:
             raise MailboxFull(agent, bound)
@@ -328,7 +331,7 @@ class CodeQuestions:
 
 
 def _check_payload(question: Ask, most: int) -> None:
-    """`UserError` for what is not JSON, or is too much for a message."""
+    """Raise `UserError` for a payload that is not JSON or too large."""
     check_variable(f"what {question.agent} is asked or told", question.payload)
     size = len(dumps(question.payload).encode("utf-8", "surrogatepass"))
     if size > most:
@@ -339,7 +342,7 @@ def _check_payload(question: Ask, most: int) -> None:
 
 
 def _answer(stored: Mapping[str, Any], question: Ask) -> Any:
-    """The payload of a stored answer; raises what it stands for."""
+    """The payload of a stored answer, or its error as an exception."""
     if stored["who"] != question.agent:
         raise UserError(
             f"{stored['who']!r} was asked here before the code was interrupted, and "
@@ -364,17 +367,17 @@ def _answer(stored: Mapping[str, Any], question: Ask) -> Any:
 
 
 def own_priority(run: RunState, priority: int) -> int:
-    """The priority of what a session asks: the session's, unless the question has one."""
+    """The priority of a question: its own, or else the session's."""
     return run.priority if priority == NORMAL else priority
 
 
 def deadline(now_us: int, seconds: float | None) -> int | None:
-    """When so many seconds are over."""
+    """The time after this many seconds; `None` without a limit."""
     return None if seconds is None else now_us + int(seconds * 1e6)
 
 
 def post(run: RunState, key: str, item: InboxItem) -> None:
-    """Put a question before people with the next commit; its answer is that of step `key`."""
+    """Ask people with the next commit; step `key` gets their answer."""
     if not run.is_reachable:
         raise UserError(
             "a question to people cannot be answered: this run is kept in memory only; give it "
@@ -387,13 +390,13 @@ def post(run: RunState, key: str, item: InboxItem) -> None:
             run.write(document)
         role = run.config.operator if item.role == DEFAULT_ROLE else item.role
         run.cursor.questions.open[key] = OpenQuestion("inbox", item.id, role)
-        run.record("inbox", details={**asked_details(item), "role": role})
+        run.record("inbox", details={**posted_details(item), "role": role})
 
     run.put_question(key, put)
 
 
-def asked_details(item: InboxItem) -> dict[str, Any]:
-    """What the event of a new item tells."""
+def posted_details(item: InboxItem) -> dict[str, Any]:
+    """The details of the event of a new item."""
     details: dict[str, Any] = {
         "change": "posted",
         "kind": item.kind,
@@ -410,7 +413,8 @@ def asked_details(item: InboxItem) -> dict[str, Any]:
 
 
 def decided(run: RunState, key: str) -> InboxAnswer:
-    """The stored answer of a person; `Suspended` while there is none, `InboxItemClosed`."""
+    """The stored answer of a person. Raises `Suspended` while there is none, and `InboxItemClosed`
+    if the item was closed without an answer."""
     stored = run.memo.get(key)
     if stored is None:
         raise Suspended
@@ -421,13 +425,13 @@ def decided(run: RunState, key: str) -> InboxAnswer:
 
 
 PAUSES = "pauses"
-"""The queue of messages that are never answered."""
+"""The queue of pauses: messages that no process answers."""
 
 
 def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
-    """Wait with the next commit: the step `key` exists when the time is over.
+    """Pause with the next commit: step `key` gets its result after these seconds.
 
-    No process takes the message, so its only result is the time-out.
+    A pause is a query that no process answers, so it always ends with its timeout.
     """
     message = AgentMessage(
         id=new_id("msg"),
@@ -454,5 +458,5 @@ def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
 
 
 async def pauses(store: QueueStore) -> bool:
-    """Whether any session pauses: it goes on by itself before long."""
+    """Whether any session pauses, and so will continue by itself."""
     return await store.queue_depth(PAUSES) > 0

@@ -1,4 +1,4 @@
-"""The session that an agent gets for a question or a message of another agent."""
+"""Makes the session in which an agent works on a question or a notice of another agent."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ from ekiden.storage.base import NewSession, SessionOpening
 from ekiden.storage.records import NORMAL
 
 ANSWERS = "answers"
-"""In a session's meta: the message that its end answers."""
+"""Key of a session's meta: the id of the message that its outcome answers."""
 OWN_LIMITS = "own_limits"
-"""In a session's meta: what the question itself lets its answer use, by limit."""
+"""Key of a session's meta: the limits that the question sets, by name."""
 FIXED_LIMITS = "fixed_limits"
-"""In a session's meta: limits of the asker that a resume cannot raise."""
+"""Key of a session's meta: the limits of the asking run that a resume cannot raise."""
 _MAX_TITLE = 120
 
 
 def question_session(run: RunState, message: AgentMessage, question: Ask) -> SessionOpening:
-    """A session of the agent that is asked, which answers with its outcome.
+    """A session of the asked agent; its outcome is the answer.
 
-    It is as important as the question, or as the session that asks if the question says nothing
-    about that. It spends what the run has left, together with others that the run asks, and at most
-    the question's own budget.
+    It has the priority of the question, or else of the asking session. It shares what the run has
+    left with other sessions that the run asks, and has the limits of the question.
     """
     meta = {**_meta(run, message), ANSWERS: message.id}
     shared_budgets = open_shared_budgets(run)
@@ -59,7 +58,7 @@ def question_session(run: RunState, message: AgentMessage, question: Ask) -> Ses
 
 
 def notice_session(run: RunState, message: AgentMessage) -> SessionOpening:
-    """A session of the agent that is told something."""
+    """A session of the agent that gets a notice."""
     return session_for(
         message,
         session_id=new_id("told"),
@@ -81,9 +80,10 @@ def session_for(
     budget: dict[str, float] | None = None,
     is_private: bool = False,
 ) -> SessionOpening:
-    """A session in which the message's addressee has it before itself, ready to be run.
+    """A ready session of the message's recipient, which begins with the message.
 
-    `priority`: else it is the message's. `is_private`: no trace shows what it is about.
+    Without `words`, the text of the message is made from its fields. The default of `priority` is
+    the message's. With `is_private` no trace shows the content.
     """
     assert message.to_agent is not None
     received = {"from": message.from_agent, "reason": message.subject}
@@ -96,7 +96,7 @@ def session_for(
     details: dict[str, Any] = {"message": {**message.to_json(), "payload": None}}
     if is_private:
         details[PRIVATE] = True
-    said = Event(
+    first = Event(
         session_id=session_id,
         seq=1,
         type="message",
@@ -114,20 +114,19 @@ def session_for(
             meta=meta,
             priority=message.priority if priority is None else priority,
         ),
-        events=(said,),
+        events=(first,),
         cursor=cursor.to_json(),
     )
 
 
 def bus_session_id(queue: str, message_id: str) -> str:
-    """The session for a message that came to an agent's mailbox by the bus: the same for each
-    delivery of it."""
+    """The id of the session for a message from the bus; the same for each delivery."""
     digest = blake2b(f"{queue}/{message_id}".encode("utf-8", "surrogatepass"), digest_size=12)
     return f"bus_{digest.hexdigest()}"
 
 
 def _fixed_limits(run: RunState) -> list[str]:
-    """Limits of the run that come from a budget: of a handoff, of its agent, or of a question."""
+    """The limits of the run that come from the budget of a handoff, an agent or a question."""
     own, fixed = run.meta.get(OWN_LIMITS, {}), run.meta.get(FIXED_LIMITS, ())
     return [
         name
@@ -152,17 +151,17 @@ def _meta(run: RunState, message: AgentMessage) -> dict[str, Any]:
 
 
 def _wording(message: AgentMessage) -> str:
-    """The message as the addressee reads it: who it is from, and its words fenced off as theirs."""
+    """The text of the message for the recipient: the sender, and the payload as a fenced quote."""
     kind = "question" if message.type == "query" else "message"
     payload = message.payload
-    words = payload if isinstance(payload, str) else "" if payload is None else dumps(payload)
+    text = payload if isinstance(payload, str) else "" if payload is None else dumps(payload)
     fence = "```"
-    while fence in words:
+    while fence in text:
         fence += "`"
     subject = f": {message.subject!r}" if message.subject else "."
     parts = [
         f"The agent {message.from_agent!r} has a {kind} for you{subject}",
-        *([f"{fence}\n{words}\n{fence}"] if words else []),
+        *([f"{fence}\n{text}\n{fence}"] if text else []),
     ]
     if message.type == "query":
         parts.append("Your answer goes to that agent.")

@@ -14,7 +14,7 @@ from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.handoffs.handoff import Handoff, PolicyName
 from ekiden.core.handoffs.request import Actor, HandoffContext, HandoffRequest
 from ekiden.core.values import dumps, loads
-from ekiden.handoff.lifecycle import Lifecycle
+from ekiden.handoff.lifecycle import Lifecycle, move_details
 from ekiden.handoff.records.requests import TriedHandoff
 from ekiden.runtime.state.findings import GuardrailFinding
 from ekiden.runtime.state.state import RunState
@@ -23,91 +23,92 @@ from ekiden.storage.base import DocumentWrite
 from ekiden.storage.values import copy_json
 
 MODEL = Actor(kind="model")
-WORDS = ("reason", "summary", "context", "payload", "priority", "metadata")
-"""What is passed along."""
-MODEL_WORDS = WORDS[:3]
-"""What of it a model can say."""
+PASSED = ("reason", "summary", "context", "payload", "priority", "metadata")
+"""The names of the data that a handoff passes to its target."""
+PASSED_BY_MODELS = PASSED[:3]
+"""The part of it that a model can give."""
 _TEXT_LIMIT = 20_000
-"""No single text that a model passes along may be longer."""
+"""The maximum number of characters of each text that a model passes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brings:
-    """What the requester adds to the task, in the transaction of the handoff."""
+class Additions:
+    """The items, variables and agents that a requester adds to the task with the handoff."""
 
     items: tuple[Item, ...] = ()
     """Appended to the conversation."""
     variables: Mapping[str, Any] = field(default_factory=dict)
-    """Set."""
+    """Set in the session."""
     chain: tuple[str, ...] = ()
-    """Agents that had the task, as the caller knows it."""
+    """Agents that had the task before, according to the requester."""
 
 
-NOTHING_BROUGHT = Brings()
+NO_ADDITIONS = Additions()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Attempt:
-    """What the controller works on."""
+    """One attempt at a handoff. The controller decides it and records the result."""
 
     edge: Handoff[Any, Any]
     arguments: str = ""
-    """The JSON text that goes along: reason, summary, context, or what the edge's schema says."""
+    """The passed data as JSON text: reason, summary, context, or the fields of the edge's
+    schema."""
     call: Item | None = None
-    """The model's call, which is to be answered."""
+    """The model's tool call, which needs an output; `None` if no model requested the handoff."""
     by: Actor = MODEL
     why: dict[str, Any] | None = None
-    """What made a trigger fire."""
+    """The reason why a trigger fired; `None` if no trigger did."""
     policy: PolicyName | None = None
-    """Instead of the edge's own."""
+    """Overrides the policy of the edge."""
     timeout_s: float | None = None
     requested: list[str] | None = None
-    """All transfers that the model asked for, if there were several."""
+    """The targets of all handoffs that the model called, if it called several."""
     request: str | None = None
     """The id of the stored request."""
     began_us: int | None = None
-    """When it was asked for, if that was before now."""
+    """The time of the request, if it was requested earlier."""
     begins_run: bool = False
-    """Whether a run begins with it, because no message did."""
+    """Whether the handoff starts a run, because no message did."""
     payload: Any = None
-    """JSON that goes along to the target."""
+    """JSON for the target."""
     priority: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """The caller's own."""
-    brings: Brings = NOTHING_BROUGHT
-    """What it adds to the task."""
+    """The requester's own metadata."""
+    additions: Additions = NO_ADDITIONS
     source: str = ""
-    """The source that the requester named; empty: the agent that has the session."""
+    """The source that the requester named. Empty: the agent that has the session."""
     writes: Sequence[DocumentWrite] = ()
-    """What is written in the transaction that makes or refuses it."""
+    """Document writes in the transaction that makes or refuses the handoff."""
     place: int | None = None
-    """The place of the trigger that fired in the source's `handoffs`."""
+    """The index, in the source's `handoffs`, of the trigger that fired."""
     capabilities: tuple[str, ...] = ()
-    """What the target must be able to do, beyond what the edge requires."""
+    """Capabilities that the target must have, in addition to those that the edge requires."""
     condition: str = ""
-    """What must hold, beside the edge's condition."""
+    """A condition that must hold, in addition to the edge's condition."""
     findings: Sequence[GuardrailFinding] = ()
-    """What guardrails of handoffs found."""
+    """The findings of handoff guardrails."""
     before: VariablesNow | None = None
-    """The variables without those that it brings."""
+    """The variables before the additions; `None` without additions."""
     is_plain: bool = False
-    """Whether no user code runs before the transfer, so that there is nothing to undo."""
+    """Whether no user code runs before the transfer: a refusal then has nothing to undo."""
     is_call_stored: bool = True
-    """Whether the conversation has the call already."""
+    """Whether the conversation already contains the call."""
     prepare: Callable[[Agent[Any], dict[str, Any]], Awaitable[None]] | None = None
-    """Called with the target and what goes along when everybody agreed: if it raises, the handoff
-    is not made."""
+    """Called with the target and the passed data after all checks. If it raises, the handoff is
+    refused."""
     answer: str = ""
-    """What the call was answered with."""
+    """The output of the call, once there is one."""
     failure: Exception | None = None
-    """Why it was not made."""
+    """The reason of the refusal; `None` if there was none."""
     life: Lifecycle = field(default_factory=Lifecycle)
     id: str = ""
 
     def begin(self, run: RunState) -> None:
-        """Give it an id: from here on it is recorded, whatever its result.
+        """Give the attempt its id. From now on its result will be recorded.
 
-        An attempt that was interrupted before its decision is recorded already, and continues.
+        An attempt that was interrupted before its decision is already recorded. It keeps its id and
+        continues.
         """
         cursor = run.cursor
         for tried in cursor.handoffs.tried:
@@ -120,6 +121,7 @@ class Attempt:
         self.life.move("initiated")
 
     def _is_tried(self, run: RunState, tried: TriedHandoff) -> bool:
+        """Whether `tried` is the record of this attempt."""
         if self.id:
             return tried.id == self.id
         if tried.is_asked_of(run.session_id):
@@ -128,63 +130,66 @@ class Attempt:
 
     @property
     def question(self) -> str:
-        """Which handoff of the turn it is, and what it is, in a few characters."""
+        """The last part of the step key under which people are asked about the handoff.
+
+        It identifies the handoff within its turn, and changes with the target and the arguments: an
+        approval applies to exactly what the person saw.
+        """
         return self._question(self.id.rpartition(".")[2])
 
     def _question(self, name: str) -> str:
-        """A model makes one in a turn, and a trigger fires once; others have a name."""
         text = f"{self.edge.tool_name} {self.arguments}".encode("utf-8", "surrogatepass")
+        # A model makes one handoff in a turn, and a trigger fires once in it. Others need a name.
         if self.call is not None:
-            which = "h"
+            name = "h"
         elif self.place is not None:
-            which = f"p{self.place}"
-        else:
-            which = name
-        return f"{which}_{blake2b(text, digest_size=6).hexdigest()}"
+            name = f"p{self.place}"
+        return f"{name}_{blake2b(text, digest_size=6).hexdigest()}"
 
     @property
     def is_asked_here(self) -> bool:
-        """Whether it was requested from outside, without a stored request."""
+        """Whether this process got the request directly, so that no document stores it."""
         return self.request is not None and not self.writes
 
-    def words(self, source: str) -> dict[str, Any]:
-        """What goes along; a person who was asked may have changed it meanwhile."""
-        words = received(source, self.arguments)
+    def passed_data(self, source: str) -> dict[str, Any]:
+        """The data for the target. Not cached: a person or a callback may change the arguments."""
+        data = received(source, self.arguments)
         if self.payload is not None:
-            words["payload"] = self.payload
+            data["payload"] = self.payload
         if self.priority:
-            words["priority"] = self.priority
+            data["priority"] = self.priority
         if self.metadata:
-            words["metadata"] = dict(self.metadata)
-        return words
+            data["metadata"] = dict(self.metadata)
+        return data
 
-    def told(self, words: Mapping[str, Any]) -> dict[str, Any]:
-        """The source's words for the event: all of them, unless a call of a model has them."""
-        names = ("reason",) if self.call is not None else WORDS
-        return {name: words[name] for name in names if name in words}
+    def recorded_data(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """The part of the passed data for the event: only the reason if a model's call, which is
+        also an event, has the rest."""
+        names = ("reason",) if self.call is not None else PASSED
+        return {name: data[name] for name in names if name in data}
 
     def answered(self, output: Item) -> tuple[Item, ...]:
-        """The items that answer the call: its output, and the call if that is not stored."""
+        """The items of the event: the call's output, preceded by the call if it is not stored."""
         self.answer = output["output"]
         return (output,) if self.call is None or self.is_call_stored else (self.call, output)
 
     def validate(self) -> None:
-        """It is checked from here on."""
+        """Note that the checks begin."""
         if self.life.status == "initiated":
             self.life.move("validating")
 
     @property
-    def terms_policy(self) -> PolicyName:
-        """The policy that counts."""
+    def effective_policy(self) -> PolicyName:
+        """The policy of the request, or else of the edge."""
         return self.policy or self.edge.terms.policy
 
     @property
     def is_conditional(self) -> bool:
-        """Whether the edge's condition must hold; no other policy gets around it."""
+        """Whether the edge's condition must hold: a request cannot override this policy."""
         return "conditional" in (self.policy, self.edge.terms.policy)
 
     def needs_acceptance(self, target: Agent[Any]) -> bool:
-        """Whether a condition, a person or the target itself has to agree."""
+        """Whether `check_acceptance` has anything to check."""
         terms = self.edge.terms
         return (
             target.accepts is not None
@@ -197,7 +202,7 @@ class Attempt:
 
     @property
     def target_name(self) -> str:
-        """The name of the target, if it is known."""
+        """The name of the target; empty if the edge chooses it later."""
         return self.edge.agent_name
 
     def details(self, source: str, target: str) -> dict[str, Any]:
@@ -212,8 +217,8 @@ class Attempt:
         is_new = "initiated" in self.life.fresh
         if self.by is not MODEL:
             details["by"] = self.by.to_json()
-        if self.terms_policy != "graceful":
-            details["policy"] = self.terms_policy
+        if self.effective_policy != "graceful":
+            details["policy"] = self.effective_policy
         if self.why is not None:
             details["trigger"] = self.why
         if self.requested is not None:
@@ -232,27 +237,28 @@ class Attempt:
         self,
         run: RunState,
         target: Agent[Any],
-        words: dict[str, Any],
+        data: dict[str, Any],
         view: Sequence[Item] | None = None,
     ) -> HandoffRequest:
-        """As the target's `accepts` is shown it; `view` is the conversation that guardrails see."""
+        """The request for the target's `accepts` and for guardrails. `view` is the conversation in
+        it, by default the source's."""
         cursor = run.cursor
         now_us = run.config.clock.now_us()
         return HandoffRequest(
             id=self.id,
             source=run.agent.name,
             target=target.name,
-            policy=self.terms_policy,
-            reason=words.get("reason", ""),
+            policy=self.effective_policy,
+            reason=data.get("reason", ""),
             created_at=(self.began_us or now_us) / 1e6,
             by=self.by,
             context=HandoffContext(
                 task_id=run.task_id,
                 task_state=copy_json(run.variables.own),
                 conversation_history=tuple(run.visible if view is None else view),
-                reason=words.get("reason", ""),
-                context=words.get("context"),
-                summary=words.get("summary", ""),
+                reason=data.get("reason", ""),
+                context=data.get("context"),
+                summary=data.get("summary", ""),
                 payload=self.payload,
                 priority=self.priority,
                 timeout=self.timeout_s or self.edge.terms.timeout_s,
@@ -270,11 +276,11 @@ class Attempt:
 GIVEN_UP = "the approval is not awaited any more: the run continued without it, or ended"
 
 
-def announce(run: RunState, attempt: Attempt, words: Mapping[str, Any]) -> None:
+def announce(run: RunState, attempt: Attempt, data: Mapping[str, Any]) -> None:
     """Record the attempt with the next commit, whether the step waits or continues."""
     number, source, target = run.cursor.handoffs.count, run.agent.name, attempt.target_name
     tried = TriedHandoff(run.step_key(attempt.question), attempt.id, source, target)
-    details = {**attempt.details(source, target), **attempt.told(words)}
+    details = {**attempt.details(source, target), **attempt.recorded_data(data)}
     attempt.life.fresh.clear()
 
     def put() -> None:
@@ -286,50 +292,38 @@ def announce(run: RunState, attempt: Attempt, words: Mapping[str, Any]) -> None:
 
 
 def give_up_tried(run: RunState) -> None:
-    """Give up attempts that wait for approval; the caller commits it.
+    """Give up undecided attempts of models and triggers; the caller commits it.
 
-    Those with a stored request are still wanted.
+    Attempts with a stored request stay open.
     """
-    wanted = [each for each in run.cursor.handoffs.tried if each.is_asked_of(run.session_id)]
+    requested = [each for each in run.cursor.handoffs.tried if each.is_asked_of(run.session_id)]
     for each in run.cursor.handoffs.tried:
-        if each not in wanted:
-            end_tried(run, each)
-    run.cursor.handoffs.tried = tuple(wanted)
-
-
-def end_tried(run: RunState, tried: TriedHandoff) -> None:
-    """Record that the handoff was not made; the caller commits it."""
-    run.record("handoff", details=ended_details(tried), error=GIVEN_UP)
+        if each not in requested:
+            run.record("handoff", details=ended_details(each), error=GIVEN_UP)
+    run.cursor.handoffs.tried = tuple(requested)
 
 
 def ended_details(tried: TriedHandoff) -> dict[str, Any]:
     """The event details of an attempt that was given up."""
-    life = Lifecycle("validating")
-    life.move("failed")
-    return {
-        "id": tried.id,
-        "from": tried.source,
-        "to": tried.target,
-        "status": "failed",
-        "moves": list(life.fresh),
-        "code": "CANCELLED",
-    }
+    moved = move_details(tried.id, tried.source, tried.target, "validating", "failed")
+    return {**moved, "code": "CANCELLED"}
 
 
 def received(source: str, arguments: str) -> dict[str, Any]:
-    """What the source passed along, as far as the target is told of it."""
-    words: dict[str, Any] = {"from": source}
+    """The data from the source's arguments that the target gets. Raises `ModelBehaviorError` if
+    the arguments are not JSON."""
+    data: dict[str, Any] = {"from": source}
     if arguments in ("", "{}"):
-        return words
+        return data
     try:
         passed = loads(arguments)
         dumps(passed)
     except (ValueError, RecursionError) as exc:
         raise ModelBehaviorError("the arguments are not valid JSON") from exc
     if isinstance(passed, dict):
-        for name in MODEL_WORDS:
+        for name in PASSED_BY_MODELS:
             value = passed.get(name)
             if value:
                 text = value if isinstance(value, str) else dumps(value)
-                words[name] = text[:_TEXT_LIMIT]
-    return words
+                data[name] = text[:_TEXT_LIMIT]
+    return data

@@ -1,4 +1,4 @@
-"""What an agent may spend: the run's limits, and what handoffs left of them."""
+"""The limits of a run: of the run, of its agents, of handoffs, and shared with other sessions."""
 
 from __future__ import annotations
 
@@ -19,24 +19,18 @@ from ekiden.runtime.state.step_record import Recording
 from ekiden.storage.base import DocumentStore, DocumentWrite
 
 _SET = "set."
-"""In a cursor's budget, before the name of a limit: how much was set, where another number is
-counted from the run's beginning."""
+"""Prefix of a limit's name in a cursor's budget. The value under the plain name is counted from the
+start of the run; the value under the prefixed name is the limit that the handoff declared."""
 
 
 class UnknownPrice(UserError):
-    """Money is limited, and the price of a model is unknown."""
+    """Money is limited, but the price of a model is unknown."""
 
 
 def narrowed(run: Recording, budget: Budget) -> dict[str, float]:
-    """The budget that is left when `budget` begins now: never more than there was."""
-    usage = run.cursor.budget.usage
-    spent: dict[LimitName, float] = {
-        "tokens": usage.tokens,
-        "seconds": run.spent_s(),
-        "money": usage.cost,
-    }
+    """The limits of a handoff with this `budget`, which begins now; never higher than before."""
     left = dict(run.cursor.budget.narrowed)
-    for name, used in spent.items():
+    for name, used in _used(run).items():
         allowed: float | None = getattr(budget, name)
         if allowed is not None and used + allowed < left.get(name, float("inf")):
             left[name] = round(used + allowed, 6)
@@ -45,8 +39,8 @@ def narrowed(run: Recording, budget: Budget) -> dict[str, float]:
 
 
 def as_set(run: Recording, over: OutOfBudget) -> OutOfBudget:
-    """The limit that is reached as it was set: a budget that began in the middle of the run is
-    counted from there."""
+    """The reached limit in the terms in which it was declared: the budget of a handoff or of an
+    agent counts from its own start, not from the start of the run."""
     if over.scope != "run":
         return over
     limit: float | None = None
@@ -62,7 +56,7 @@ def as_set(run: Recording, over: OutOfBudget) -> OutOfBudget:
 
 
 def allowed(run: Recording, limit: LimitName) -> float | None:
-    """What the run may use of something, counted from its beginning; `None` is no limit."""
+    """The lowest limit that applies now, counted from the start of the run. `None`: no limit."""
     own: float | None = getattr(run.config.limits, limit)
     narrower = run.cursor.budget.narrowed.get(limit)
     if run.agent.budget is not None:
@@ -74,8 +68,9 @@ def allowed(run: Recording, limit: LimitName) -> float | None:
 
 
 def is_budget(run: Recording, limit: LimitName, *, is_own: bool) -> bool:
-    """Whether what the run may use of something is a budget, and not what a run was given as a
-    whole, here or where it was asked; `is_own`: that with which it began is one, too."""
+    """Whether the limit that applies now is a budget of a handoff or agent, and not the limit of a
+    whole run. With `is_own`, a budget that the run inherited from the run that asked it counts as
+    well."""
     now = allowed(run, limit)
     if now is None or now == getattr(run.config.limits, limit):
         return False
@@ -87,7 +82,7 @@ def is_budget(run: Recording, limit: LimitName, *, is_own: bool) -> bool:
 
 
 def _own_allowed(run: Recording, limit: LimitName) -> float | None:
-    """The active agent's own budget, counted from the run's beginning."""
+    """The limit of the active agent's own budget, counted from the start of the run."""
     budget: float | None = getattr(run.agent.budget, limit, None)
     if budget is None:
         return None
@@ -102,23 +97,22 @@ def _own_allowed(run: Recording, limit: LimitName) -> float | None:
 
 
 def left_of(run: Recording) -> dict[str, float]:
-    """What the run may still use, where that is limited."""
-    usage = run.cursor.budget.usage
-    spent: dict[LimitName, float] = {
-        "tokens": usage.tokens,
-        "seconds": run.spent_s(),
-        "money": usage.cost,
-    }
+    """The rest of each limit that applies now."""
     found: dict[str, float] = {}
-    for name, used in spent.items():
+    for name, used in _used(run).items():
         limit = allowed(run, name)
         if limit is not None:
             found[name] = max(round(limit - used, 6), 0.0)
     return found
 
 
+def _used(run: Recording) -> dict[LimitName, float]:
+    usage = run.cursor.budget.usage
+    return {"tokens": usage.tokens, "seconds": run.spent_s(), "money": usage.cost}
+
+
 def budget_of(run: Recording, own: Budget | None, max_turns: int | None) -> dict[str, float]:
-    """What a session may use that the run opens: its own budget, within what the run has left."""
+    """The limits of a session that the run opens: `own`, but no more than the run has left."""
     budget = left_of(run)
     for name, wanted in own_limits(own, max_turns).items():
         budget[name] = min(wanted, budget.get(name, wanted))
@@ -126,7 +120,7 @@ def budget_of(run: Recording, own: Budget | None, max_turns: int | None) -> dict
 
 
 def own_limits(own: Budget | None, max_turns: int | None) -> dict[str, float]:
-    """What a question itself allows, by limit."""
+    """The limits that a question sets, by name."""
     found: dict[str, float] = {}
     for name in ("tokens", "seconds", "money"):
         wanted: float | None = None if own is None else getattr(own, name)
@@ -138,12 +132,12 @@ def own_limits(own: Budget | None, max_turns: int | None) -> dict[str, float]:
 
 
 def spend_own(run: Recording, tokens: int, seconds: float, money: float) -> None:
-    """Count what an agent spends that has a budget of its own."""
+    """Count the usage of the active agent, which has its own budget."""
     run.cursor.budget.spend(run.agent.name, tokens, seconds, money)
 
 
 def own_left(run: Recording) -> OutOfBudget | None:
-    """The limit of the active agent's own budget that is reached, if one is."""
+    """The first limit of the active agent's own budget that is reached; `None` if none is."""
     budget = run.agent.budget
     if budget is None:
         return None
@@ -161,7 +155,7 @@ def own_left(run: Recording) -> OutOfBudget | None:
 
 
 def own_seconds_left(run: Recording) -> float:
-    """Seconds that the active agent, whose own time is limited, has left."""
+    """The seconds that the active agent has left; its own time must be limited."""
     budget = run.agent.budget
     assert budget is not None
     assert budget.seconds is not None
@@ -170,20 +164,24 @@ def own_seconds_left(run: Recording) -> float:
 
 
 SHARED_BUDGETS = "purses"
-"""In a session's meta: the shared budgets that it spends from, the innermost last."""
+"""Key of a session's meta: the ids of its shared budgets, the innermost last."""
 _OF_RUN = "run"
 _SHORTEST_ANSWER = 1_024
-"""So many tokens an answer may have, whatever the limit is."""
+"""The minimum number of tokens that every answer may have."""
 _SHARE = 16
+"""One answer may use this fraction (1/16) of a shared token limit."""
 _USUAL_ANSWER = 4_096
-"""So many tokens an answer is expected to have where nothing bounds it."""
+"""The assumed number of tokens of an answer without a maximum."""
 _ROOM_S = 0.5
+"""Seconds between two checks whether a shared budget has room."""
 _STAY_S = 0.25
+"""Seconds between two calls of `while_waiting`."""
 _SPARE_S = 30.0
+"""A reservation lives this many seconds longer than the model's timeout."""
 
 
 class Spent(Exception):
-    """There is nothing left for another model call; an expected ending, which `advance` stores."""
+    """Nothing is left for another model call. An expected ending, which `advance` stores."""
 
     def __init__(self, over: OutOfBudget) -> None:
         super().__init__(over.limit)
@@ -191,7 +189,7 @@ class Spent(Exception):
 
 
 def shared_budgets_of(run: Recording) -> list[str]:
-    """What the run spends from together with other sessions, the innermost last."""
+    """The keys of the shared budgets that the run spends from, the innermost last."""
     cursor = run.cursor
     if cursor.budget.shared_budget is None:
         return list(run.shared_budgets.outer)
@@ -203,7 +201,8 @@ def shared_budgets_of(run: Recording) -> list[str]:
 
 
 def open_shared_budgets(run: Recording) -> list[str]:
-    """The shared budgets of a session the run opens; starts its own if it has limits to share."""
+    """The shared budgets of a session that the run opens. If the run has limits, it starts a shared
+    budget of its own for each level of limits."""
     cursor = run.cursor
     for level, limits in _levels(run):
         if cursor.budget.shared_budget is None:
@@ -218,7 +217,7 @@ def open_shared_budgets(run: Recording) -> list[str]:
 
 
 async def keep_limit(run: Recording) -> None:
-    """A run that is resumed may have another limit than it had: so has its shared budget."""
+    """Update the shared budget of a resumed run, whose limits may have changed."""
     cursor = run.cursor
     if cursor.budget.shared_budget is None or _OF_RUN not in cursor.budget.levels:
         return
@@ -236,7 +235,7 @@ async def keep_limit(run: Recording) -> None:
 
 
 def charge(run: Recording, spent: list[float]) -> None:
-    """Store with the step what the run itself spent so far: tokens and money."""
+    """Store, with the step, the tokens and money that the run itself has spent so far."""
     key = f"{SPENT}{run.session_id}.{run.cursor.progress.run}"
     for shared_budget in shared_budgets_of(run):
         run.write(DocumentWrite(collection=_collection(shared_budget), key=key, body=spent))
@@ -249,10 +248,11 @@ async def reserve(
     *,
     while_waiting: Callable[[], Awaitable[None]],
 ) -> ModelRequest:
-    """Hold what the call may cost, as soon as there is room for it; `Spent` if there is none left.
+    """Reserve the maximum cost of the call in all shared budgets, and wait until they have room.
 
-    `price` is what a million tokens cost at most, where that is limited. `while_waiting` is called
-    now and then until there is room. Gives the request as it is to be made.
+    Raises `Spent` if a budget is used up. `price` is the highest price of a million tokens; `None`
+    if money is not limited. `while_waiting` is called repeatedly during the wait. Returns the
+    request with a maximum length of its answer.
     """
     request = _bounded(run, request)
     tokens = _most_tokens(request)
@@ -268,12 +268,12 @@ async def reserve(
             over = ledger.over()
             if over is not None:
                 raise Spent(over)
-            free = ledger
-            if not free.has_room(key, wanted):
-                free = await ledger.of_the_living(run.store)
-                if not free.has_room(key, wanted):
+            if not ledger.has_room(key, wanted):
+                # Reservations of dead processes are dropped before the run has to wait.
+                ledger = await ledger.without_dead(run.store)
+                if not ledger.has_room(key, wanted):
                     break
-            writes.append(free.with_hold(key, [*wanted.values(), until_us]))
+            writes.append(ledger.with_hold(key, [*wanted.values(), until_us]))
         else:
             run.shared_budgets.held = key
             try:
@@ -289,7 +289,7 @@ async def reserve(
 
 
 async def let_go(run: Recording) -> None:
-    """What the call held is spent, or not needed; a hold that is left over ends by itself."""
+    """Remove the reservation of the finished call. If the store fails, the reservation expires."""
     key, run.shared_budgets.held = run.shared_budgets.held, None
     while key is not None:
         try:
@@ -305,9 +305,9 @@ async def let_go(run: Recording) -> None:
 
 
 async def empty(run: Recording) -> None:
-    """The run is over, or stops for now: remove its shared budgets; the caller commits.
+    """Remove the shared budgets of a run that ends or stops; the caller commits it.
 
-    What was spent of them is in the run's usage; if it goes on, it begins others.
+    The spending is counted in the run's usage. A resumed run starts new shared budgets.
     """
     for write in await shared_budget_removals(
         run.store, run.cursor.budget.shared_budget, run.cursor.budget.levels
@@ -319,7 +319,7 @@ async def empty(run: Recording) -> None:
 async def shared_budget_removals(
     store: DocumentStore, shared_budget: str | None, levels: Sequence[str]
 ) -> list[DocumentWrite]:
-    """What removes the shared budgets of a run; nothing if it has none."""
+    """The writes that remove the shared budgets of a run."""
     writes: list[DocumentWrite] = []
     for level in levels if shared_budget is not None else ():
         collection, after = _collection(f"{shared_budget}.{level}"), ""
@@ -332,7 +332,7 @@ async def shared_budget_removals(
 
 
 async def _ledgers(run: Recording, now_us: int) -> list[SharedLimit]:
-    """All that the run spends from together with others, that of the day included."""
+    """The ledgers of all shared budgets of the run, and of the daily budget."""
     collections = [_collection(each) for each in shared_budgets_of(run)]
     found = [await read_ledger(run.store, each, now_us) for each in collections]
     ledgers = [each for each in found if each is not None]
@@ -342,7 +342,8 @@ async def _ledgers(run: Recording, now_us: int) -> list[SharedLimit]:
 
 
 def _levels(run: Recording) -> list[tuple[str, dict[str, float | None]]]:
-    """The limits that hold now, each with its shared budget: the run's, and a narrower one."""
+    """The names and limits of the shared budgets: one for the limits of the run, and one for the
+    current limits if a handoff or agent has lowered them."""
     of_run = _limits(run.config.limits)
     now = {str(name): allowed(run, name) for name in HOLDABLE}
     found = [(_OF_RUN, of_run), (blake2b(dumps(now).encode(), digest_size=6).hexdigest(), now)]
@@ -360,7 +361,7 @@ def _collection(shared_budget: str) -> str:
 
 
 def _bounded(run: Recording, request: ModelRequest) -> ModelRequest:
-    """The request with a length of its answer, unless it spends from the day alone."""
+    """The request with a maximum length of its answer, unless only the daily budget applies."""
     if request.settings.max_tokens is not None or not shared_budgets_of(run):
         return request
     limit = allowed(run, "tokens")
@@ -369,7 +370,8 @@ def _bounded(run: Recording, request: ModelRequest) -> ModelRequest:
 
 
 def _most_tokens(request: ModelRequest) -> int:
-    """As many as the request has bytes, and the answer may have."""
+    """An upper bound of the call's tokens: one for each byte of the request, and the answer's
+    maximum."""
     shown = [request.instructions or "", list(request.input)]
     shown += [[tool.name, tool.description, tool.parameters] for tool in request.tools]
     size = len(dumps(shown).encode("utf-8", "surrogatepass"))

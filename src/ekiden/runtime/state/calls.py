@@ -1,4 +1,4 @@
-"""Calling what the user wrote: sync or async alike."""
+"""Calls of user code, which may be sync or async, and awaiting that survives cancellation."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ async def settled(value: Any) -> Any:
 
 
 async def to_the_end(work: Awaitable[T]) -> tuple[T, asyncio.CancelledError | None]:
-    """Await `work` even if this task is cancelled meanwhile; also gives back that cancellation.
+    """Await `work` to its end, even if this task is cancelled meanwhile.
 
-    Raises what `work` raises; if this task was cancelled as well, the cancellation. A future comes
-    to its end by itself; a coroutine needs a task, which takes ten times as long.
+    Returns the result and the cancellation, which the caller must raise. If `work` fails, its
+    exception is raised, or, if this task was cancelled, the cancellation with the exception as its
+    cause. Pass a future if possible: a coroutine needs a task, which takes ten times as long.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -44,7 +45,7 @@ def _wake(waiter: asyncio.Future[None], _: asyncio.Future[Any]) -> None:
 
 
 async def both(first: Awaitable[None] | None, second: Awaitable[None] | None) -> None:
-    """Await the hooks there are, side by side when there are two; one's failure stops the other."""
+    """Await both hooks concurrently, or the only one. The failure of one cancels the other."""
     if first is None:
         if second is not None:
             await second

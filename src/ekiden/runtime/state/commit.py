@@ -42,7 +42,7 @@ _log = logging.getLogger("ekiden.runtime")
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class _Batch:
-    """What one commit stores."""
+    """The content of one commit."""
 
     events: list[Event]
     steps: dict[str, Any]
@@ -55,7 +55,7 @@ class _Batch:
 
 
 class Committing(Recording):
-    """The part of a run that goes to the store."""
+    """The part of a run that stores what its steps recorded."""
 
     __slots__ = (
         "_committing",
@@ -75,14 +75,14 @@ class Committing(Recording):
     )
 
     before: SessionRow | None
-    """The session's row while the run has not begun: a handoff begins it."""
+    """The session's row, until a handoff starts the run. `None` once the run has started."""
     broken: BaseException | None
     """Why a commit in the middle of a step failed. Its outcome is unknown, so nothing more is
     stored under this claim, even if a tool catches the error."""
     created_at_us: int
-    """When the store made the session."""
+    """The store's time at which the session was created."""
     day: DaySpending | None
-    """What it spends of the budget of the day, if there is one."""
+    """The run's share of the daily budget; `None` without a daily budget."""
     hold: Hold | None
     is_free: bool
     """Whether the session was released, so that other processes may own it now."""
@@ -91,7 +91,7 @@ class Committing(Recording):
     meta: Mapping[str, Any]
     outbox: Outbox
     status: SessionStatus
-    """As it is stored."""
+    """The stored status of the session."""
     _committing: asyncio.Lock
     """Commits of one session go to the store one after the other."""
     _stored_agent: str
@@ -100,7 +100,7 @@ class Committing(Recording):
 
     @property
     def number(self) -> int:
-        """Which run of the session it is."""
+        """The number of the run in its session."""
         return self.cursor.progress.run
 
     @property
@@ -115,7 +115,7 @@ class Committing(Recording):
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to be stored."""
+        """Whether events or step results are waiting for the next commit."""
         return bool(self._pending or self._steps)
 
     async def see_wakes(self) -> None:
@@ -123,8 +123,8 @@ class Committing(Recording):
         self._wakes = (await self.store.get(self.session_id)).wakes
 
     def ask_questions(self) -> None:
-        """The code of the step waits and will be run again: all that is kept of it is what it
-        asked."""
+        """Discard the step, except for its questions: the step's code runs again when they are
+        answered."""
         questions = [*(self.kept or ()), *(self.questions or {}).values()]
         was_started = self.cursor.progress.started
         self.discard()
@@ -136,7 +136,7 @@ class Committing(Recording):
             put()
 
     def discard(self) -> None:
-        """Go back to what is stored; only tokens and time that were spent stay spent."""
+        """Drop everything that is not stored. Spent tokens and time still count."""
         self._new_handoffs.clear()
         self._side_writes = NO_SIDE_WRITES
         self.shared_budgets.charged = None
@@ -155,9 +155,9 @@ class Committing(Recording):
             self._variables.discard()
 
     def begin(self) -> None:
-        """The run begins with the next commit, if it was not begun yet."""
+        """Let the run start with the next commit, if it has not started yet."""
         if self.before is not None:
-            # A new message ends what was before it. Rewinding to it needs the state of that moment.
+            # The state before the run is stored with it: a rewind to this point restores it.
             if self.before.seq:
                 self.remember(snapshot_key(self.cursor.progress.run), snapshot_of(self.before))
             self.before = None
@@ -172,9 +172,9 @@ class Committing(Recording):
         outcome: str | None = None,
         release: bool = False,
     ) -> None:
-        """Store what was recorded, with the cursor and the active agent, as one transaction.
+        """Store the recorded events, the cursor and the active agent in one transaction.
 
-        If that fails, everything is still only recorded.
+        If it fails, everything stays recorded, for another attempt or for `discard`.
         """
         if self.broken is not None:
             raise self.broken
@@ -188,7 +188,7 @@ class Committing(Recording):
             keeper_of(self.store).let_go(self.claim)
         if self.shared_budgets.outer or self.cursor.budget.shared_budget is not None:
             self._charge()
-        # Tools of one turn run side by side, and each commits its own result.
+        # The tools of one turn run concurrently, and each commits its own result.
         await self._committing.acquire()
         try:
             batch = self._take_batch()
@@ -196,8 +196,8 @@ class Committing(Recording):
                 await self._store_batch(batch, status, outcome, release)
             except BaseException:
                 if not batch.stored:
-                    # The store refused it, so all of it is still to be stored or discarded by the
-                    # caller.
+                    # The store refused the batch: the caller retries the commit or discards the
+                    # step.
                     self._put_back(batch)
                 raise
         finally:
@@ -209,15 +209,15 @@ class Committing(Recording):
             await each()
 
     def _counted(self) -> tuple[float, float, float]:
-        """Tokens, money and seconds of the run so far, without those of the agents that it asked. A
-        run that answers a question counts no seconds: the asker does."""
+        """The tokens, money and seconds of the run so far, without the agents that it asked. A run
+        that answers a question counts no seconds: the asking run counts them."""
         usage, others = self.cursor.budget.usage, self.cursor.budget.others or Usage()
         is_timed = self.config.daily is not None and self.config.daily.seconds is not None
         seconds = self.cursor.budget.spent_s if is_timed and "answers" not in self.meta else 0.0
         return usage.tokens - others.tokens, round(usage.cost - others.cost, 9), seconds
 
     def _charge(self) -> None:
-        """Store with the step what it spent of what is shared with other sessions."""
+        """Charge the shared budgets, in the commit of the step, if the run spent something."""
         own = list(self._counted()[:2])
         known = [*own, *shared_budgets_of(self)]
         if known != self.shared_budgets.charged:
@@ -225,12 +225,13 @@ class Committing(Recording):
             charge(self, own)
 
     async def commit_cursor(self) -> None:
-        """Store the open handoffs now, and nothing else of the current step."""
+        """Store the open handoffs now, without the rest of the current step."""
         async with self._committing:
             cursor = dict(self._stored_cursor)
             stored = [each for each in self.cursor.handoffs.open if each not in self._new_handoffs]
             self.cursor.handoffs.open_to_json(cursor, stored)
-            # A commit that failed may have left behind the variables that they go back to.
+            # These handoffs refer to steps with earlier variables. A failed commit may have put
+            # these steps back into `_steps`, so they are stored here.
             needed = {each.variables for each in stored}
             needed.update(key for each in stored for key in each.shared_steps)
             steps = {key: value for key, value in self._steps.items() if key in needed}
@@ -246,7 +247,7 @@ class Committing(Recording):
             self._stored_cursor = cursor
 
     async def commit_step(self, key: str, value: Any) -> None:
-        """Store this one result now, and nothing else of the current step."""
+        """Store this one result now, without the rest of the current step."""
         if self.broken is not None:
             raise self.broken
         async with self._committing:
@@ -260,9 +261,9 @@ class Committing(Recording):
             raise cancelled
 
     async def commit_checks(self) -> None:
-        """Store the progress of input guardrails now, and nothing else of the current step.
+        """Store the progress of input guardrails now, without the rest of the current step.
 
-        If variables were set meanwhile, all of it is stored at the end of the step.
+        If a guardrail changed variables, this does nothing: the end of the step stores both.
         """
         if self.variables.changed:
             return
@@ -277,7 +278,8 @@ class Committing(Recording):
                 raise cancelled
 
     def keep_variables(self, pending: PendingHandoff, before: VariablesNow) -> None:
-        """If callbacks of a handoff changed variables, they are undone with it."""
+        """If callbacks of a handoff changed variables, let a rollback restore the values from
+        `before`."""
         if not self.variables.changed:
             return
         if self.variables.own != before.own:
@@ -285,8 +287,8 @@ class Committing(Recording):
         if self.variables.shared:
             self._store_shared(pending, self.variables.changed_since(before))
 
-    def _where_it_stands(self) -> Cursor:
-        """The cursor to be stored: of a run that is not begun, only what was counted for it."""
+    def _cursor_to_store(self) -> Cursor:
+        """The run's cursor; before the start of the run, the stored cursor with new counts."""
         if self.before is None:
             return self.cursor
         return self.cursor.before_run(self.before.cursor)
@@ -300,7 +302,7 @@ class Committing(Recording):
             self._steps[pending.add_shared_step(self.cursor.progress.run)] = undoing
 
     def _keep_variables(self, change: StateChange) -> None:
-        """Before variables change under a handoff that may be undone, store how they were."""
+        """Store the earlier values of changed variables for the rollback of open handoffs."""
         undoing = change.undoing(self.variables)
         for pending in self.cursor.handoffs.open:
             if pending in self._new_handoffs:
@@ -327,26 +329,27 @@ class Committing(Recording):
         if state is not None:
             self._tell_state(state.told)
         if self.is_watched:
-            # Computed here only if somebody may look at the events now. Otherwise the hashes are
-            # computed when the audit is read.
+            # Hashes are only needed now if observers read the events. Otherwise they are computed
+            # when the audit is read.
             self.cursor.audit.seal(self._pending)
         batch = _Batch(
             events=self._pending,
             steps=self._steps,
             agent=self.agent.name,
-            cursor=self._where_it_stands().to_json(),
+            cursor=self._cursor_to_store().to_json(),
             state=state,
             items_before=self._pending_items,
             side_writes=self._side_writes,
         )
         self._side_writes = NO_SIDE_WRITES
         self.kept = None
-        # From here on other tools may record again, for the commit after this one.
+        # While this batch is being stored, other tools record for the next commit.
         self._pending, self._steps = [], {}
         self._pending_items = len(self.visible)
         return batch
 
     def _put_back(self, batch: _Batch) -> None:
+        """Record a refused batch again, before everything that was recorded since."""
         events = batch.events
         if batch.state is not None:
             self.variables.put_back(batch.state)
@@ -359,8 +362,8 @@ class Committing(Recording):
     async def _stored(self, commit: Commit) -> asyncio.CancelledError | None:
         """Store the commit even if the step is cancelled meanwhile; returns the cancellation.
 
-        If it also failed, other than by a refusal, it may be stored or not: then the run must not
-        continue.
+        If the step was cancelled and the store failed, other than by a refusal, the outcome of the
+        commit is unknown: then the run is `broken` and must not continue.
         """
         try:
             _, cancelled = await to_the_end(self.store.commit(self.claim, commit))
@@ -376,7 +379,7 @@ class Committing(Recording):
         commit = self._commit_of(batch, status, outcome, release)
         cancelled: asyncio.CancelledError | None = None
         if self.store.shared:
-            # Whoever is cancelled in the middle of a commit must know what became of it.
+            # A cancelled task must still learn whether its commit was stored.
             cancelled = await self._stored(commit)
         else:
             await self.store.commit(self.claim, commit)
@@ -415,14 +418,14 @@ class Committing(Recording):
             settles=side.settles,
             openings=side.openings,
             wakes=side.wakes,
-            # If the session was woken since these were counted, the store makes it ready instead of
+            # If the session was woken after this count, the store sets it to ready instead of
             # waiting: no wake is lost.
             seen_wakes=self._wakes if status == "waiting" else None,
             release=release,
         )
 
     def _settle(self, batch: _Batch) -> None:
-        """Everything in it is stored."""
+        """Update the run's copy of the stored state after a successful commit."""
         if self.day is not None:
             self.day.settle()
         self._stored_agent = batch.agent
@@ -447,7 +450,7 @@ class Committing(Recording):
             try:
                 await observer.see(self, events)
             except Exception:
-                _log.exception("an onlooker could not take events of %s", self.session_id)
+                _log.exception("an observer could not take events of %s", self.session_id)
 
 
 def _without_state(event: Event) -> Event:

@@ -1,7 +1,7 @@
-"""What guardrails of agents found, as it is recorded.
+"""The recorded findings of guardrails.
 
-Those that let something through stand in the event that it led to. One that did not, or only with a
-warning, has an event of its own, which is part of the audit.
+A guardrail that passed is listed in the event of the message, answer or handoff that it checked. A
+guardrail that rejected or warned gets an event of its own, which is audited.
 """
 
 from __future__ import annotations
@@ -23,36 +23,37 @@ Result: TypeAlias = Literal["passed", "failed", "repaired", "warned"]
 Behavior: TypeAlias = Literal["allow", "reject", "repair", "warn", "crashed"]
 
 _LONGEST = 2000
-"""So many characters of a violation's message are recorded."""
+"""The maximum number of recorded characters of a violation's message."""
 _MOST = 200
-"""So many violations are recorded."""
+"""The maximum number of recorded violations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardrailFinding:
-    """What one guardrail found: all of it is JSON."""
+    """The result of one guardrail, as JSON values."""
 
     type: Stage
     guardrail: str
     """The guardrail's name."""
     result: Result
     behavior: Behavior
-    """What came of it."""
+    """What the runtime did because of the result."""
     violations: tuple[Violation, ...] = ()
     info: Any = None
-    """Its `output_info`."""
+    """The guardrail's `output_info`."""
     problem: str = ""
-    """What went wrong, if it could not decide."""
+    """The error of a guardrail that crashed."""
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The finding as a sentence for people."""
         if self.problem:
             return self.problem
         return f"guardrail {self.guardrail!r} did not let it through{shown(self.violations)}"
 
     def to_json(self, *, sensitive: bool = True) -> dict[str, Any]:
-        """For an event: keys are covered, and what may be secret is left out if not `sensitive`."""
+        """The finding for an event. Secrets are masked. Without `sensitive`, violations and info
+        are left out."""
         data: dict[str, Any] = {
             "type": self.type,
             "guardrail": self.guardrail,
@@ -70,7 +71,7 @@ class GuardrailFinding:
 
 
 def decided_output(data: Mapping[str, Any]) -> GuardrailFunctionOutput:
-    """A finding as the guardrail gave it, but for what is not JSON."""
+    """The guardrail's output, from a stored finding."""
     from ekiden.core.guardrails import GuardrailFunctionOutput, Violation
 
     return GuardrailFunctionOutput(
@@ -86,7 +87,7 @@ def decided_output(data: Mapping[str, Any]) -> GuardrailFunctionOutput:
 def tell_findings(
     run: RunState, details: dict[str, Any] | None, findings: Sequence[GuardrailFinding] = ()
 ) -> dict[str, Any]:
-    """`details` of an event that also tells what guardrails found that no event told before."""
+    """The `details` of an event, with all findings that are not recorded yet."""
     sensitive = run.config.trace_include_sensitive_data
     told = [*run.cursor.guardrails.found, *(each.to_json(sensitive=sensitive) for each in findings)]
     run.cursor.guardrails.found = []
@@ -96,9 +97,10 @@ def tell_findings(
 def record_failures(
     run: RunState, findings: Sequence[GuardrailFinding], *, undoes: int | None = None
 ) -> None:
-    """Record those that let nothing through, each with those that did as far as none told of them.
+    """Record each failure and warning in its own event; the first of them also lists the passed
+    guardrails. The caller commits it.
 
-    `undoes` is the number of the event that no later run is to see. The caller commits it.
+    `undoes` is the number of an event that later runs must not see.
     """
     passed = [each for each in findings if each.result in ("passed", "repaired")]
     for each in findings:
@@ -122,11 +124,11 @@ def record_failure(
     items: tuple[dict[str, Any], ...] = (),
     undoes: int | None = None,
 ) -> None:
-    """Record one that did not let something through, or only with a warning."""
+    """Record a failure or a warning in its own event."""
     sensitive = run.config.trace_include_sensitive_data
     details = tell_findings(run, finding.to_json(sensitive=sensitive), passed)
     if undoes is not None and finding.result == "failed":
         details["undoes"] = [undoes, undoes]
-    is_told = finding.result != "warned" or finding.behavior == "crashed"
-    error = finding.text if is_told else None
+    is_error = finding.result != "warned" or finding.behavior == "crashed"
+    error = finding.text if is_error else None
     run.record("guardrail", items=items, details=details, error=error)

@@ -1,7 +1,7 @@
-"""Keeping the leases of sessions that are being run, and noticing when one is lost.
+"""Renews the leases of running sessions, and notices the loss of a lease.
 
-One task per store renews all its leases together, at a third of the lease time, and looks for what
-other processes ask of these sessions. It lives while there is a lease to keep.
+One task per store renews all its leases together, at a third of the lease time. It also reads the
+requests of other processes for these sessions. The task ends with the last lease.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ekiden.storage.base import Claim, Document, Store
 _log = logging.getLogger("ekiden.leases")
 
 _LOOK_EVERY_S = 0.25
-"""How often the store is asked for requests of other processes, for all sessions together."""
+"""Seconds between two reads of the requests, for all sessions together."""
 _PAGE = 100
 _MOST_PAGES = 10
-"""How many requests are read at once, and how often; the next look begins where this one ended."""
+"""The maximum number of pages of one read; the next read continues after the last page."""
 
 
 class Hold:
-    """A lease that is kept while its session is run.
+    """The lease of a running session.
 
-    Its loss cancels the current step and nothing else: a reader of the event stream learns of it at
-    the next event.
+    The loss of the lease cancels the current step and nothing else. A reader of the event stream
+    gets `LeaseLost` at the next event.
     """
 
     __slots__ = ("_step", "claim", "lost", "may_interrupt", "on_request")
@@ -39,21 +39,23 @@ class Hold:
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
         self.on_request: Callable[[bool], None] | None = None
-        """Called when another process wants something of the session; whether at once."""
+        """Called for each request of another process, with `True` if the request interrupts the
+        current step."""
         self.may_interrupt: Callable[[Mapping[str, Any]], bool] | None = None
-        """Asked whether a request, as it is stored, is worth breaking the step under way off."""
+        """Called with a stored urgent request; returns whether it may interrupt the current
+        step."""
         self.lost = False
         self._step: asyncio.Task[object] | None = None
 
     def step(self, task: asyncio.Task[object]) -> Hold:
-        """The body of the `with` waits for a step, which `task` takes; `LeaseLost` if the lease is
-        lost."""
+        """For ``with lease.step(task):``, whose body waits for a step in `task`. Raises `LeaseLost`
+        if the lease is lost."""
         self.check()
         self._step = task
         return self
 
     def __enter__(self) -> None:
-        """`step` did all."""
+        """Nothing to do: `step` has set the task."""
 
     def __exit__(
         self,
@@ -76,19 +78,19 @@ class Hold:
             raise LeaseLost(self.claim.session_id)
 
     def tell(self, request: Mapping[str, Any]) -> None:
-        """Another process wants something of the session, or does not want it any more."""
+        """Report a new or changed request of another process."""
         if self.on_request is None:
             return
         is_urgent = request.get("policy") == "immediate" or bool(request.get("cancel"))
         if request.get("state", "open") != "open":
-            # A request that was withdrawn, or has an answer, interrupts nothing.
+            # A withdrawn or answered request interrupts nothing.
             is_urgent = False
         if is_urgent and self.may_interrupt is not None:
             is_urgent = self.may_interrupt(request)
         self.on_request(is_urgent)
 
     def lose(self) -> None:
-        """Another process has the lease now."""
+        """Cancel the current step, because another process has the lease."""
         self.lost = True
         if self._step is not None:
             self._step.cancel()
@@ -101,12 +103,12 @@ class LeaseKeeper:
         self._store = store
         self._held: dict[int, Hold] = {}
         self._latest: dict[str, Hold] = {}
-        """By session: that of the last claim."""
+        """The lease of the latest claim, by session."""
         self._task: asyncio.Task[None] | None = None
         self._every_s = math.inf
-        """The shortest lease says how often all are renewed."""
-        self._looked_at = ""
-        """The last request of the page that was read last; empty: begin at the first."""
+        """Seconds between renewals; the shortest lease decides."""
+        self._last_key = ""
+        """The key of the last request that was read. Empty: start with the first request."""
 
     @contextmanager
     def hold(self, claim: Claim) -> Iterator[Hold]:
@@ -123,14 +125,14 @@ class LeaseKeeper:
                 self._stop()
 
     def let_go(self, claim: Claim) -> None:
-        """Renew the lease no longer: its owner gives it up, and that is no loss."""
+        """Stop renewing the lease, because its owner releases it."""
         held = self._held.pop(id(claim), None)
         if held is not None and self._latest.get(claim.session_id) is held:
             del self._latest[claim.session_id]
 
     def _lose_older(self, held: Hold) -> None:
-        """An older claim on the session in this process is lost: tell its owner at once, before the
-        store would."""
+        """If this process has an older claim on the session, report its loss at once, without
+        waiting for the next renewal."""
         older = self._latest.get(held.claim.session_id)
         if older is not None and older.claim.epoch < held.claim.epoch:
             older.lose()
@@ -143,8 +145,8 @@ class LeaseKeeper:
         self._task = asyncio.create_task(self._renew(every_s))
 
     def _stop(self) -> None:
-        # Out of the table before the store may be collected: its id may then belong to another
-        # store.
+        # Remove the keeper while the store still exists: after garbage collection, another store
+        # may have the same id.
         _keepers.pop((id(asyncio.get_running_loop()), id(self._store)), None)
         self._every_s = math.inf
         if self._task is not None:
@@ -164,8 +166,8 @@ class LeaseKeeper:
             try:
                 lost = await self._store.renew(claims)
             except StoreError as exc:
-                # The lease still has two thirds of its time. If the store stays away longer, the
-                # epoch keeps late commits out.
+                # Two thirds of the lease time are left for another attempt. If the lease expires
+                # meanwhile, the epoch check refuses late commits.
                 _log.warning("leases could not be renewed, trying again: %s", exc)
                 continue
             for claim in lost:
@@ -174,17 +176,15 @@ class LeaseKeeper:
                     held.lose()
 
     async def _look_for_requests(self) -> None:
-        """Tell those who run a session that another process wants something of it."""
+        """Read the stored requests, and report them to the runs that they concern."""
         for _ in range(_MOST_PAGES):
             try:
-                page = await self._store.list_documents(
-                    REQUESTS, after=self._looked_at, limit=_PAGE
-                )
+                page = await self._store.list_documents(REQUESTS, after=self._last_key, limit=_PAGE)
             except StoreError:
                 return
             self._tell(page)
-            self._looked_at = page[-1].key if len(page) == _PAGE else ""
-            if not self._looked_at:
+            self._last_key = page[-1].key if len(page) == _PAGE else ""
+            if not self._last_key:
                 return
 
     def _tell(self, requests: Sequence[Document]) -> None:
@@ -198,11 +198,12 @@ class LeaseKeeper:
 
 
 _keepers: dict[tuple[int, int], LeaseKeeper] = {}
-"""By event loop and store; a keeper is in here, and keeps its store alive, while it holds one."""
+"""By the ids of event loop and store. A keeper with a lease is in this table and keeps its store
+alive."""
 
 
 def keeper_of(store: Store) -> LeaseKeeper:
-    """The keeper for this store in the running loop."""
+    """The keeper of this store in the running event loop."""
     key = (id(asyncio.get_running_loop()), id(store))
     keeper = _keepers.get(key)
     if keeper is None:

@@ -1,9 +1,9 @@
-"""Ledgers of shared limits: what was spent of a limit, and what model calls under way hold of it.
+"""Ledgers of shared limits: the spending, and the reservations of model calls in progress.
 
-A ledger is one document with the limits, a base, and the holds, and further documents of sessions
-that spent something since. A shared budget has one document for each session. The ledger of a
-day, of which all runs of a store spend, has one for each step, which is written once: so they can
-be added to the base and removed by whoever reads many of them.
+A ledger has a main document with the limits, a base and the reservations (`held`), and further
+documents with the spending since the base. A shared budget has one such document for each session,
+which is rewritten with each step. The ledger of a day, which all runs of a store share, has one for
+each step. These are written once, so any reader may add them to the base and remove them.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from ekiden.storage.base import Document, DocumentWrite, Store
 HELD = "held"
 SPENT = "s."
 HOLDABLE: tuple[LimitName, ...] = ("tokens", "money")
-"""What a model call holds while it is under way."""
+"""The limits that a model call reserves before it starts."""
 _DAILY: tuple[LimitName, ...] = (*HOLDABLE, "seconds")
 _DAYS = "purse.day"
 _MANY = 50
-"""With so many documents beside it, the ledger of a day is summed up."""
+"""With this many spending documents, the ledger of a day is summed up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedLimit:
-    """A shared limit as it stands."""
+    """A shared limit, as read from its ledger."""
 
     document: Document
     limits: Mapping[str, float | None]
     held: Mapping[str, Sequence[float]]
-    """By call: tokens, money, and until when."""
+    """The reservations by model call: tokens, money, and the time of expiry."""
     spent: Mapping[str, float]
     scope: LimitScope = "run"
 
     def over(self) -> OutOfBudget | None:
-        """The limit that is reached, if one is."""
+        """The first limit that is reached; `None` if none is."""
         for name in _DAILY:
             limit = self.limits.get(name)
             if limit is not None and self.spent[name] >= limit:
@@ -49,7 +49,8 @@ class SharedLimit:
         return None
 
     def has_room(self, key: str, wanted: Mapping[str, float]) -> bool:
-        """Whether the call fits in beside those that are under way."""
+        """Whether the call fits next to the calls in progress. A single call always fits: a limit
+        may be exceeded by one call, but not by many concurrent ones."""
         others = [hold for each, hold in self.held.items() if each != key]
         if not others:
             return True
@@ -60,8 +61,8 @@ class SharedLimit:
                 return False
         return True
 
-    async def of_the_living(self, store: Store) -> SharedLimit:
-        """Without what is held by sessions that no process runs any more."""
+    async def without_dead(self, store: Store) -> SharedLimit:
+        """A copy without the reservations of sessions that no process runs."""
         held = {}
         for key, hold in self.held.items():
             with suppress(SessionError):
@@ -70,7 +71,8 @@ class SharedLimit:
         return replace(self, held=held)
 
     def with_hold(self, key: str, hold: Sequence[float] | None) -> DocumentWrite:
-        """What stores the hold, or removes it; `StaleDocument` if the ledger changed since."""
+        """The write that stores or removes a reservation. It fails with `StaleDocument` if the
+        ledger has changed."""
         held: dict[str, Any] = {each: list(values) for each, values in self.held.items()}
         held.pop(key, None)
         if hold is not None:
@@ -84,11 +86,12 @@ class SharedLimit:
 
 
 async def read_ledger(store: Store, collection: str, now_us: int) -> SharedLimit | None:
-    """The ledger of a shared budget; `None` if the session that shared it is done."""
+    """The ledger of a shared budget; `None` if the run that shared it has ended."""
     document = await store.get_document(collection, HELD)
     if document is None:
         return None
-    # Read after the version that a hold will be written with: nothing is missed.
+    # The spending is read after the document whose version a reservation is checked against. So a
+    # later version, and with it later spending, is never missed.
     spent: dict[str, float] = dict(zip(HOLDABLE, document.body["base"], strict=True))
     for each in await _documents(store, collection, SPENT):
         for name, used in zip(HOLDABLE, each.body, strict=True):
@@ -102,10 +105,10 @@ async def read_ledger(store: Store, collection: str, now_us: int) -> SharedLimit
 
 
 async def read_day(run: Recording, now_us: int) -> SharedLimit:
-    """The ledger of today, which belongs to all runs of the store; `run.config.daily` is set.
+    """The ledger of today, shared by all runs of the store; `run.config.daily` must be set.
 
-    `now_us` is the store's time, for holds. Which day it is tells the clock of the process, as for
-    events and their costs.
+    `now_us` is the store's time, for reservations. The clock of the process decides which day it
+    is, as for events and their costs.
     """
     store, day = run.store, _day(run)
     while True:
@@ -127,7 +130,7 @@ async def read_day(run: Recording, now_us: int) -> SharedLimit:
         sum_up = DocumentWrite(
             collection=_DAYS, key=document.key, body=body, expected_version=document.version
         )
-        # Another process may do the same; then its sum counts.
+        # If another process is faster, its sum is used.
         with suppress(StaleDocument):
             await store.write_documents([sum_up, *map(_removal, steps)])
     if not document.version:
@@ -142,19 +145,22 @@ async def read_day(run: Recording, now_us: int) -> SharedLimit:
 
 
 class DaySpending:
-    """What a run spends of the budget of the day."""
+    """The spending of a run from the daily budget."""
 
     __slots__ = ("_charges", "_counted", "_stored", "ledger")
 
     def __init__(self, counted: tuple[float, float, float]) -> None:
         self.ledger: SharedLimit | None = None
-        """What is left of that budget, read before the step."""
+        """The daily budget, read before the step."""
         self._charges = 0
         self._counted = self._stored = counted
-        """Tokens, money and seconds of the run, and which of them are stored as spent."""
+        """Tokens, money and seconds of the run: counted, and already stored as spent."""
 
     def charge(self, run: Recording, counted: tuple[float, float, float]) -> DocumentWrite | None:
-        """What stores what the run spent that has used so much by now."""
+        """The write that stores the spending since the last charge; `None` if there was none.
+
+        `counted` are the tokens, money and seconds of the run so far.
+        """
         self._counted = counted
         spent = [round(a - b, 9) for a, b in zip(counted, self._stored, strict=True)]
         if not any(spent):
@@ -164,12 +170,12 @@ class DaySpending:
         return DocumentWrite(collection=_DAYS, key=key, body=spent)
 
     def settle(self) -> None:
-        """The last charge is stored."""
+        """Note that the last charge is stored."""
         self._stored = self._counted
 
 
 def _day(run: Recording, *, before: int = 0) -> str:
-    """Today in UTC, or so many days before."""
+    """Today in UTC, or the day this many days before."""
     from datetime import UTC, datetime, timedelta
 
     now = datetime.fromtimestamp(run.config.clock.now_us() / 1e6, UTC)
@@ -181,7 +187,7 @@ def _current(document: Document, now_us: int) -> dict[str, Sequence[float]]:
 
 
 async def _forget_before(store: Store, oldest: str) -> None:
-    """A day began: remove the documents of those long over."""
+    """Remove the documents of earlier days."""
     while found := [each for each in await store.list_documents(_DAYS) if each.key < oldest]:
         await store.write_documents(list(map(_removal, found)))
 

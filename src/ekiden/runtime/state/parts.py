@@ -49,7 +49,7 @@ class SideWrites:
 
 
 NO_SIDE_WRITES = SideWrites()
-"""Never changed: most commits write only their own session."""
+"""Never changed. Shared by all commits that write only their own session, which is most."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +65,7 @@ class SharedBudgets:
 
 
 class WorkClock:
-    """Counts the seconds of a run, but for those in which it waits for a person."""
+    """Counts the seconds of work on a run, without the time spent waiting for people."""
 
     __slots__ = ("_began", "_clock", "_stopped_at", "_turn", "deadline")
 
@@ -75,21 +75,22 @@ class WorkClock:
         self._stopped_at: float | None = None
         self._turn: asyncio.Lock | None = None
         self.deadline: asyncio.Timeout | None = None
-        """What ends the step under way when the run's time is up."""
+        """Ends the current step when the run's time is used up."""
 
     def elapsed(self) -> float:
-        """Seconds since the beginning, or since the last `lap`."""
+        """Seconds of work since the start, or since the last `lap`."""
         return self._now() - self._began
 
     def lap(self) -> float:
-        """`elapsed`, and start counting again at 0."""
+        """Return `elapsed`, and restart at 0."""
         now = self._now()
         spent, self._began = now - self._began, now
         return spent
 
     @asynccontextmanager
     async def stopped(self) -> AsyncIterator[None]:
-        """Stop the clock inside the block, which waits for a person; people are asked in turn."""
+        """Stop the clock during the block, which waits for a person. Only one block runs at a time,
+        so people get one question after the other."""
         if self._turn is None:
             self._turn = asyncio.Lock()
         async with self._turn:
@@ -124,27 +125,27 @@ class WorkClock:
 class ChildSessions:
     """The sessions of agents that this run sent questions or notices to."""
 
-    __slots__ = ("eager", "tasks", "told")
+    __slots__ = ("eager", "notified", "tasks")
 
     def __init__(self) -> None:
         self.tasks: dict[str, asyncio.Task[None]] = {}
-        """By session: the tasks that run those who answer questions, concurrently with the run."""
+        """The tasks that run the asked sessions concurrently with this run, by session."""
         self.eager = False
-        """Whether each answer is processed on arrival, while others are pending."""
-        self.told: list[str] | None = None
-        """Sessions that got a notice and have yet to be run."""
+        """Whether each answer is processed on arrival, while other answers are pending."""
+        self.notified: list[str] | None = None
+        """Sessions that got a notice and have not run yet."""
 
     async def stop(self, *session_ids: str) -> None:
         """Stop the tasks of these sessions, or all tasks; another process can resume them."""
-        chosen = session_ids or tuple(self.tasks)
-        tasks = [self.tasks.pop(each) for each in chosen if each in self.tasks]
+        stopping = session_ids or tuple(self.tasks)
+        tasks = [self.tasks.pop(each) for each in stopping if each in self.tasks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Interruption:
-    """Requests from outside of the run: noticed after the current step, or at once."""
+    """Handoff requests of other tasks and processes: handled after the current step, or at once."""
 
     __slots__ = ("_clock", "_cursor", "_scope", "at_once", "look")
 
@@ -153,9 +154,9 @@ class Interruption:
         self._clock = clock
         self._scope: asyncio.Timeout | None = None
         self.look = False
-        """Whether to read handoff requests from the store at the end of the step."""
+        """Whether there may be stored handoff requests to read at the end of the step."""
         self.at_once = False
-        """Whether the current step is cut short."""
+        """Whether the current step is interrupted."""
 
     def want(self, *, at_once: bool) -> None:
         """A handoff of this session was requested: handle it after the current step, or now."""
@@ -163,16 +164,16 @@ class Interruption:
         if at_once:
             self.at_once = True
             if self._cursor.handoffs.is_rolling_back:
-                return  # A rollback that was begun is finished first.
+                return  # A rollback in progress is finished first.
             if self._scope is not None and not self._scope.expired():
                 self._scope.reschedule(asyncio.get_running_loop().time())
 
     def clear(self) -> None:
-        """All requests are handled."""
+        """Note that all requests are handled."""
         self.look = self.at_once = False
 
     def begin_step(self, scope: asyncio.Timeout) -> None:
-        """A step begins; rescheduling `scope` cuts it short."""
+        """Note the start of a step. Rescheduling `scope` to now interrupts the step."""
         self._clock.deadline = self._scope = scope
         if self.at_once:
             self.want(at_once=True)
@@ -188,7 +189,7 @@ class Interruption:
             self._scope.reschedule(None)
 
     def end_step(self) -> None:
-        """The step is over."""
+        """Note the end of the step."""
         self._clock.deadline = self._scope = None
 
 
@@ -197,19 +198,19 @@ class TurnOffer:
     """The tools and handoffs of the active agent in this turn, and its prompt block."""
 
     by_name: dict[str, Any] = field(default_factory=dict)
-    """By name: its enabled tools and handoffs."""
+    """The agent's enabled tools and handoffs, by name."""
     specs: tuple[ToolSpec, ...] = ()
     """Their specifications for the model."""
     prompt_block: str | None = None
-    """The block of its prompt about the handoff to it, once it is written."""
+    """The prompt block about the handoff to the agent; `None` until it is written."""
 
 
 class Deadline:
-    """Limits each model call of a run to its time-out: `TimeoutError`.
+    """The timeout of each model call of a run. Raises `TimeoutError`.
 
-    Does what `asyncio.timeout` does, with one timer for all waits of the run: a timer that fires
-    too early is set again. The event loop keeps a cancelled timer, and the context it was made in,
-    for a while. That context would keep the run alive, so the timer gets an empty one.
+    Works like `asyncio.timeout`, but is cheaper: one timer serves all waits of the run, and a timer
+    that fires too early is set again. The event loop keeps a cancelled timer and its context for a
+    while. The current context would keep the run alive, so the timer gets an empty context.
     """
 
     __slots__ = ("_at", "_cancelling", "_task", "_timer", "_when", "expired")
@@ -219,15 +220,15 @@ class Deadline:
         """Whether the last wait timed out."""
         self._timer: asyncio.TimerHandle | None = None
         self._at = 0.0
-        """When the timer fires."""
+        """The time at which the timer fires."""
         self._when = 0.0
-        """When the current wait times out."""
+        """The time at which the current wait times out."""
         self._task: asyncio.Task[object] | None = None
         """The waiting task."""
         self._cancelling = 0
 
     def after(self, seconds: float) -> Deadline:
-        """``with deadline.after(60):`` is one wait."""
+        """For ``with deadline.after(60):``, which is one wait."""
         loop = asyncio.get_running_loop()
         self._when = loop.time() + seconds
         if self._timer is None or self._at > self._when:
@@ -274,26 +275,26 @@ class Deadline:
 
 
 class Outbox:
-    """Stored events and pieces of answers for observers, in order."""
+    """The stored events and the deltas of answers that observers will see, in order."""
 
     __slots__ = ("_loop", "_news", "_place", "_published", "_seen", "held_back", "waiting")
 
     def __init__(self) -> None:
         self.waiting: list[Event | ModelDelta] = []
-        """Not shown yet."""
+        """Events and deltas that no observer has seen yet."""
         self.held_back: list[ModelDelta] = []
-        """Pieces of the last answer, shown only after output guardrails pass."""
+        """Deltas of the last answer, shown only after output guardrails pass."""
         self._published: list[tuple[str, Any]] = []
-        """What the turn published and showed before the commit, with the key of its step."""
+        """The data that the turn has published and shown, each with the key of its step."""
         self._place = 0
-        """How many of them the current step has published again."""
+        """How many of these the current step has published again."""
         self._news: asyncio.Event | None = None
         self._seen: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def show(self, shown: ModelDelta | Event) -> None:
-        """Show observers a piece of an answer, which is not stored, or an event of a session that
-        answers this one. Thread-safe, for tools in threads."""
+        """Show observers a delta, or an event of an asked session. Thread-safe, because tools may
+        run in threads."""
         self.waiting.append(shown)
         if self._news is not None:
             if self._loop is _running_loop():
@@ -302,7 +303,7 @@ class Outbox:
                 self._loop.call_soon_threadsafe(self._news.set)
 
     def show_answer(self) -> None:
-        """The answer passed the guardrails: show the pieces that were held back."""
+        """Show the deltas that were held back, because the answer passed the guardrails."""
         for each in self.held_back:
             self.show(each)
         self.held_back = []
@@ -310,23 +311,23 @@ class Outbox:
     def show_published(
         self, key: str, published: ModelDelta, show: Callable[[ModelDelta], None]
     ) -> None:
-        """Show what the step of this `key` published.
+        """Show the data that the step with this `key` published.
 
-        Code that waited for an answer is run again from its beginning: what it published before is
-        not shown again.
+        Code that waited for an answer runs again from its first line. Data that it published before
+        the wait is not shown again.
         """
         place, self._place = self._place, self._place + 1
-        told = (key, published.data)
-        if self._published[place : place + 1] != [told]:
-            self._published = [*self._published[:place], told]
+        entry = (key, published.data)
+        if self._published[place : place + 1] != [entry]:
+            self._published = [*self._published[:place], entry]
             show(published)
 
     def discard(self) -> None:
-        """The current step restarts."""
+        """Note that the current step starts again."""
         self._place = 0
 
     def announce(self) -> None:
-        """Tell observers that events were stored."""
+        """Wake observers, because events were stored."""
         if self._news is not None:
             self._news.set()
 
@@ -336,7 +337,7 @@ class Outbox:
         return taken
 
     def watch(self) -> asyncio.Event:
-        """Set whenever there is something to `take`."""
+        """An event that is set whenever there is something to `take`."""
         if self._news is None:
             self._news = asyncio.Event()
             self._loop = asyncio.get_running_loop()
@@ -350,7 +351,7 @@ class Outbox:
             await self._seen.wait()
 
     def note_all_seen(self) -> None:
-        """The observer has seen everything so far."""
+        """Note that the observer has seen everything so far."""
         if self._seen is not None:
             self._seen.set()
             self._seen = None

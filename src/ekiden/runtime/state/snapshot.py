@@ -1,4 +1,4 @@
-"""How a session stood before a run: remembered with the run's message, for going back to it."""
+"""Step keys, and snapshots of a session before each run, for rewinds and forks."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any
 from ekiden.core.errors import LeaseLost
 from ekiden.core.events import Event
 from ekiden.core.text.wording import lazy_pattern
-from ekiden.runtime.state.cursor import without_always_approvals
+from ekiden.runtime.state.cursor import ALWAYS
 from ekiden.storage.base import SessionRow, Store
 
 KEPT = "0.0.kept."
-"""What the keys of steps begin with that code keeps for itself; the name and a number follow. The
-value with the highest number counts, which is that of an event stored along with it: so what code
-had kept at any event is known, and a rollback or a step back keeps it again."""
+"""Prefix of the step keys of values that code keeps. A name and the number of an event follow; the
+event was stored in the same commit, and the value with the highest number counts. So the values at
+any event are known, and a rollback or a rewind can store them again."""
 
 _CHECKPOINT = lazy_pattern(r"[0-9]+\.[0-9]+\.(?:k[0-9]+|fq[0-9]+\.[0-9]+)", re.ASCII)
 
 REWOUND = "rewound"
-"""In the snapshot before a step back: how the session stood after it."""
+"""Key of a snapshot before a rewind: the state of the session after the rewind."""
 
 
 def snapshot_key(run: int) -> str:
-    """The key of the step that tells how the session stood before run number `run`.
+    """The key of the step with the snapshot before run number `run`.
 
-    A run's own steps begin with its turn 1.
+    The turn 0 in it is free: a run's own steps begin with turn 1.
     """
     return f"{run}.0.before"
 
 
 def snapshot_of(row: SessionRow) -> dict[str, Any]:
-    """Everything of the row that a run may change, but for the number of its events."""
+    """The fields of the row that a run may change, except for the number of its events."""
     return {
         "agent": row.agent,
         "outcome": row.outcome or "",
@@ -42,58 +42,67 @@ def snapshot_of(row: SessionRow) -> dict[str, Any]:
 
 
 def is_snapshot_key(step_key: str) -> bool:
-    """Whether it is such a key."""
+    """Whether the step is a snapshot."""
     return step_key.endswith(".0.before")
 
 
 def snapshot_without_grants(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """How a session stood, without what people said need not be asked about again in it."""
+    """The snapshot without "always" approvals."""
     copied: dict[str, Any] = {}
     for name, value in snapshot.items():
         if name == "cursor":
-            copied[name] = without_always_approvals(value)
+            copied[name] = {key: part for key, part in value.items() if key != ALWAYS}
         else:
             copied[name] = snapshot_without_grants(value) if name == REWOUND else value
     return copied
 
 
 def turn_of(step_key: str) -> int:
-    """The number of the turn that a step belongs to; 0 for one of the run as a whole."""
+    """The number of the step's turn; 0 for a step of the whole run."""
     number = step_key.split(".")[1] if "." in step_key else ""
     return int(number) if number.isdecimal() and number.isascii() else 0
 
 
 def run_of(step_key: str) -> int:
-    """The number of the run that a step belongs to; 0 for a key that is not the runtime's."""
+    """The number of the step's run; 0 for a key that the runtime did not make."""
     number = step_key.partition(".")[0]
     return int(number) if number.isdecimal() and number.isascii() else 0
 
 
 def stays_here(step_key: str) -> bool:
-    """Whether the step is not exported or imported: what code keeps, and checkpoints of agents of
-    other frameworks, whose own formats a document must not bring along."""
+    """Whether the step is neither exported nor imported: values that code keeps, and checkpoints of
+    other frameworks, because documents must not contain their formats."""
     return step_key.startswith(KEPT) or _CHECKPOINT.fullmatch(step_key) is not None
 
 
+_SHARED_STEP = lazy_pattern(r"[0-9]+\.h[0-9]+\.shared\.[0-9]+", re.ASCII)
+
+
+def is_shared_step(step_key: str) -> bool:
+    """Whether the step has earlier values of shared variables, for the rollback of a handoff. They
+    belong to a user or an app, so they are not exported with a session."""
+    return _SHARED_STEP.fullmatch(step_key) is not None
+
+
 def kept_key(name: str, seq: int) -> str:
-    """The key of what code keeps under the name, stored with event `seq`."""
+    """The key of a value that code keeps under the name, stored with event `seq`."""
     return f"{KEPT}{name}/{seq}"
 
 
 def kept_until(steps: Mapping[str, Any], seq: int) -> dict[str, Any]:
-    """Of these steps, those that code had kept when event `seq` was stored."""
+    """The steps with values that code had kept when event `seq` was stored."""
     return {key: value for key, value in steps.items() if 0 < _kept_number(key) <= seq}
 
 
 def kept_values(steps: Mapping[str, Any]) -> dict[str, Any]:
-    """By name, what of these steps counts."""
+    """The latest kept values in these steps, by name."""
     kept = sorted((key for key in steps if _kept_number(key)), key=_kept_number)
     return {_kept_name(key): steps[key] for key in kept}
 
 
 def kept_again(steps: Mapping[str, Any], seq: int, *, at_seq: int) -> dict[str, Any]:
-    """The steps, to be stored with event `at_seq`, after which code has what it had at event `seq`;
-    `None` under names that it did not know then."""
+    """The steps to store with event `at_seq`, so that code has the values that it had at event
+    `seq`; `None` for names that it did not use then."""
     values = kept_values(kept_until(steps, seq))
     later = {_kept_name(key) for key in steps if _kept_number(key) > seq}
     return {kept_key(name, at_seq): values.get(name) for name in sorted(later)}
@@ -108,13 +117,14 @@ def _kept_number(key: str) -> int:
     return int(key.rpartition("/")[2]) if key.startswith(KEPT) else 0
 
 
-async def told_so_far(
+async def events_until(
     store: Store, session_id: str, seq: int, *, after: int = 0, with_items: bool = False
 ) -> Sequence[Event]:
-    """The events of a session whose last event its owner knows to be `seq`.
+    """The events of a session that the caller owns; `seq` is the number of its last event.
 
-    `LeaseLost` if others wrote since, or deleted it: a process that was stopped between claiming
-    and reading a session would continue with a conversation that does not fit its cursor.
+    Raises `LeaseLost` if another process wrote or deleted events since. A process that was paused
+    between the claim and this read would otherwise continue with a conversation that does not match
+    its cursor.
     """
     events = await store.events(session_id, after=after, with_items=with_items)
     last = events[-1].seq if events else min(after, seq)
@@ -124,5 +134,5 @@ async def told_so_far(
 
 
 def up_to(row: SessionRow, events: Sequence[Event]) -> Sequence[Event]:
-    """Those that were there when the row was read."""
+    """The events that existed when the row was read."""
     return [event for event in events if event.seq <= row.seq]

@@ -14,6 +14,7 @@ from ekiden.core.roles import LongTermMemory
 from ekiden.core.runs import Outcome
 from ekiden.runtime.config import RunOptions, memory_for
 from ekiden.runtime.state.commit import Committing
+from ekiden.runtime.state.compensations import register
 from ekiden.runtime.state.cursor import Compensation, Cursor
 from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.ledger import DaySpending
@@ -27,7 +28,6 @@ from ekiden.runtime.state.parts import (
     TurnOffer,
     WorkClock,
 )
-from ekiden.runtime.state.registration import register
 from ekiden.runtime.state.variables import Tracked, Variables, load_shared
 from ekiden.storage.base import (
     Claim,
@@ -36,7 +36,7 @@ from ekiden.storage.base import (
 )
 
 _LABELS = {"task_id": "task", "correlation_id": "correlation"}
-"""What of a session's meta its handoffs are found by."""
+"""Fields of a session's meta that label its audited events: handoffs can be found by them."""
 
 
 class RunState(Committing):
@@ -148,13 +148,13 @@ class RunState(Committing):
         self._wakes = row.wakes
 
     def _begin(self) -> None:
-        """Nothing happened yet."""
+        """Set the initial values of everything that steps record."""
         self.outcome = self.exception = self.broken = self.before = None
         self.is_free = self.may_be_rolled_back = False
         self.memo = {}
         self.events = []
         self.kept = self.questions = self.staged = None
-        self.brought = ()
+        self.added_items = ()
         self.trigger_notes = {}
         self._side_writes = NO_SIDE_WRITES
         self._new_handoffs = []
@@ -237,8 +237,8 @@ class RunState(Committing):
 
 
 async def load_memo(run: RunState, steps: Mapping[str, Any] | None = None) -> None:
-    """Read the stored results of the current turn into `run.memo`, and variables that others may
-    have changed meanwhile; `steps`: all results, if they are known."""
+    """Read the stored results of the current turn into `run.memo`, and the shared variables, which
+    other sessions may have changed. `steps` has all step results, if the caller knows them."""
     await run.load_shared_variables()
     prefix = run.step_key("")
     if steps is None:
@@ -254,7 +254,7 @@ async def load_memo(run: RunState, steps: Mapping[str, Any] | None = None) -> No
 
 
 def _replay(event: Event) -> tuple[Any, ...]:
-    """What a code agent's call gave, and what it was, from the event that recorded it."""
+    """The result and the arguments of a code agent's tool call, from its event."""
     call, output = event.items
     is_json = bool((event.details or {}).get("json"))
     return output["output"], event.error, is_json, call["name"], call["arguments"]

@@ -1,4 +1,4 @@
-"""What a step records before it is stored."""
+"""Records the events, results and writes of a step, until the next commit stores them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from ekiden.storage.base import (
 REDACTED = "Error details are redacted."
 
 _MAX_EVENT_NAME = 200
-_WORDS = frozenset(
+_TEXTS = frozenset(
     {
         "answer", "arguments", "body", "case", "context", "guardrails", "info", "message",
         "not_compensated", "problem", "reason", "subject", "summary", "text", "violations",
     }
 )  # fmt: skip
-"""Details of audited events that are words of people and models, for people to read."""
+"""The details of audited events with texts of people and models. Secrets in them are masked."""
 
 
 class Recording:
-    """The part of a run that steps write to: events, results, and what goes along with them."""
+    """The part of a run that steps write to: events, results and side writes."""
 
     __slots__ = (
         "_known",
@@ -49,8 +49,8 @@ class Recording:
         "_side_writes",
         "_steps",
         "_variables",
+        "added_items",
         "agent",
-        "brought",
         "claim",
         "config",
         "cursor",
@@ -71,22 +71,25 @@ class Recording:
     store: Store
     cursor: Cursor
     agent: Agent[Any]
-    brought: tuple[Item, ...]
-    """What a handoff that is about to be made adds to the conversation of the run."""
+    added_items: tuple[Item, ...]
+    """The items that the handoff in preparation adds to the conversation."""
     root: Agent[Any] | Team
     visible: list[Item]
-    """What the active agent sees; only ever appended to, or replaced as a whole."""
+    """The items that the active agent sees. The list is appended to or replaced, never changed in
+    place: a handoff shares it."""
     events: list[Event]
-    """All events of this run that are stored."""
+    """The stored events of this run."""
     history_length: int
-    """How much of `visible` was there before this run produced anything."""
+    """The number of items in `visible` that are older than this run."""
     questions: dict[str, Callable[[], None]] | None
-    """By step key: how to record the questions of the code of the current step."""
+    """Functions that record the questions of the current step, by the key of the question's
+    step."""
     kept: list[Callable[[], None]] | None
-    """How to record notices again that are sent and not stored."""
+    """Functions that record the notices and announcements of the current step again, after
+    `discard`."""
     shared_budgets: SharedBudgets
     trigger_notes: dict[int, str]
-    """What conditions of the active agent's triggers last came out as."""
+    """The last results of the conditions of the active agent's triggers, by the trigger's index."""
     work: WorkClock
     _side_writes: SideWrites
     _known: dict[str, Agent[Any]]
@@ -97,7 +100,7 @@ class Recording:
     _seq: int
     _steps: dict[str, Any]
     _variables: Variables | None
-    """`None` until they are needed, if the session has none."""
+    """`None` if the session has no variables and none were needed yet."""
 
     @property
     def session_id(self) -> str:
@@ -113,28 +116,28 @@ class Recording:
 
     @property
     def team(self) -> Team:
-        """All agents that may get the conversation."""
+        """The team of the run; a single agent becomes a team with all agents it can reach."""
         if not isinstance(self.root, Team):
             self.root = Team(self.root)
         return self.root
 
     @property
     def next_seq(self) -> int:
-        """The number that the next recorded event gets."""
+        """The number of the next recorded event."""
         return self._seq + 1
 
     @property
     def stored_seq(self) -> int:
-        """The number of the last event that is stored."""
+        """The number of the last stored event."""
         return self._seq - len(self._pending)
 
     def step_key(self, suffix: str) -> str:
         """The key of an effect of the current turn; the same after a restart."""
-        progress = self.cursor.progress  # `step_key` of that, without a further call.
+        progress = self.cursor.progress  # The same as `progress.step_key`, with one call less.
         return f"{progress.run}.{progress.turn + 1}.{suffix}"
 
     def spent_s(self) -> float:
-        """Seconds worked on the run so far."""
+        """Seconds of work on the run so far."""
         return self.cursor.budget.spent_s + self.work.elapsed()
 
     def record(
@@ -151,9 +154,9 @@ class Recording:
     ) -> int:
         """Record an event, stored with the next `commit`.
 
-        `kinds` are the names of a tool's error, and `agent` is the acting agent, by default the
-        active one. Secrets are masked in `error` and in texts of audited events; `items` are the
-        conversation, and stay unchanged.
+        Returns the event's number. `kinds` are the class names of a tool's error, and `agent` is
+        the acting agent, by default the active one. Secrets are masked in `error` and in texts of
+        audited events. `items` are the conversation, and stay unchanged.
         """
         config = self.config
         is_bare = not items and error is None and type != "handoff"
@@ -173,8 +176,8 @@ class Recording:
             cursor.handoffs.work += 1
         if not config.trace_include_sensitive_data:
             details = {**(details or {}), PRIVATE: True}
-        if details is not None and type in AUDITED and not _WORDS.isdisjoint(details):
-            details = _covered(details)
+        if details is not None and type in AUDITED and not _TEXTS.isdisjoint(details):
+            details = _masked(details)
         self._seq += 1
         event = Event(
             session_id=self.claim.session_id,
@@ -202,25 +205,25 @@ class Recording:
         self._steps[key] = result
 
     def remembered(self, keys: Iterable[str]) -> dict[str, Any]:
-        """What the next `commit` stores under these keys."""
+        """The results under these keys that the next `commit` stores."""
         return {key: self._steps[key] for key in keys if key in self._steps}
 
     def remembered_under(self, prefix: str) -> dict[str, Any]:
-        """What the next `commit` stores under keys that begin so."""
+        """The results under keys with this prefix that the next `commit` stores."""
         return {key: value for key, value in self._steps.items() if key.startswith(prefix)}
 
     @property
     def next_handoff_id(self) -> str:
-        """The id of the handoff that is about to be made: its number is counted already."""
+        """The id of the handoff in preparation, whose number is already counted."""
         return f"{self.session_id}.h{self.cursor.handoffs.count}"
 
     @property
     def is_undoing(self) -> bool:
-        """Whether the rollback of a handoff was begun and is not finished."""
+        """Whether the rollback of a handoff has begun and is not finished."""
         return self.cursor.handoffs.is_rolling_back
 
     def open_handoff(self, pending: PendingHandoff) -> None:
-        """From the next commit on, `pending` is to be confirmed or undone."""
+        """Add an open handoff: from the next commit on, it must be confirmed or rolled back."""
         self.cursor.handoffs.open.append(pending)
         self._new_handoffs.append(pending)
 
@@ -237,7 +240,7 @@ class Recording:
 
     @property
     def side_writes(self) -> SideWrites:
-        """What the next `commit` writes besides this session."""
+        """The writes to other records in the next `commit`."""
         if self._side_writes is NO_SIDE_WRITES:
             self._side_writes = SideWrites()
         return self._side_writes
@@ -251,64 +254,65 @@ class Recording:
         return list(self._side_writes.documents)
 
     def put_message(self, put: Callable[[], None]) -> None:
-        """Send something with the next commit, whether the step ends or waits: `put` records it."""
+        """Call `put` to record a message for the next commit. If the step waits instead of ending,
+        the message is recorded again after `discard`."""
         put()
         self.kept = [*(self.kept or ()), put]
 
     def put_question(self, key: str, put: Callable[[], None]) -> None:
-        """Ask with the commit that suspends the step: `put` records it then, once for each key."""
+        """Let `put` record the question with this key, in the commit that suspends the step."""
         self.questions = {**(self.questions or {}), key: put}
 
     def replace_view(self, visible: list[Item]) -> None:
-        """From now on the active agent sees `visible`."""
+        """Let the active agent see `visible` from now on."""
         self.visible = visible
         self._pending_items = len(visible)
 
     @contextmanager
-    def bringing(self, items: tuple[Item, ...], *, as_history: bool) -> Iterator[None]:
-        """During the body the active agent sees `items`, too, of which nothing is recorded.
+    def showing(self, items: tuple[Item, ...], *, as_history: bool) -> Iterator[None]:
+        """During the body the active agent also sees `items`, which are not recorded.
 
-        With `as_history` they came before the run.
+        With `as_history` they count as older than the run.
         """
         length, history_length = len(self.visible), self.history_length
         self.visible.extend(items)
         if as_history:
             self.history_length = len(self.visible)
         else:
-            self.brought = items
+            self.added_items = items
         try:
             yield
         finally:
             del self.visible[length : length + len(items)]
             if self._pending_items > length:  # Something was stored meanwhile.
                 self._pending_items -= len(items)
-            self.history_length, self.brought = history_length, ()
+            self.history_length, self.added_items = history_length, ()
 
-    def said_since(self, seq: int) -> list[Event]:
-        """This run's events after `seq` that have items and were not undone, stored or not."""
+    def items_since(self, seq: int) -> list[Event]:
+        """This run's events after `seq` with items, without rolled back ones, stored or not."""
         return [event for event in said([*self.events, *self._pending]) if event.seq > seq]
 
-    def noted(self) -> list[Event]:
+    def all_events(self) -> list[Event]:
         """This run's events, stored or not."""
         return [*self.events, *self._pending]
 
     def know(self, agent: Agent[Any]) -> None:
-        """Remember an agent that came along, so that it is found by name."""
+        """Remember an agent, so that `find_agent` finds it even if it is not in the team."""
         self._known[agent.name] = agent
 
     def find_agent(self, name: str) -> Agent[Any]:
-        """A member of the team by name; `UnknownAgent`."""
+        """The agent with this name. Raises `UnknownAgent`."""
         agent = self._known.get(name)
         if agent is None:
             agent = self._known[name] = self.team[name]
         return agent
 
 
-def _covered(details: dict[str, Any]) -> dict[str, Any]:
-    """The details, with keys covered in their words."""
+def _masked(details: dict[str, Any]) -> dict[str, Any]:
+    """The details, with secrets masked in their texts."""
     changed = {
-        name: now
-        for name in _WORDS.intersection(details)
-        if (now := masked_keys(details[name])) is not details[name]
+        name: masked
+        for name in _TEXTS.intersection(details)
+        if (masked := masked_keys(details[name])) is not details[name]
     }
     return {**details, **changed} if changed else details

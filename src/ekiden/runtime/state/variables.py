@@ -1,4 +1,4 @@
-"""The variables of a run: as stored, as about to be stored, and as agents' code sees them."""
+"""The variables of a run: stored values, changes for the next commit, and the view of user code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ekiden.storage.base import Document, DocumentWrite, Store, each_document
 from ekiden.storage.values import copy_json
 
 GONE = object()
-"""Instead of a value: there is none."""
+"""Stands for the value of a variable that does not exist."""
 
 _PAGE = 500
 _WAY_OUT = {
@@ -36,7 +36,7 @@ _WAY_OUT = {
 
 
 class Shared:
-    """The variables of one user or app, as one run sees and changes them."""
+    """The variables of one user or one app, in one run."""
 
     __slots__ = ("collection", "scope", "stored", "touched", "values")
 
@@ -44,14 +44,14 @@ class Shared:
         self.scope = scope
         self.collection = collection
         self.stored = dict(stored)
-        """As the run knows them to be stored."""
+        """The stored values, as last read or written by this run."""
         self.values = dict(stored)
         self.touched: set[str] = set()
-        """What was set or deleted and is not stored: it is written even if it is as it was, for
-        another run may have written meanwhile, and the last one counts."""
+        """The names that were set or deleted and are not stored. They are written even if the value
+        is unchanged: another run may have written meanwhile, and the last write counts."""
 
     def put(self, name: str, value: Any) -> None:
-        """Set a variable, or delete it (`GONE`)."""
+        """Set a variable. `GONE` deletes it."""
         if value is GONE:
             self.values.pop(name, None)
         else:
@@ -59,12 +59,12 @@ class Shared:
         self.touched.add(name)
 
     def discard(self) -> None:
-        """Forget what is not stored."""
+        """Drop changes that are not stored."""
         self.values = dict(self.stored)
         self.touched.clear()
 
     def learn(self, stored: Mapping[str, Any]) -> None:
-        """The variables are stored so now; what this run changed meanwhile stays changed."""
+        """Take over newly read values. Changes of this run that are not stored are kept."""
         changed = {name: self.values.get(name, GONE) for name in self.touched}
         self.stored = dict(stored)
         self.values = dict(stored)
@@ -73,7 +73,7 @@ class Shared:
 
 
 def body_of(value: Any, *, session: str = "", by: str = "") -> dict[str, Any]:
-    """The document of a variable: a run's by its session, others by the author `by`."""
+    """The document of a variable. A run is named by its `session`, another author by `by`."""
     body: dict[str, Any] = {"gone": True} if value is GONE else {"value": value}
     if session:
         body["session"] = session
@@ -92,17 +92,17 @@ def value_of(document: Document | None) -> Any:
 def write_of(
     collection: str, name: str, body: dict[str, Any], *, version: int | None = None
 ) -> DocumentWrite:
-    """How a variable is written; with `version`, only if it is that one now."""
+    """The write of a variable. With `version`, it fails if the document has another version."""
     return DocumentWrite(collection=collection, key=name, body=body, expected_version=version)
 
 
 def no_owner(scope: SharedScope, name: str) -> UserError:
-    """The error for a variable without an owner."""
+    """The error for a shared variable in a session that has no such user or app."""
     return UserError(f"the variable {name!r} cannot be set: {_WAY_OUT[scope]}")
 
 
 async def stored_variables(store: Store, collection: str) -> dict[str, Document]:
-    """The documents of the variables that a user or an app has, by name."""
+    """The documents of all variables of a user or an app, by name."""
     documents = each_document(store, collection, page=_PAGE)
     return {each.key: each async for each in documents if value_of(each) is not GONE}
 
@@ -110,7 +110,7 @@ async def stored_variables(store: Store, collection: str) -> dict[str, Document]
 async def load_shared(
     store: Store, known: dict[SharedScope, Shared], owners: Iterable[tuple[SharedScope, str | None]]
 ) -> None:
-    """Read the owners' variables into `known`; without an owner nothing is read."""
+    """Read the variables of each owner into `known`. A scope without an owner is skipped."""
     for scope, owner in owners:
         if not owner:
             continue
@@ -125,45 +125,42 @@ async def load_shared(
 
 @dataclass(slots=True, kw_only=True)
 class VariablesNow:
-    """How they are at one moment, stored or not."""
+    """A snapshot of all variables, stored or not."""
 
     own: Mapping[str, Any]
     shared: Mapping[SharedScope, tuple[Mapping[str, Any], frozenset[str]]] = field(
         default_factory=dict
     )
-    """The values, and which of them are not stored."""
+    """The values, and the names whose changes are not stored."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class StateChange:
-    """What one commit does to variables."""
+    """The changes of variables in one commit."""
 
     own: dict[str, Any] | None
-    """The session's, all of them, if one changed."""
+    """All variables of the session; `None` if none of them changed."""
     told: dict[str, Any]
-    """What an event is to say of it: see `ekiden.sessions.state`; empty: nothing."""
+    """The changes for the event; see `ekiden.sessions.state`."""
     shared: dict[SharedScope, dict[str, Any]]
-    """The values that are written, or `GONE`."""
+    """The new values by scope and name, or `GONE`."""
 
     def undoing(self, variables: Variables) -> list[list[Any]]:
-        """What it takes to undo it: scope, name, the value in a list (no list: there was none), and
-        where it is stored."""
-        return [
-            [
-                scope,
-                name,
-                _kept(variables.shared[scope].stored, name),
-                variables.shared[scope].collection,
+        """The data to undo the changes of shared variables: scope, name, the earlier value in a
+        list (`None` if there was none), and the collection."""
+        undoing: list[list[Any]] = []
+        for scope, names in self.shared.items():
+            shared = variables.shared[scope]
+            undoing += [
+                [scope, name, _boxed(shared.stored, name), shared.collection] for name in names
             ]
-            for scope, names in self.shared.items()
-            for name in names
-        ]
+        return undoing
 
 
 class Variables:
-    """The session's variables, and those of its user and its app that it shares with others.
+    """The variables of the session, and of its user and its app, which other sessions share.
 
-    Values are never changed in place, so copies of the mappings are enough.
+    Values are never changed in place, so shallow copies of the mappings are enough.
     """
 
     __slots__ = ("_base", "_dropped", "changed", "own", "shared", "stored")
@@ -171,19 +168,19 @@ class Variables:
     def __init__(self, stored: Mapping[str, Any]) -> None:
         self.own = dict(stored)
         self.stored = stored
-        """The session's own, as they are stored."""
+        """The stored variables of the session."""
         self.shared: dict[SharedScope, Shared] = {}
         self.changed = False
-        """Whether anything may have to be stored."""
+        """Whether there may be changes that are not stored."""
         self._dropped: list[str] = []
         self._base: Mapping[str, Any] | None = None
 
     def is_unrecorded(self) -> None:
-        """No event tells how the variables came to be what they are: the next one has to."""
+        """Note that no event has the current variables, so the next event must contain them all."""
         self._base = dict(self.stored)
 
     def forget_run(self) -> None:
-        """A new run begins: what belonged to the one before is gone."""
+        """Delete the variables that belong to the earlier run, because a new run begins."""
         self._dropped = [name for name in self.own if is_run_name(name)]
         if self._dropped:
             for name in self._dropped:
@@ -192,7 +189,7 @@ class Variables:
             self.changed = True
 
     def now(self) -> VariablesNow:
-        """How they are, stored or not."""
+        """A snapshot of the current values, stored or not."""
         shared = {
             scope: (each.values.copy(), frozenset(each.touched))
             for scope, each in self.shared.items()
@@ -200,20 +197,20 @@ class Variables:
         return VariablesNow(own=self.own.copy(), shared=shared)
 
     def go_back(self, before: VariablesNow) -> None:
-        """They are as they were `before`, since when nothing was stored."""
+        """Restore the snapshot `before`. Nothing may have been stored since."""
         self.restore(before.own)
         for scope, (values, touched) in before.shared.items():
             self.shared[scope].values = dict(values)
             self.shared[scope].touched = set(touched)
 
     def restore(self, own: Mapping[str, Any]) -> None:
-        """The session's own are to be `own` again."""
+        """Restore the variables of the session."""
         self.own.clear()
         self.own.update(own)
         self.changed = True
 
     def discard(self) -> None:
-        """They are as they are stored."""
+        """Restore the stored values."""
         if self.changed:
             self.restore(self.stored)
             for each in self.shared.values():
@@ -221,7 +218,7 @@ class Variables:
             self.changed = False
 
     def take(self) -> StateChange | None:
-        """What is to be stored now; `None` if nothing changed."""
+        """The changes for the next commit; `None` if nothing changed."""
         if not self.changed:
             return None
         self.changed = False
@@ -241,13 +238,13 @@ class Variables:
         return StateChange(own=self.own.copy() if has_own else None, told=told, shared=shared)
 
     def put_back(self, change: StateChange) -> None:
-        """What was taken could not be stored."""
+        """Note that the changes could not be stored."""
         self.changed = True
         for scope, values in change.shared.items():
             self.shared[scope].touched.update(values)
 
     def settle(self, change: StateChange) -> None:
-        """What was taken is stored."""
+        """Note that the changes are stored."""
         if change.own is not None:
             self.stored = change.own
             self._dropped = []
@@ -261,7 +258,7 @@ class Variables:
                     stored[name] = value
 
     def writes(self, change: StateChange, session_id: str) -> list[DocumentWrite]:
-        """The documents of the change."""
+        """The writes of the shared variables in the change."""
         return [
             write_of(self.shared[scope].collection, name, body_of(value, session=session_id))
             for scope, values in change.shared.items()
@@ -269,14 +266,14 @@ class Variables:
         ]
 
     def changed_since(self, before: VariablesNow) -> list[list[Any]]:
-        """As `StateChange.undoing`, of what users' and apps' variables were set since `before`."""
+        """Like `StateChange.undoing`, for shared variables that were set since `before`."""
         found: list[list[Any]] = []
         for scope, each in self.shared.items():
             values, touched = before.shared[scope]
             found += [
-                [scope, name, _kept(values, name), each.collection]
+                [scope, name, _boxed(values, name), each.collection]
                 for name in sorted(each.touched)
-                if name not in touched or _kept(values, name) != _kept(each.values, name)
+                if name not in touched or _boxed(values, name) != _boxed(each.values, name)
             ]
         return found
 
@@ -288,15 +285,16 @@ class Variables:
         return told
 
 
-def _kept(values: Mapping[str, Any], name: str) -> list[Any] | None:
+def _boxed(values: Mapping[str, Any], name: str) -> list[Any] | None:
+    """The value in a list, because `None` is also a value; `None` if there is none."""
     return [values[name]] if name in values else None
 
 
 class Tracked(MutableMapping[str, Any]):
-    """All variables of a run by name, those of its user and its app with their prefix.
+    """All variables of a run by name; variables of the user and the app have a prefix.
 
-    Reads and writes copy: nothing changes but by being set. A change counts as work since the last
-    handoff.
+    Reads and writes copy the value, so only setting a variable changes it. A change counts as work
+    since the last handoff.
     """
 
     __slots__ = ("_cursor", "_variables")
@@ -342,14 +340,14 @@ class Tracked(MutableMapping[str, Any]):
         self._put(name, GONE)
 
     def check(self, name: str) -> None:
-        """`UserError` unless a variable can be called so in this run."""
+        """Raise `UserError` if a variable of this run cannot have this name."""
         check_name(name)
         scope, _ = split_name(name)
         if scope in ("user", "app") and scope not in self._variables.shared:
             raise no_owner(scope, name)
 
     def _place(self, name: str) -> tuple[Mapping[str, Any], str]:
-        """Where the variable is, and what it is called there."""
+        """The mapping that contains the variable, and its name there."""
         variables = self._variables
         if type(name) is str and ":" in name:
             scope, bare = split_name(name)
@@ -375,11 +373,11 @@ _DELETED = object()
 
 
 class Draft(MutableMapping[str, Any]):
-    """A run's variables as one tool sees and changes them, until `settle`.
+    """The variables as one tool sees and changes them, until `settle`.
 
-    The result of a tool is stored as soon as it is there, and the variables with it. What another
-    tool, still running, had set by then would be stored without its result, and set again when that
-    tool is repeated.
+    Tools run concurrently, and each result is stored at once, together with the variables. Without
+    a draft, the changes of a tool that still runs would be stored without its result, and made
+    again when the tool is repeated after a crash.
     """
 
     __slots__ = ("_base", "_changes")
@@ -389,7 +387,7 @@ class Draft(MutableMapping[str, Any]):
         self._changes: dict[str, Any] = {}
 
     def settle(self) -> None:
-        """Make the changes part of the run's variables."""
+        """Apply the changes to the run's variables."""
         for name, value in self._changes.items():
             if value is _DELETED:
                 self._base.pop(name, None)
@@ -428,7 +426,7 @@ def _plain(name: str) -> str:
 
 
 def check_variable(name: str, value: Any) -> None:
-    """`UserError` unless `value` can be stored."""
+    """Raise `UserError` if `value` cannot be stored."""
     try:
         dumps(value)
     except (TypeError, ValueError, RecursionError) as exc:

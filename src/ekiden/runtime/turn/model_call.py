@@ -176,12 +176,12 @@ async def _stay(run: RunState) -> None:
     """Wait for room in a shared budget. Time-outs of askers are paused meanwhile, as when people
     are asked."""
     from ekiden.runtime.questions.cancel_question import is_given_up
-    from ekiden.runtime.questions.due import begin_time_anew
+    from ekiden.runtime.questions.due import restart_timeouts
 
     if await is_given_up(run):
         raise EkidenError("the agent that asked no longer waits for the answer")
     if ANSWERS in run.meta:
-        await begin_time_anew(run)
+        await restart_timeouts(run)
         await run.commit()
 
 

@@ -132,9 +132,9 @@ async def think(run: RunState) -> None:
     began = run.config.clock.monotonic()
     key = run.step_key("m")
     if run.cursor.guardrails.checks == 1:
-        from ekiden.runtime.guardrails.input import ask_beside
+        from ekiden.runtime.guardrails.input import call_with_guardrails
 
-        response = await ask_beside(run, ask_model)
+        response = await call_with_guardrails(run, ask_model)
     else:
         response = await ask_model(run)
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)

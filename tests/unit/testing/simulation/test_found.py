@@ -19,7 +19,7 @@ from ekiden.core.errors import StoreUnavailable
 from ekiden.engine import BusServer, Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Rollback, Runner
-from ekiden.runtime.loop.advance import _cut_short
+from ekiden.runtime.loop.advance import _after_interruption
 from ekiden.sessions import Session
 from ekiden.storage.base import Batch, Claim, Commit, QueueMessage, Written
 from ekiden.storage.memory import MemoryStore
@@ -78,7 +78,7 @@ def test_the_time_of_a_handoff_is_over_once_it_is_confirmed() -> None:
 def test_a_step_that_was_interrupted_for_nothing_is_taken_again() -> None:
     nobody = SimpleNamespace(at_once=False)
     run: Any = SimpleNamespace(is_undoing=False, interruption=nobody)
-    _run(_cut_short(run, None))
+    _run(_after_interruption(run, None))
     assert vars(run) == {"is_undoing": False, "interruption": nobody}  # It has no outcome.
 
 
@@ -86,7 +86,7 @@ def test_a_handoff_that_was_confirmed_at_the_last_moment_stands() -> None:
     cursor = SimpleNamespace(handoffs=SimpleNamespace(pending=None))
     nobody = SimpleNamespace(at_once=False)
     run: Any = SimpleNamespace(is_undoing=False, interruption=nobody, cursor=cursor)
-    _run(_cut_short(run, "handoff"))
+    _run(_after_interruption(run, "handoff"))
     assert vars(run) == {"is_undoing": False, "interruption": nobody, "cursor": cursor}
 
 

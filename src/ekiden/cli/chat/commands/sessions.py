@@ -136,7 +136,7 @@ async def show(chat: Chat, argument: str) -> CommandReply:
 
 async def export(chat: Chat, argument: str) -> CommandReply:
     """`/session export [FILE]`."""
-    from ekiden.runtime.history.session_export import export_session
+    from ekiden.runtime.history.session_document import export_session
 
     if chat.row is None:
         raise UsageError("there are no messages yet: nothing to export")

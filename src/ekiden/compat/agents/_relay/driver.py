@@ -138,7 +138,7 @@ class Driver:
         relay.final = NOTHING
         relay.interruptions = await interruptions(relay, store, self.session.session_id)
         relay.new_items.extend(relay.interruptions)
-        from ekiden.runtime.history.session_export import export_session
+        from ekiden.runtime.history.session_document import export_session
 
         own = self.session.session_id
         self._snapshot = await export_session(store, own)

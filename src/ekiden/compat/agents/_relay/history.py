@@ -74,7 +74,7 @@ class History:
         if state is not None:
             self._saved = len(relay.new_items)
             if state.snapshot is not None and not await self._exists():
-                from ekiden.runtime.history.session_import import import_session
+                from ekiden.runtime.history.session_document import import_session
 
                 for document in (state.snapshot, *state.nested):
                     await import_session(store, document)

@@ -1,14 +1,13 @@
-"""Where a run stands, in components: what is stored of it between two steps."""
+"""The cursor of a run: its position between two steps, stored in components."""
 
 from ekiden.runtime.state.cursor.cursor import (
+    ALWAYS as ALWAYS,
     ConversationView as ConversationView,
     Cursor as Cursor,
     Grant as Grant,
     OpenQuestion as OpenQuestion,
     RunBudget as RunBudget,
-    limit_before as limit_before,
     open_questions as open_questions,
-    without_always_approvals as without_always_approvals,
 )
 from ekiden.runtime.state.cursor.handoffs import (
     USER as USER,

@@ -1,4 +1,4 @@
-"""The cursor of a run, stored between two steps, and its components other than handoffs."""
+"""The cursor: the position of a run, stored between two steps, in components."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from ekiden.core.conversation.model import Usage
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors.stored_data import SessionImportInvalid
-from ekiden.runtime.state.cursor.handoffs import HandoffState, PendingHandoff
+from ekiden.runtime.state.cursor.handoffs import (
+    Component,
+    HandoffState,
+    PendingHandoff,
+    TriggerSigns,
+)
 from ekiden.sessions.progress import RunProgress
 from ekiden.storage.base import OwnJson, SessionRow
 from ekiden.storage.chain import AuditChain
 
 NO_LIMITS: Mapping[str, Any] = MappingProxyType({})
-"""Shared by most cursors, and replaced when there is something."""
+"""The shared empty default of several fields. Never changed in place."""
 _NO_REPAIRS: Mapping[str, int] = MappingProxyType({})
-_LONGEST_ERROR = 200
-_MOST_ERRORS = 10
 
 
 @dataclass(slots=True)
-class RunBudget:
+class RunBudget(Component):
     """The usage and the limits of a run."""
 
     narrowed: dict[str, float] = field(default_factory=dict)
@@ -48,7 +51,6 @@ class RunBudget:
     NOT_IMPORTED: ClassVar = ("pz", "li")
 
     def to_json(self, data: dict[str, Any]) -> None:
-        """Store it in a cursor's `data`."""
         if self.narrowed:
             data["bu"] = self.narrowed.copy()
         if self.limits:
@@ -65,8 +67,7 @@ class RunBudget:
             data["ba"] = {name: spent.copy() for name, spent in self.by_agent.items()}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> RunBudget:
-        """The inverse of `to_json`."""
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
         get = data.get
         budget = cls(
             dict(data["bu"]) if "bu" in data else {}, get("li", NO_LIMITS), get("sp", 0.0),
@@ -86,7 +87,6 @@ class RunBudget:
         self.shared_budget, self.levels = stored.shared_budget, stored.levels
 
     def save(self, saved: dict[str, Any]) -> None:
-        """Put the values that a rollback restores into `saved`, unless they are defaults."""
         if self.narrowed:
             saved["budget"] = self.narrowed
 
@@ -107,7 +107,6 @@ class RunBudget:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """The types of the fields in an imported document, by key."""
         from typing import Annotated
 
         from annotated_types import Len
@@ -118,15 +117,12 @@ class RunBudget:
         return {"bu": Amounts, "sp": Amount, "u": Used, "ou": Used, "ba": dict[str, spent]}
 
 
-def limit_before(saved: Mapping[str, Any], limit: str) -> float | None:
-    """The value of `limit` before the handoff of `saved`; `None` if no earlier handoff had reduced
-    the limit."""
-    had: float | None = saved.get("budget", {}).get(limit)
-    return had
-
+ALWAYS = "al"
+"""The key of "always" approvals in a stored cursor."""
 
 Grant: TypeAlias = tuple[str, str, str]
-"""What an "always" covers: an agent, a tool of it, and a scope of that (empty: all of it)."""
+"""An "always" approval: the agent, its tool, and a scope within the tool. An empty scope means
+every use of the tool."""
 
 
 @dataclass(slots=True)
@@ -136,8 +132,8 @@ class OpenQuestion:
     kind: Literal["query", "inbox"]
     id: str
     """The id of the message, or of the inbox item."""
-    who: str
-    """The agent, or the role of the people."""
+    recipient: str
+    """The name of the agent, or the role of the people."""
     session: str | None = None
     """The session that answers. `None` if an agent on the bus or a person answers."""
     group: str | None = None
@@ -151,51 +147,51 @@ class OpenQuestion:
 
     def to_json(self) -> list[Any]:
         """As a short list."""
-        data = [self.kind, self.id, self.who, self.session, self.group, self.due_us, self.at_s]
+        data = [
+            self.kind, self.id, self.recipient, self.session, self.group, self.due_us, self.at_s
+        ]  # fmt: skip
         return [*data, dict(self.counted)] if self.counted else data
 
 
 @dataclass(slots=True)
-class QuestionState:
-    """What the run asked, and what people decided for the session."""
+class QuestionState(Component):
+    """The open questions of the run, and the "always" approvals of the session."""
 
     open: dict[str, OpenQuestion] = field(default_factory=dict)
-    """By the key of its step: what the turn under way waits for."""
+    """The unanswered questions of the current turn, by the key of their step."""
     person_us: int = 0
-    """When a person last decided something for this run, or for one that it asked: the store's
-    time. Time-outs of who waits for the run are counted from then."""
+    """The store's time of the last decision of a person for this run, or for a run that it asked.
+    The time-outs of runs that wait for this run start again at this time."""
     always: dict[Grant, str] = field(default_factory=dict)
-    """What need not be asked about in this session, and who said so."""
+    """The "always" approvals of the session, each with the person who gave it."""
 
-    NOT_IMPORTED: ClassVar = ("as", "py", "al")
+    NOT_IMPORTED: ClassVar = ("as", "py", ALWAYS)
 
     def to_json(self, data: dict[str, Any]) -> None:
-        """Store it in a cursor's `data`."""
         if self.open:
             data["as"] = {key: each.to_json() for key, each in self.open.items()}
         if self.person_us:
             data["py"] = self.person_us
         if self.always:
-            data["al"] = [[*grant, by] for grant, by in self.always.items()]
+            data[ALWAYS] = [[*grant, by] for grant, by in self.always.items()]
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> QuestionState:
-        """The inverse of `to_json`."""
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
         always: dict[Grant, str] = {}
-        if "al" in data:
-            always = {(agent, tool, scope): by for agent, tool, scope, by in data["al"]}
+        if ALWAYS in data:
+            always = {(agent, tool, scope): by for agent, tool, scope, by in data[ALWAYS]}
         return cls(_open_in(data), data.get("py", 0), always)
 
     def next_run(self) -> QuestionState:
-        """That of the run that follows: what was decided for the session goes on."""
+        """The questions of the next run: "always" approvals apply to the whole session."""
         return QuestionState(always=self.always)
 
     def keep_counts(self, counted: QuestionState) -> None:
-        """Take what was `counted` for a run that is not begun yet."""
+        """Take over the approvals in `counted`, for a run that has not started yet."""
         self.always = counted.always
 
     def settle(self) -> None:
-        """The run does not wait for answers any more."""
+        """Close all open questions."""
         self.open = {}
 
 
@@ -210,13 +206,8 @@ def open_questions(row: SessionRow) -> dict[str, OpenQuestion]:
     return _open_in(row.cursor)
 
 
-def without_always_approvals(cursor: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a stored cursor without "always" approvals."""
-    return {key: value for key, value in cursor.items() if key != "al"}
-
-
 @dataclass(slots=True)
-class ConversationView:
+class ConversationView(Component):
     """The part of the conversation that the active agent sees."""
 
     base: str | None = None
@@ -225,15 +216,13 @@ class ConversationView:
     """The view continues with the items after the event with this number."""
 
     def to_json(self, data: dict[str, Any]) -> None:
-        """Store it in a cursor's `data`."""
         if self.base is not None:
             data["b"] = self.base
         if self.after:
             data["a"] = self.after
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ConversationView:
-        """The inverse of `to_json`."""
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
         return cls(data.get("b"), data.get("a", 0))
 
     def next_run(self) -> ConversationView:
@@ -246,7 +235,6 @@ class ConversationView:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """The types of the fields in an imported document, by key."""
         from ekiden.core.conversation.shapes import Count
 
         return {"b": str | None, "a": Count}
@@ -255,25 +243,25 @@ class ConversationView:
         """Raise `SessionImportInvalid` if the imported view does not match the session's events and
         steps."""
         if self.after > events:
-            raise SessionImportInvalid(place, "it speaks of events that there are not")
+            raise SessionImportInvalid(place, "it names events that do not exist")
         if self.base is not None and self.base not in steps:
-            raise SessionImportInvalid(f"{place}.b", "what it names is not among the steps")
+            raise SessionImportInvalid(f"{place}.b", "it names a step that does not exist")
 
 
 @dataclass(slots=True)
-class GuardrailChecks:
-    """What guardrails of the active agent checked since it has the run; nothing here is changed in
-    place."""
+class GuardrailChecks(Component):
+    """The guardrail results of the active agent, since it got the run. Values are replaced, never
+    changed in place."""
 
     checks: int = 0
-    """How far the input guardrails came: 1, those before its model passed; 2, all did."""
+    """The progress of the input guardrails. 1: the guardrails that run before the model passed. 2:
+    all passed."""
     found: Sequence[dict[str, Any]] = ()
-    """What they found and no event tells yet."""
+    """Findings that are not in an event yet."""
     repairs: Mapping[str, int] = field(default_factory=lambda: _NO_REPAIRS)
-    """By output guardrail: how often the agent's model was asked again because of it."""
+    """By output guardrail: how often the model had to repair its answer."""
 
     def to_json(self, data: dict[str, Any]) -> None:
-        """Store it in a cursor's `data`."""
         if self.checks:
             data["gc"] = self.checks
             if self.found:
@@ -282,18 +270,16 @@ class GuardrailChecks:
             data["gr"] = dict(self.repairs)
 
     def input_to_json(self, data: dict[str, Any]) -> None:
-        """Store in a cursor's `data` how far input guardrails came, and nothing else."""
+        """Store only the progress of the input guardrails in a cursor's `data`."""
         data["gc"] = self.checks
         data["gf"] = list(self.found)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> GuardrailChecks:
-        """The inverse of `to_json`."""
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
         get = data.get
         return cls(get("gc", 0), get("gf", ()), get("gr", _NO_REPAIRS))
 
     def save(self, saved: dict[str, Any]) -> None:
-        """Put the values that a rollback restores into `saved`, unless they are defaults."""
         if self.checks:
             saved["checks"] = self.checks
         if self.repairs:
@@ -305,85 +291,14 @@ class GuardrailChecks:
         self.repairs = saved.get("repairs", _NO_REPAIRS)
 
     def reset(self) -> None:
-        """Another agent gets the conversation: nothing was checked for it."""
+        """Clear everything, because another agent gets the conversation."""
         self.checks, self.found, self.repairs = 0, (), _NO_REPAIRS
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """The types of the fields in an imported document, by key."""
         from ekiden.core.conversation.shapes import Count, FindingShape
 
         return {"gc": Count, "gf": list[FindingShape], "gr": dict[str, Count]}
-
-
-@dataclass(slots=True)
-class TriggerSigns:
-    """What triggers of the active agent look at; nothing here is changed in place."""
-
-    fired: Sequence[int] = ()
-    """Places in the active agent's `handoffs` whose triggers fired since it has the run."""
-    published: Sequence[str] = ()
-    """Names of events that were published and that no trigger looked at yet."""
-    tool_errors: Sequence[str] = ()
-    """Errors of tools that no trigger looked at yet."""
-
-    def to_json(self, data: dict[str, Any]) -> None:
-        """Store it in a cursor's `data`."""
-        if self.fired:
-            data["fi"] = list(self.fired)
-        if self.published:
-            data["pu"] = list(self.published)
-        if self.tool_errors:
-            data["sl"] = list(self.tool_errors)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TriggerSigns:
-        """The inverse of `to_json`."""
-        get = data.get
-        return cls(get("fi", ()), get("pu", ()), get("sl", ()))
-
-    def save(self, saved: dict[str, Any]) -> None:
-        """Put the values that a rollback restores into `saved`, unless they are defaults."""
-        if self.fired:
-            saved["fired"] = list(self.fired)
-        if self.published:
-            saved["published"] = list(self.published)
-        if self.tool_errors:
-            saved["slips"] = list(self.tool_errors)
-
-    def roll_back(self, saved: Mapping[str, Any]) -> None:
-        """Restore the values that were `saved` before the handoff."""
-        self.fired = list(saved.get("fired", ()))
-        self.published = list(saved.get("published", ()))
-        self.tool_errors = list(saved.get("slips", ()))
-
-    def reset(self) -> None:
-        """Another agent has the run: what triggers of the one before looked at is nothing to it."""
-        self.fired = self.published = self.tool_errors = ()
-
-    def forget_signs(self) -> None:
-        """Everything was looked at."""
-        self.published = self.tool_errors = ()
-
-    def note_fired(self, place: int) -> None:
-        """The trigger at this place of the active agent's `handoffs` fired."""
-        self.fired = [*self.fired, place]
-
-    def note_published(self, name: str) -> None:
-        """An event of this name was published."""
-        if name not in self.published:
-            self.published = [*self.published, name]
-
-    def note_tool_error(self, error: str) -> None:
-        """A tool failed; the oldest errors are forgotten."""
-        self.tool_errors = [*self.tool_errors[1 - _MOST_ERRORS :], error[:_LONGEST_ERROR]]
-
-    @staticmethod
-    def shape() -> dict[str, Any]:
-        """The types of the fields in an imported document, by key."""
-        from ekiden.core.conversation.shapes import Count
-
-        return {"fi": list[Count], "pu": list[str], "sl": list[str]}
 
 
 @dataclass(slots=True)
@@ -548,8 +463,8 @@ class Cursor:
         self.guardrails.roll_back(pending.saved)
         self.triggers.roll_back(pending.saved)
         self.budget.roll_back(pending.saved)
-        # The failed attempt was a turn: what the target did under its keys must not pass for the
-        # source's own.
+        # The failed attempt counts as a turn. Otherwise the source would reuse the step keys of the
+        # target, and take the target's stored results for its own.
         self.progress.next_agent(started=True)
 
     def settle(self) -> list[PendingHandoff]:

@@ -1,11 +1,11 @@
-"""The component of a cursor that tells who had the task, and how handoffs are rolled back."""
+"""The handoffs in a cursor: chain of agents, open handoffs with their way back, and triggers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors.stored_data import SessionImportInvalid
@@ -13,13 +13,15 @@ from ekiden.handoff.records.requests import TRIED, TriedHandoff, tried_in
 from ekiden.storage.base import SessionRow
 
 USER = "user"
-"""Who every chain begins with."""
+"""The first name in every chain."""
 
-_NOBODY: Mapping[str, int] = MappingProxyType({})
+_LONGEST_ERROR = 200
+_MOST_ERRORS = 10
+_NO_WORK: Mapping[str, int] = MappingProxyType({})
 _BEGINS_RUN = "begins_run"
 _SHARED = "shared"
 _LASTING = frozenset({"tools", _SHARED})
-"""What of the saved fields counts beyond the run that the handoff was made in."""
+"""The saved fields that also apply in the runs after the run of the handoff."""
 
 
 @dataclass(slots=True)
@@ -144,32 +146,60 @@ class PendingHandoff:
         self.saved = {name: value for name, value in self.saved.items() if name in _LASTING}
 
 
+class Component:
+    """A part of a cursor. The methods of the components have the contracts described here."""
+
+    __slots__ = ()
+
+    def to_json(self, data: dict[str, Any]) -> None:
+        """Put the fields that are not at their defaults into a cursor's `data`."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        raise NotImplementedError
+
+    def save(self, saved: dict[str, Any]) -> None:
+        """Put the values that a rollback restores into `saved`, unless they are defaults."""
+
+    @staticmethod
+    def shape() -> dict[str, Any]:
+        """The types of the fields in an imported document, by key."""
+        return {}
+
+
 @dataclass(slots=True)
-class HandoffState:
-    """Who had the task, and what is needed to hand it on, or back."""
+class HandoffState(Component):
+    """The chain of agents, the open handoffs, and the limits of the active agent."""
 
     chain: list[str] = field(default_factory=list)
-    """Who had the task since the last message to it, beginning with `user`."""
+    """The agents that had the task since the last message, beginning with `user`."""
     open: list[PendingHandoff] = field(default_factory=list)
-    """Handoffs that are not confirmed yet; each but the last led to the source of the next."""
+    """The handoffs that are not confirmed yet, oldest first. The target of each is the source of
+    the next."""
     received: Mapping[str, Any] | None = None
-    """What the active agent was handed: from, reason, summary, context."""
+    """The data of the last handoff to the active agent: from, reason, summary, context."""
     tried: tuple[TriedHandoff, ...] = ()
+    """The handoffs that are recorded and not decided yet, for example because they wait for
+    approval."""
     route: Mapping[str, Any] | None = None
-    """While a router has the run: why it is asked, and the options of this one request."""
+    """While a router has the run: the cause of the routing, and the router options of the
+    request."""
     rollbacks: int = 0
     count: int = 0
-    """Handoffs of the whole session, for their ids."""
+    """The number of handoffs in the whole session. The ids of handoffs are made from it."""
     tools: list[str] | None = None
-    """The only tools that the active agent may use; `None`: all that it has."""
+    """The only tools that the active agent may use. `None`: all its tools."""
     since_s: float = 0.0
-    """Since when the active agent has the run, in seconds worked on it."""
+    """The time at which the active agent got the run, in seconds of work on the run."""
     work: int = 0
-    """How often something came about in this run that the next agent could make use of."""
-    left: Mapping[str, int] = field(default_factory=lambda: _NOBODY)
-    """By agent, what `work` was when it handed the task on, if it was not 0."""
+    """The number of results so far that another agent could use: successful tool calls and changed
+    variables. A return to an agent needs more `work` than at its last handoff."""
+    left: Mapping[str, int] = field(default_factory=lambda: _NO_WORK)
+    """By agent: the value of `work` when the agent handed the task over, if it was not 0."""
     passed: Sequence[str] = ()
-    """Digests of what was passed along with returns."""
+    """Digests of the data that was passed with returns to earlier agents."""
 
     NOT_IMPORTED: ClassVar = ("ho", "ph")
 
@@ -180,16 +210,15 @@ class HandoffState:
 
     @property
     def is_rolling_back(self) -> bool:
-        """Whether the rollback of a handoff was begun and is not finished."""
+        """Whether a rollback has begun and is not finished."""
         return bool(self.open) and self.open[-1].failure is not None
 
     @property
     def depth(self) -> int:
-        """Handoffs of the task since the last message to it."""
+        """The number of handoffs since the last message."""
         return len(self.chain) - 2
 
     def to_json(self, data: dict[str, Any]) -> None:
-        """Store it in a cursor's `data`."""
         data["ch"] = self.chain.copy()
         if self.open:
             self.open_to_json(data, self.open)
@@ -216,12 +245,11 @@ class HandoffState:
 
     @staticmethod
     def open_to_json(data: dict[str, Any], pending: Iterable[PendingHandoff]) -> None:
-        """Store in a cursor's `data` that these are open, and nothing else."""
+        """Store only these open handoffs in a cursor's `data`."""
         data["ho"] = [each.to_json() for each in pending]
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> HandoffState:
-        """The inverse of `to_json`."""
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
         get = data.get
         handoffs = cls(
             chain=list(data["ch"]),
@@ -232,7 +260,7 @@ class HandoffState:
             tools=get("to"),
             since_s=get("si", 0.0),
             work=get("w", 0),
-            left=get("lf", _NOBODY),
+            left=get("lf", _NO_WORK),
             passed=get("pa", ()),
         )
         if "ho" in data:
@@ -244,10 +272,10 @@ class HandoffState:
         return handoffs
 
     def next_run(self, agent: str, *, is_same_task: bool) -> HandoffState:
-        """Those of the run that follows; the session's count goes on.
+        """The state of the next run. The session's count of handoffs continues.
 
-        With `is_same_task` no new message began it: the chain goes on, too, with what tells whether
-        anything changed since an agent had the task.
+        With `is_same_task`, no new message started the run: the chain and the counts of work also
+        continue.
         """
         following = HandoffState(
             chain=[USER, agent], received=self.received, count=self.count, tools=self.tools
@@ -262,23 +290,23 @@ class HandoffState:
         return following
 
     def still_open(self, message: int) -> list[PendingHandoff]:
-        """Those that this run did not settle, for the next one, which begins with `message`."""
+        """The unconfirmed handoffs, for the next run, which begins with event `message`."""
         for pending in self.open:
             pending.carry_over(message)
         return self.open
 
     def keep_counts(self, counted: HandoffState) -> None:
-        """Take what was `counted` for a run that is not begun yet."""
+        """Take over the counts in `counted`, for a run that has not started yet."""
         self.count, self.tried = counted.count, counted.tried
 
     def discard(self, discarded: HandoffState) -> None:
-        """A step failed after which this is stored: what was done in it has to be undone, too."""
+        """Take over the compensations that a discarded step registered: its side effects happened,
+        and a rollback must compensate them."""
         registered = {each.id: each.compensations for each in discarded.open}
         for each in self.open:
             each.compensations = registered.get(each.id, each.compensations)
 
     def save(self, saved: dict[str, Any]) -> None:
-        """Put the values that a rollback restores into `saved`, unless they are defaults."""
         if self.tools is not None:
             saved["tools"] = self.tools
         if self.work:
@@ -297,7 +325,7 @@ class HandoffState:
         passed: str | None,
         since_s: float,
     ) -> None:
-        """The source hands the task to the target; see `Cursor.transfer`."""
+        """See `Cursor.transfer`."""
         if self.work:
             self.left = {**self.left, source: self.work}
         if passed is not None:
@@ -309,7 +337,7 @@ class HandoffState:
             self.tools = tools
 
     def roll_back(self, pending: PendingHandoff) -> None:
-        """The last open handoff is rolled back: the source has the task again."""
+        """Roll back the last open handoff: the source gets the task back."""
         saved = pending.saved
         self.received = pending.received
         self.tools = saved.get("tools")
@@ -325,22 +353,21 @@ class HandoffState:
         self.rollbacks += 1
 
     def settle(self) -> list[PendingHandoff]:
-        """No handoff is open any more; gives those that were."""
+        """Close all open handoffs; returns them."""
         settled, self.open = self.open, []
         return settled
 
     def new_task(self, agent: str) -> None:
-        """The agent has a new task."""
+        """Start a new chain, because the agent gets a new task."""
         self.chain = [USER, agent]
         self.work, self.left, self.passed = 0, {}, ()
 
     def drop_tried(self, handoff_id: str | None) -> None:
-        """The handoff is decided."""
+        """Remove the handoff from `tried`, because it is decided."""
         self.tried = tuple(each for each in self.tried if each.id != handoff_id)
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """The types of the fields in an imported document, by key."""
         from typing import Annotated
 
         from annotated_types import Len
@@ -360,9 +387,77 @@ class HandoffState:
         }
 
     def check_import(self, place: str, *, is_run_open: bool) -> None:
-        """Refuse an imported component that does not say which agent has the run."""
+        """Raise `SessionImportInvalid` if the run is open and has no agent."""
         if is_run_open and len(self.chain) < 2:
             raise SessionImportInvalid(f"{place}.ch", "the run has no agent")
+
+
+@dataclass(slots=True)
+class TriggerSigns(Component):
+    """The facts that the triggers of the active agent check. Values are replaced, never changed in
+    place."""
+
+    fired: Sequence[int] = ()
+    """The indexes, in the active agent's `handoffs`, of the triggers that have fired since the
+    agent got the run."""
+    published: Sequence[str] = ()
+    """The names of published events that the triggers have not checked yet."""
+    tool_errors: Sequence[str] = ()
+    """The tool errors that the triggers have not checked yet."""
+
+    def to_json(self, data: dict[str, Any]) -> None:
+        if self.fired:
+            data["fi"] = list(self.fired)
+        if self.published:
+            data["pu"] = list(self.published)
+        if self.tool_errors:
+            data["sl"] = list(self.tool_errors)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        get = data.get
+        return cls(get("fi", ()), get("pu", ()), get("sl", ()))
+
+    def save(self, saved: dict[str, Any]) -> None:
+        if self.fired:
+            saved["fired"] = list(self.fired)
+        if self.published:
+            saved["published"] = list(self.published)
+        if self.tool_errors:
+            saved["slips"] = list(self.tool_errors)
+
+    def roll_back(self, saved: Mapping[str, Any]) -> None:
+        """Restore the values that were `saved` before the handoff."""
+        self.fired = list(saved.get("fired", ()))
+        self.published = list(saved.get("published", ()))
+        self.tool_errors = list(saved.get("slips", ()))
+
+    def reset(self) -> None:
+        """Clear everything, because another agent gets the run."""
+        self.fired = self.published = self.tool_errors = ()
+
+    def forget_signs(self) -> None:
+        """Clear the events and errors, because the triggers have checked them."""
+        self.published = self.tool_errors = ()
+
+    def note_fired(self, place: int) -> None:
+        """Note that the trigger with this index in the active agent's `handoffs` fired."""
+        self.fired = [*self.fired, place]
+
+    def note_published(self, name: str) -> None:
+        """Note that an event with this name was published."""
+        if name not in self.published:
+            self.published = [*self.published, name]
+
+    def note_tool_error(self, error: str) -> None:
+        """Note the error of a tool; only the latest errors are kept."""
+        self.tool_errors = [*self.tool_errors[1 - _MOST_ERRORS :], error[:_LONGEST_ERROR]]
+
+    @staticmethod
+    def shape() -> dict[str, Any]:
+        from ekiden.core.conversation.shapes import Count
+
+        return {"fi": list[Count], "pu": list[str], "sl": list[str]}
 
 
 def has_open_handoffs(row: SessionRow) -> bool:

@@ -1,9 +1,11 @@
-"""Imports an exported session."""
+"""A session as one JSON document: export and import."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from ekiden.core.conversation.shapes import Object, check
@@ -20,21 +22,71 @@ from ekiden.runtime.history.import_parts import (
     read_events,
     read_steps,
 )
-from ekiden.runtime.history.session_export import EXPORT_FORMAT, EXPORT_VERSION
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
+from ekiden.runtime.state.snapshot import is_shared_step, is_snapshot_key, stays_here
 from ekiden.sessions import Session
-from ekiden.storage.base import Commit, SessionPatch, Store
+from ekiden.sessions.conversation import session_record
+from ekiden.storage.base import Commit, SessionPatch, SessionRow, Store
 from ekiden.storage.chain import HASH, AuditChain, chained
 from ekiden.storage.records import NORMAL
 from ekiden.storage.values import copy_json
 
+EXPORT_FORMAT = "ekiden.session"
+EXPORT_VERSION = 1
 _DEEPEST = MAX_DEPTH + 50
-"""Values of the session stand in lists and objects of the document."""
+"""The maximum depth of a document: the values of a session are nested inside it."""
+
+
+async def export_session(store: Store, session_id: str) -> dict[str, Any]:
+    """The session as a document for `import_session`, even while the session is running.
+
+    The document contains all messages, the variables, and the state of an unfinished run: protect
+    it like the store itself. Variables of the user and of the app are not included. Raises
+    `SessionNotFound`. For example::
+
+        document = await export_session(store, "customer-42")
+        await import_session(elsewhere, document)
+    """
+    await store.open()
+    row = await store.get(session_id)
+    events = await store.events(session_id, limit=row.seq) if row.seq else ()
+    return export_record(row, events, await store.steps(session_id))
+
+
+def export_record(
+    row: SessionRow, events: Sequence[Event], steps: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The document of a session with these events and steps, as a deep copy."""
+    document: dict[str, Any] = {
+        "format": EXPORT_FORMAT,
+        "version": EXPORT_VERSION,
+        "ekiden": _version(),
+        "session": {**session_record(row), "variables": dict(row.variables)},
+        "events": [event.to_json() for event in events],
+        "resume": {
+            "cursor": dict(row.cursor),
+            "steps": {
+                key: value
+                for key, value in steps.items()
+                if not (is_shared_step(key) or stays_here(key))
+            },
+        },
+    }
+    copied: dict[str, Any] = copy_json(document)
+    return copied
+
+
+def _version() -> str | None:
+    """The version of Ekiden, for people; `None` if the package is not installed."""
+    try:
+        return version("ekiden")
+    except PackageNotFoundError:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A document that was read: every part has the form that the runtime relies on."""
+    """A document that was read and checked: every part has the shape that the runtime relies on."""
 
     session_id: str
     agent: str
@@ -46,12 +98,12 @@ class Imported:
     events: list[Event]
     cursor: Cursor
     opened: list[Any]
-    """Handoffs that were not confirmed: id, source and target of each."""
+    """The unconfirmed handoffs: id, source and target of each."""
     steps: dict[str, Any]
 
 
 def read_document(data: Any) -> Imported:
-    """What the document says; `SessionImportInvalid`, with the place."""
+    """Read and check the document. Raises `SessionImportInvalid` with the position of the error."""
     document = _document(data)
     session = check(Header, document.get("session"), "session")
     session_id, outcome = session["session_id"], session.get("outcome")
@@ -67,7 +119,7 @@ def read_document(data: Any) -> Imported:
     check(Object, resume, "resume")
     events = read_events(document.get("events"), session_id)
     steps = read_steps(resume.get("steps"))
-    _check_past(events, steps)
+    _check_snapshots(events, steps)
     cursor, opened = read_cursor(resume.get("cursor"), len(events), steps)
     if session.get("user_id") is not None:
         try:
@@ -114,10 +166,10 @@ def _document(data: Any) -> Any:
     return document
 
 
-def _check_past(events: list[Event], steps: dict[str, Any]) -> None:
-    """How the session stood before: it may be taken back there."""
+def _check_snapshots(events: list[Event], steps: dict[str, Any]) -> None:
+    """Check the snapshots and views of earlier points, because a rewind restores them."""
     for key, value in steps.items():
-        if key.endswith(".0.before"):
+        if is_snapshot_key(key):
             check_snapshot(value, f"resume.steps.{key}", len(events), steps)
     for event in events:
         view = (event.details or {}).get("filter")
@@ -126,7 +178,7 @@ def _check_past(events: list[Event], steps: dict[str, Any]) -> None:
 
 
 _LONG: Final = 100_000
-"""A longer document is read beside the event loop: everybody else would have to wait for it."""
+"""A longer document is read in a thread, so that it does not block the event loop."""
 
 
 async def import_session(
@@ -194,18 +246,18 @@ async def _content(store: Store, read: Imported, session_id: str) -> Commit:
         )
         for each in read.opened
     ]
-    more = confirmations(
+    confirmed = confirmations(
         opened, session_id, len(events), agent=read.agent, at_us=await store.now_us()
     )
     cursor = read.cursor
     if any(HASH in (event.details or {}) for event in events):
-        linked, cursor.audit = chained([*events, *more])
+        linked, cursor.audit = chained([*events, *confirmed])
         if is_same:
             _check_chain(events, linked)
         events = linked
     else:
         cursor.audit = AuditChain()
-        events = [*events, *more]
+        events = [*events, *confirmed]
     return Commit(
         patch=SessionPatch(
             agent=read.agent,
@@ -221,7 +273,7 @@ async def _content(store: Store, read: Imported, session_id: str) -> Commit:
 
 
 def _check_chain(events: list[Event], linked: list[Event]) -> None:
-    """The hashes do not match: the document was changed, or is given another id."""
+    """Raise `SessionImportInvalid` for an event whose hash differs from the computed one."""
     for place, (event, made) in enumerate(zip(events, linked, strict=False)):
         if (event.details or {}).get(HASH) != (made.details or {}).get(HASH):
             raise SessionImportInvalid(

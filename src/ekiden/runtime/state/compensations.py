@@ -1,4 +1,4 @@
-"""Registering how to undo what is done while a handoff is open."""
+"""Registers compensations: functions that undo side effects if a handoff is rolled back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ekiden.tools.under_way import current_call
 _MAX_KEY = 500
 
 _functions: dict[tuple[str, str], Callable[..., Any]] = {}
-"""By handoff and key, functions that cannot be found by name; until the handoff is settled."""
+"""Functions that have no importable name, by handoff and key, until the handoff is settled."""
 
 
 class Registrar(Protocol):
-    """The run, as far as it is needed here."""
+    """The parts of a run that a registration needs."""
 
     agent: Agent[Any]
     cursor: Cursor
@@ -33,12 +33,12 @@ class Registrar(Protocol):
         ...
 
     async def commit_cursor(self) -> None:
-        """Store what is registered."""
+        """Store the registered compensations."""
         ...
 
 
 class Registration:
-    """A compensation that will be stored with the step, or at once if this is awaited."""
+    """A compensation. It is stored with the step, or at once if it is awaited."""
 
     __slots__ = ("_run",)
 
@@ -55,7 +55,7 @@ class Registration:
 def register(
     run: Registrar, function: Callable[..., Any], *, key: str, arguments: Any
 ) -> Awaitable[None]:
-    """Remember `function` for the handoff that is open; the same key twice is one."""
+    """Register `function` for the open handoff. A key that is already registered is ignored."""
     if not callable(function):
         raise UserError(f"on_rollback needs a function, not {type(function).__name__}")
     if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY:
@@ -67,7 +67,7 @@ def register(
         raise UserError(f"`arguments` of on_rollback must be JSON: {exc}") from exc
     pending = run.cursor.handoffs.pending
     if run.staged is not None:
-        # A handoff is about to be made: what its callbacks do is undone with it.
+        # Callbacks of a handoff in preparation register for this handoff.
         owner, registered, store_now = run.next_handoff_id, run.staged, None
     elif pending is not None and pending.failure is None:
         owner, registered, store_now = pending.id, pending.compensations, run
@@ -85,12 +85,13 @@ def register(
 
 
 def forget(pending: PendingHandoff) -> None:
-    """The handoff is settled: what was kept in this process for it goes."""
+    """Drop the functions kept for a settled handoff."""
     for each in pending.compensations:
         _functions.pop((pending.id, each.key), None)
 
 
-def found(pending: PendingHandoff, each: Compensation) -> Callable[..., Any]:
+def function_of(pending: PendingHandoff, each: Compensation) -> Callable[..., Any]:
+    """The function of a compensation. Raises `HandoffError` if it cannot be found."""
     if each.function is None:
         known = _functions.get((pending.id, each.key))
         if known is None:
@@ -100,20 +101,19 @@ def found(pending: PendingHandoff, each: Compensation) -> Callable[..., Any]:
             )
         return known
     try:
-        found = _by_name(each.function)
+        function: Callable[..., Any] = _by_name(each.function)
     except (ImportError, AttributeError) as exc:
         raise HandoffError(f"the function {each.function!r} is not there any more") from exc
-    if not callable(found):
+    if not callable(function):
         raise HandoffError(f"{each.function!r} is not a function any more")
-    function: Callable[..., Any] = found
     return function
 
 
 def takes_rollback(function: Callable[..., Any]) -> bool:
-    """Whether the function takes a `Rollback`; `UserError` if it needs more than that."""
+    """Whether the function takes a `Rollback`. Raises `UserError` if it takes anything else."""
     try:
         signature = inspect.signature(function)
-    except ValueError:  # written in C, without a signature to look at
+    except ValueError:  # a function in C without a signature
         return False
     for given in (("rollback",), ()):
         try:
@@ -128,7 +128,7 @@ def takes_rollback(function: Callable[..., Any]) -> bool:
 
 
 def _name_of(function: Callable[..., Any]) -> str | None:
-    """``module:name`` if the function is found there, also by another process."""
+    """``module:name``, if another process can find the function under this name."""
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", None)
     if not module or not name or "<" in name or module == "__main__":
