@@ -1,4 +1,4 @@
-"""What a run gave."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -36,11 +36,8 @@ if TYPE_CHECKING:
     from ekiden.core.tools.guardrails import ToolInputGuardrailResult, ToolOutputGuardrailResult
 
 
-_OPEN = frozenset({"failed"})
-
-
 def input_guardrail_results(run: RunState) -> list[InputGuardrailResult]:
-    """What input guardrails found, in the order in which they were done."""
+    """The results of input guardrails, in the order in which they finished."""
     return [
         InputGuardrailResult(
             guardrail=_input_guardrail(run, agent, found["guardrail"]),
@@ -51,12 +48,12 @@ def input_guardrail_results(run: RunState) -> list[InputGuardrailResult]:
 
 
 def output_guardrail_results(run: RunState) -> list[OutputGuardrailResult]:
-    """The same for outputs; of an answer that nobody was given, `agent_output` is `None`."""
+    """The results of output guardrails; for a rejected answer, `agent_output` is `None`."""
     output = run.outcome.output if isinstance(run.outcome, Done) else None
     return [
         OutputGuardrailResult(
             guardrail=_output_guardrail(run, agent, found["guardrail"]),
-            agent_output=None if found["result"] in _OPEN else output,
+            agent_output=None if found["result"] == "failed" else output,
             agent=run.find_agent(agent),
             output=decided_output(found),
         )
@@ -65,15 +62,15 @@ def output_guardrail_results(run: RunState) -> list[OutputGuardrailResult]:
 
 
 def _found(run: RunState, stage: Stage) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Agent and finding, but for guardrails that could not decide."""
+    """The stored findings of this stage with their agents, without crashed guardrails."""
     for event in run.events:
         details = event.details or {}
         agent = event.agent or ""
         for each in details.get("guardrails", ()):
             if each["type"] == stage and each["behavior"] != "crashed":
                 yield agent, each
-        is_told = event.type == "guardrail" and details.get("type") == stage
-        if is_told and details["result"] in _OPEN and details["behavior"] != "crashed":
+        is_own = event.type == "guardrail" and details.get("type") == stage
+        if is_own and details["result"] == "failed" and details["behavior"] != "crashed":
             yield agent, details
 
 
@@ -101,7 +98,7 @@ T = TypeVar("T")
 
 
 def raise_failure(run: RunState) -> None:
-    """Raise the exception that ended the run, if one did, with its `run_data`."""
+    """Raise the exception that ended the run, if one did; an `EkidenError` gets `run_data`."""
     if isinstance(run.exception, EkidenError):
         run.exception.run_data = RunResult(run)
     if run.exception is not None:
@@ -234,19 +231,19 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
             case Done():
                 return self
             case Refused(reason):
-                raise self._told(ModelRefused(reason))
+                raise self._with_data(ModelRefused(reason))
             case OutOfBudget("turns", allowed, used):
-                raise self._told(MaxTurnsExceeded("turns", allowed, used))
+                raise self._with_data(MaxTurnsExceeded("turns", allowed, used))
             case OutOfBudget(limit, allowed, used, scope=scope):
-                raise self._told(OutOfBudgetError(limit, allowed, used, scope=scope))
+                raise self._with_data(OutOfBudgetError(limit, allowed, used, scope=scope))
             case Waiting(reason):
-                raise self._told(EkidenError(f"the run waits: {reason}"))
+                raise self._with_data(EkidenError(f"the run waits: {reason}"))
             case Failed(_, error):
-                raise self._told(EkidenError(error))
+                raise self._with_data(EkidenError(error))
             case _ as never:
                 assert_never(never)
 
-    def _told(self, error: EkidenError) -> EkidenError:
+    def _with_data(self, error: EkidenError) -> EkidenError:
         error.run_data = self
         return error
 

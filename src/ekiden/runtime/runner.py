@@ -1,4 +1,4 @@
-"""`Runner`: run an agent, or resume what was left."""
+"""`Runner`: runs an agent, or resumes a session."""
 
 from __future__ import annotations
 

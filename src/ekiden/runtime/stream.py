@@ -1,4 +1,4 @@
-"""A run whose events are streamed."""
+"""Streamed runs: the events of a run, while a reader asks for them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ T = TypeVar("T")
 
 _END = object()
 _reading: set[asyncio.Task[None]] = set()
-"""Event loops hold tasks weakly."""
+"""Keeps the reading tasks alive, because event loops hold tasks weakly."""
 
 
 class RunEventStream(Generic[T]):
-    """Events of a run, one for each that is asked for: the run goes on while somebody reads.
+    """The events of a run. The run makes progress only while they are read.
 
-    Leaving the loop cancels the run and keeps the session; `aclose` waits until that is stored.
+    Leaving the loop cancels the run and keeps the session. `aclose` waits until this is stored.
     """
 
     def __init__(self, source: Callable[[], AsyncGenerator[T, None]]) -> None:
@@ -57,12 +57,12 @@ class RunEventStream(Generic[T]):
         return shown  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:
-        """End the stream; returns when what it left is stored."""
+        """End the stream, and wait until the cancelled run is stored."""
         self._pipe.stop()
         await self._pipe.ended()
 
     def stop(self) -> None:
-        """End the stream as soon as possible, for its reader."""
+        """End the stream as soon as possible."""
         self._pipe.stop()
 
     def __del__(self) -> None:
@@ -73,7 +73,11 @@ class RunEventStream(Generic[T]):
 
 
 class _Pipe:
-    """What the reading task and the iterator share."""
+    """Passes events from the task that runs the steps to the iterator, one at a time.
+
+    The source runs in a task of its own, because a generator must be closed in the task in which
+    it runs, and the garbage collector may drop the iterator anywhere.
+    """
 
     def __init__(self, source: Callable[[], AsyncGenerator[Any, None]]) -> None:
         self._source = source
@@ -83,7 +87,7 @@ class _Pipe:
         self.task: asyncio.Task[None] | None = None
 
     async def next(self) -> Any:
-        """The next event, or `_END` once everything is stored."""
+        """The next event, or `_END` after the end of the source."""
         if self._is_over:
             await self.ended()
             return _END
@@ -96,12 +100,12 @@ class _Pipe:
         return await self._slot
 
     async def ended(self) -> None:
-        """Return when the run has no reader any more."""
+        """Wait until the reading task has ended."""
         if self.task is not None:
             await asyncio.wait({self.task})
 
     def stop(self) -> None:
-        """Read no further."""
+        """Cancel the reading task."""
         self._is_over = True
         if self.task is not None:
             self.task.cancel()
@@ -196,10 +200,10 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
         self._open_run = open_run
         self._run: RunState | None = None
         self._stream: ref[RunEventStream[Event | ModelDelta]] | None = None
-        """Weak: a stream that its reader dropped has to end."""
+        """A weak reference, so that a stream ends when its reader drops it."""
         self._cancelled = False
         self._depths: dict[str, int] = {}
-        """By session of an agent that answers this run."""
+        """The depth of each asked session."""
         self.is_complete = False
 
     def events(self) -> RunEventStream[Event | ModelDelta]:
@@ -291,7 +295,7 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
                     yield event
 
     async def _depth(self, run: RunState, session_id: str) -> int:
-        """How many questions lead from the run to a session that answers it."""
+        """The number of questions between the run and an asked session."""
         if session_id not in self._depths:
             row = await run.store.get(session_id)
             above = int(run.meta.get("ask_depth", 0))

@@ -260,7 +260,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             made = decision.call(call)
         fault_point("code.tool.before_call")
         begin = partial(begin_call, run, place, tool.name, call["arguments"])
-        done = await perform(run, PlannedCall(tool, made, key, begin), always_told=True)
+        done = await perform(run, PlannedCall(tool, made, key, begin), catches_failures=True)
         fault_point("code.tool.after_call")
         return done
 

@@ -1,4 +1,4 @@
-"""Asking a person before a tool runs; the answer is stored before anything comes of it."""
+"""Approval of tool calls by people. The decision is stored before it has any effect."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from ekiden.tools.output import shortened, spelled_out
 from ekiden.tools.under_way import is_being_cancelled
 
 POLICY = "policy"
-"""Who approved a call of which a tool's `needs_approval` says that no person is asked."""
+"""The approver's name in a decision of the tool's own `needs_approval` function."""
 
 _YES = "approve"
 _NO = "reject"
 
 DecisionStatus: TypeAlias = Literal["answered", "expired", "cancelled", "unavailable"]
-"""How a question to a person ended: as its inbox item does (`cancelled`: it was withdrawn), or
-`unavailable` if no person could be asked."""
+"""How a question to a person ended: the status of its inbox item, or `unavailable` if no person
+could be asked."""
 
 _DIRECT_S = 30.0
-"""How long an approver has that asks a person directly, if the confirmation says nothing."""
+"""The default timeout of an approver, in seconds."""
 
 _MAX_SHOWN = 10_000
-"""Characters of the arguments in a question; the request has all of them."""
+"""The maximum number of characters of the arguments in a question."""
 _MAX_TEMPLATE = 2_000
 _MAX_REASON = 2_000
 _MAX_NAME = 200
@@ -57,7 +57,7 @@ _PLACES = re.compile(r"\{tool_(?:name|args)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Whether a call may be made, and how."""
+    """The decision about a call."""
 
     approved: bool
     by: str
@@ -65,23 +65,23 @@ class Decision:
     reason: str = ""
     always: bool = False
     arguments: str | None = None
-    """JSON text: these instead of the model's."""
+    """Changed arguments as JSON text; `None`: the model's arguments."""
 
     def call(self, call: Item) -> Item:
-        """The call as the person wants it."""
+        """The call with the arguments of the decision."""
         return call if self.arguments is None else {**call, "arguments": self.arguments}
 
     def refusal(self) -> ToolResult:
-        """What a call gives that is not made."""
+        """The result of a call that is not approved."""
         if self.status == "answered":
             error = f"the person refused: {self.reason or 'they gave no reason'}"
         else:
             error = f"this tool needs human approval, and {self.reason}"
-        told = f"The tool was not run: {error}. Go on without this call; do not just repeat it."
-        return ToolResult(output=told, value=None, error=error, is_run=False)
+        output = f"The tool was not run: {error}. Go on without this call; do not just repeat it."
+        return ToolResult(output=output, value=None, error=error, is_run=False)
 
-    def told_of_edit(self, result: ToolResult) -> ToolResult:
-        """The result with a word to the model if it did not come from the model's arguments."""
+    def with_note(self, result: ToolResult) -> ToolResult:
+        """The result, with a note for the model if the person changed the arguments."""
         if self.arguments is None:
             return result
         note = f"The person changed the arguments to {self.arguments}"
@@ -92,13 +92,14 @@ class Decision:
 
 
 async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> Decision:
-    """The person's decision on `call`, whose step is `key`; asked once, whatever crashes.
+    """The decision about `call`, whose step is `key`. It is asked for once, even after a crash.
 
-    Only a clear yes lets the call be made. The decision is stored when this returns; that of an
-    earlier "always" is, at the latest, with the result of the call. An
-    "always" counts for the same agent and tool, and for the same scope of a tool that has scopes;
-    where that cannot be told, or arguments were changed for a tool without scopes, it is a yes to
-    this one call.
+    Everything except a clear approval refuses the call. When this returns, a new decision is
+    stored; an earlier "always" is stored at the latest with the result of the call.
+
+    An "always" approval applies to the same agent and tool, and to the same scope if the tool has
+    scopes. It approves only this call if the scope is unknown, or if the person changed the
+    arguments of a tool without scopes.
     """
     step = _step(run, key)
     stored = run.memo.get(step)
@@ -111,15 +112,15 @@ async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> 
     if decision is not None:
         _note(run, decision, tool, call, step, None)
         if has_asked:
-            # A stored question without a decision proves that the call was not made.
+            # A stored question without a decision would prove that the call was not made.
             await run.commit()
         return decision
     async with run.work.stopped():
         began = run.config.clock.monotonic()
-        # Whoever was asked just before may have said "always".
+        # The person may have given an "always" approval while this call waited for its turn.
         decision = await _granted(run, grant, asked)
         if decision is None:
-            decision = _kept(run, await _ask(run, tool, call, grant, asked), tool, call)
+            decision = _keep_always(run, await _ask(run, tool, call, grant, asked), tool, call)
         duration_us = int((run.config.clock.monotonic() - began) * 1e6)
         _note(run, decision, tool, call, step, duration_us)
     await run.commit()
@@ -127,13 +128,13 @@ async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> 
 
 
 def is_refused(run: RunState, key: str) -> bool:
-    """Whether it is stored that the call whose step is `key` was not approved."""
+    """Whether the stored decision refuses the call whose step is `key`."""
     stored = run.memo.get(_step(run, key))
     return stored is not None and not stored["approved"]
 
 
 def is_granted_meanwhile(run: RunState, tool: FunctionTool, call: Item, key: str) -> bool:
-    """Whether a call that waits for its own answer is covered by an "always" to another one."""
+    """Whether a new "always" approval of another call also covers this waiting call."""
     if tool.confirmation is None or _step(run, key) in run.memo:
         return False
     return _grant(run, tool, call) in run.cursor.questions.always
@@ -144,7 +145,8 @@ def _step(run: RunState, key: str) -> str:
 
 
 def _grant(run: RunState, tool: FunctionTool, call: Item) -> Grant | None:
-    """What an "always" to this call covers; `None` if that cannot be told."""
+    """The grant that an "always" approval of this call would give; `None` if its scope is
+    unknown."""
     if tool.confirmation_scope is None:
         return run.agent.name, tool.name, ""
     try:
@@ -156,8 +158,8 @@ def _grant(run: RunState, tool: FunctionTool, call: Item) -> Grant | None:
 
 
 async def _granted(run: RunState, grant: Grant | None, asked: str) -> Decision | None:
-    """The earlier "always"; a question about this call is withdrawn, unless a person answered it:
-    what they said to exactly this call counts more."""
+    """The approval by an earlier "always"; `None` without one. The open question about this call is
+    then withdrawn. If a person already answered it, this answer to exactly this call is used."""
     by = None if grant is None else run.cursor.questions.always.get(grant)
     if by is None or _is_decided(run, asked):
         return None
@@ -168,13 +170,13 @@ async def _granted(run: RunState, grant: Grant | None, asked: str) -> Decision |
         await withdraw(run, {asked: question}, by=run.agent.name)
         item = await read_item(run.store, question.id)
         if item is not None and not is_withdrawn_by_run(item):
-            raise Suspended  # Until the answer that came first is collected.
+            raise Suspended  # The answer was quicker than the withdrawal, and is collected first.
         del run.cursor.questions.open[asked]
     return Decision(approved=True, by=by, always=True)
 
 
 def _is_decided(run: RunState, asked: str) -> bool:
-    """Whether a person, and not the clock, closed the question about this call."""
+    """Whether a person, and not the deadline, closed the question about this call."""
     stored = run.memo.get(asked)
     if stored is None:
         return False
@@ -183,11 +185,11 @@ def _is_decided(run: RunState, asked: str) -> bool:
     return bool(stored["answer"]["by"] != NOBODY)
 
 
-def _kept(run: RunState, decision: Decision, tool: FunctionTool, call: Item) -> Decision:
-    """Store an "always" for the allowed call, which may have changed arguments.
+def _keep_always(run: RunState, decision: Decision, tool: FunctionTool, call: Item) -> Decision:
+    """Store an "always" approval for the approved call, which may have changed arguments.
 
-    Changed arguments mean that the model's were not wanted: for a tool without scopes, which would
-    be allowed any arguments, the approval then holds for this one call.
+    Changed arguments mean that the model's arguments were not acceptable. A tool without scopes
+    would be approved with any arguments, so the approval then applies only to this call.
     """
     if not decision.always:
         return decision
@@ -211,7 +213,7 @@ async def _ask(
         decision = await _decided_by_function(run, tool.needs_approval, tool.name, call)
         if decision is not None:
             return decision
-    # Whoever goes on with the run may have another approver than whoever asked.
+    # The process that resumes the run may have another approver than the one that asked.
     if isinstance(approver, str) or is_asked:
         return await _ask_inbox(run, tool, call, key)
     if approver is None:
@@ -228,12 +230,12 @@ async def _ask(
         scope="" if grant is None else grant[2],
         call_id=call["call_id"],
     )
-    await run.outbox.until_seen()  # What happened before a question is shown before it.
+    await run.outbox.until_seen()  # Earlier events are shown before the question.
     deadline = asyncio.timeout(timeout_s)
     late = _no("expired", f"no answer within {timeout_s:g} s")
     try:
         async with deadline:
-            with acting_as(""):  # Whoever speaks for people is no part of the agent.
+            with acting_as(""):  # The approver acts for people, not for the agent.
                 answer = await approver.approve(request)
     except asyncio.CancelledError as exc:
         if is_being_cancelled():
@@ -245,7 +247,7 @@ async def _ask(
         if is_bug(exc):
             warn(run, "approver", exc)
         return _no("unavailable", f"asking failed ({describe(exc)})")
-    # An answer that an approver gives only because it is stopped comes too late.
+    # An answer that the approver returns because of its cancellation is too late.
     if deadline.expired():
         return late
     if isinstance(answer, str) and answer == "inbox":
@@ -256,7 +258,7 @@ async def _ask(
 async def _decided_by_function(
     run: RunState, needs_approval: ApprovalFunction, tool: str, call: Item
 ) -> Decision | None:
-    """What the tool's own function decides; `None`: a person is asked."""
+    """The decision of the tool's own function; `None`: a person must decide."""
     try:
         arguments = json.loads(call.get("arguments") or "{}")
     except (ValueError, RecursionError):
@@ -286,7 +288,7 @@ async def _decided_by_function(
 
 
 async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, key: str) -> Decision:
-    """What a person decided in the inbox about exactly these arguments; `Suspended` until then."""
+    """The decision in the inbox about exactly these arguments. Raises `Suspended` until then."""
     confirmation, arguments = tool.confirmation, call.get("arguments") or ""
     assert confirmation is not None
     if key not in run.memo and key not in run.cursor.questions.open:
@@ -327,25 +329,26 @@ def _unanswered(closed: InboxItemClosed) -> Decision:
         case "cancelled":
             by = f" by {closed.by}" if closed.by else ""
             why = f": {closed.reason}" if closed.reason else ""
-            told = f"the request for approval was withdrawn{by}{why}"
-            return replace(_no("cancelled", told), by=closed.by or NOBODY)
+            problem = f"the request for approval was withdrawn{by}{why}"
+            return replace(_no("cancelled", problem), by=closed.by or NOBODY)
         case _:
             return _no("unavailable", "the request for approval was deleted")
 
 
 def _read(answer: object) -> Decision:
     if not isinstance(answer, Approval) or not answer.by:
-        given = "an Approval without `by`" if isinstance(answer, Approval) else _named(answer)
-        told = f"asking failed (the approver gave {given})"
-        return _no("unavailable", told)
+        given = f"{type(answer).__name__}, not an Approval"
+        if isinstance(answer, Approval):
+            given = "an Approval without `by`"
+        return _no("unavailable", f"asking failed (the approver gave {given})")
     by, reason = str(answer.by)[:_MAX_NAME] or "unknown", str(answer.reason)[:_MAX_REASON]
     if answer.approved is not True:
         if by == NOBODY:
             return _no("unavailable", reason or "nobody answered")
         return Decision(approved=False, by=by, reason=reason)
     if answer.arguments is not None and not isinstance(answer.arguments, str):
-        told = "asking failed (the arguments that were given instead are not text)"
-        return _no("unavailable", told)
+        problem = "asking failed (the arguments that were given instead are not text)"
+        return _no("unavailable", problem)
     return Decision(
         approved=True,
         by=by,
@@ -353,10 +356,6 @@ def _read(answer: object) -> Decision:
         always=answer.always is True,
         arguments=answer.arguments,
     )
-
-
-def _named(answer: object) -> str:
-    return f"{type(answer).__name__}, not an Approval"
 
 
 def _no(status: DecisionStatus, reason: str) -> Decision:
@@ -371,7 +370,7 @@ def _note(
     step: str,
     duration_us: int | None,
 ) -> None:
-    """Record and remember in one go: whichever commit comes next has both."""
+    """Record the event and the result together, so that the next commit stores both."""
     details: dict[str, Any] = {
         "tool": tool.name,
         "call_id": call["call_id"],
@@ -401,7 +400,7 @@ def _note(
 
 
 def _recalled(run: RunState, stored: dict[str, Any], tool: FunctionTool, call: Item) -> Decision:
-    """The stored decision; `UserError` if it was about another call."""
+    """The stored decision. Raises `UserError` if it was about another call."""
     if stored["of"] != [tool.name, _digest(call)]:
         raise UserError(
             f"a person was asked about {stored['of'][0]!r} here before the run was interrupted, "
@@ -411,7 +410,7 @@ def _recalled(run: RunState, stored: dict[str, Any], tool: FunctionTool, call: I
     return Decision(
         approved=stored["approved"],
         by=stored["by"],
-        # Stored before there were states: what nobody said was no answer.
+        # Older data has no status.
         status=stored.get("status", "unavailable" if stored["by"] == NOBODY else "answered"),
         reason=stored["reason"],
         always=stored["always"],
@@ -425,11 +424,11 @@ def _digest(call: Item) -> str:
 
 
 def question(confirmation: Confirmation, tool: str, arguments: str) -> str:
-    """What the person is asked: the template, filled in once and literally.
+    """The question for the person: the template with tool name and arguments, inserted literally.
 
-    Nothing in it is hidden: a template that leaves out the tool's name or the arguments has them
-    below it, escapes of JSON are resolved, control and invisible characters spelled out, and what
-    is too long to be read is said to go on.
+    Nothing is hidden. If the template lacks the tool's name or the arguments, they are appended.
+    JSON escapes are resolved, control and invisible characters are spelled out, and shortened
+    arguments are marked.
     """
     filled = {
         "{tool_name}": tool,
@@ -443,8 +442,8 @@ def question(confirmation: Confirmation, tool: str, arguments: str) -> str:
 
 
 def _subject(agent: str, tool: FunctionTool, arguments: str) -> str:
-    """The title of the question: that of the confirmation, filled in once and literally, so that
-    no argument can bring a place of its own, a line break or a hidden character."""
+    """The title of the question, with arguments inserted literally: they cannot add placeholders,
+    line breaks or hidden characters."""
     title = None if tool.confirmation is None else tool.confirmation.title
     if title is None:
         return f"may {agent} run {tool.name}?"

@@ -1,4 +1,4 @@
-"""What an agent is offered in a turn: its tools, the tools of bus and memory, and handoffs."""
+"""The offer of an agent in a turn: its tools, the tools of bus and memory, and its handoffs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ekiden.runtime.state.state import RunState
 
 
 async def refresh_offer(run: RunState) -> None:
-    """Evaluate anew what is enabled, into `run.offer.by_name` (by name) and `run.offer.specs`.
+    """Update `run.offer` with the tools and handoffs that are enabled now.
 
-    Two things under one name are `UserError`: the model could not say which it means.
+    Raises `UserError` if two of them have the same name.
     """
     agent = run.agent
     tools = [tool for tool in agent.tools if tool.is_enabled is True or await is_enabled(tool, run)]
@@ -55,12 +55,12 @@ async def refresh_offer(run: RunState) -> None:
 
 
 def _adapted(agent: Agent[Any], tools: Sequence[FunctionTool]) -> Sequence[FunctionTool]:
-    """As the agent wants tools that it did not list itself."""
+    """The built-in tools, changed by the agent's `adapt_tool`."""
     return tools if agent.adapt_tool is None else [agent.adapt_tool(tool) for tool in tools]
 
 
 async def enabled_tools(run: RunState) -> list[str]:
-    """The tools that the active agent may use now, by name, and no handoffs."""
+    """The names of the tools that the active agent may use now, without handoffs."""
     names = [tool.name for tool in run.agent.tools if await is_enabled(tool, run)]
     names.extend(tool.name for tool in (*bus_tools(run.agent), *memory_tools(run.agent)))
     allowed = run.cursor.handoffs.tools
@@ -68,7 +68,7 @@ async def enabled_tools(run: RunState) -> list[str]:
 
 
 def _is_offered(handoff: Handoff[Any, Any], run: RunState) -> bool:
-    """Whether the model is to know of the handoff: not of one that a trigger makes."""
+    """Whether the model may call the handoff; handoffs of triggers are not offered."""
     terms = handoff.terms
     if terms.when == "conditional":
         from ekiden.conditions import compile_condition
@@ -86,7 +86,7 @@ async def is_enabled(tool: FunctionTool, run: RunState) -> bool:
 
 
 Invoke: TypeAlias = Callable[[ToolContext[Any], dict[str, Any]], Awaitable[Any]]
-"""What a tool does with the fields that it is given."""
+"""The function of a tool; it gets the fields of the arguments."""
 
 
 def object_tool(
@@ -95,9 +95,9 @@ def object_tool(
     properties: dict[str, Any],
     invoke: Invoke,
     *,
-    told: ToolErrorFunction | None = None,
+    on_error: ToolErrorFunction | None = None,
 ) -> FunctionTool:
-    """A tool with these fields, all required; `told` makes the text of a failure for the model."""
+    """A tool with these required fields. `on_error` makes the model's text for a failure."""
     from ekiden.tools import default_tool_error_function
 
     async def on_invoke(ctx: ToolContext[Any], arguments: str) -> Any:
@@ -119,15 +119,12 @@ def object_tool(
             "additionalProperties": False,
         },
         on_invoke_tool=on_invoke,
-        failure_error_function=told or default_tool_error_function,
+        failure_error_function=on_error or default_tool_error_function,
     )
 
 
-# The tools with which a model asks and tells other agents, and asks people.
-#
-# An agent has them if it says whom it may ask: nobody else can be named.
-
-
+# The tools for questions and notices to other agents, and for questions to people. A model can only
+# name the agents and roles that the agent declares.
 ASK_AGENT = "ask_agent"
 TELL_AGENT = "tell_agent"
 ASK_PERSON = "ask_person"
@@ -142,15 +139,15 @@ def bus_tools(agent: Agent[Any]) -> tuple[FunctionTool, ...]:
 
 @lru_cache(maxsize=1024)
 def _tools_for(
-    asked: tuple[str, ...], told: tuple[str, ...], people: tuple[str, ...]
+    can_ask: tuple[str, ...], can_tell: tuple[str, ...], can_ask_people: tuple[str, ...]
 ) -> tuple[FunctionTool, ...]:
     tools = []
-    if asked:
-        tools.append(_ask_agent(asked))
-    if told:
-        tools.append(_tell_agent(told))
-    if people:
-        tools.append(_ask_person(people))
+    if can_ask:
+        tools.append(_ask_agent(can_ask))
+    if can_tell:
+        tools.append(_tell_agent(can_tell))
+    if can_ask_people:
+        tools.append(_ask_person(can_ask_people))
     return tuple(tools)
 
 
@@ -158,7 +155,9 @@ def _ask_agent(agents: tuple[str, ...]) -> FunctionTool:
     async def invoke(ctx: ToolContext[Any], given: dict[str, Any]) -> Any:
         to = _one_of(agents, given.get("agent"), "agent")
         answer = await ctx.ask(to, _text(given, "subject"), _text(given, "question"))
-        return _from(f"agent {to!r}", answer)
+        # The model must see that these are the words of another agent.
+        text = answer if isinstance(answer, str) else dumps(answer)
+        return f"Answer of agent {to!r}:\n{text}"
 
     return object_tool(
         ASK_AGENT,
@@ -199,8 +198,8 @@ def _ask_person(roles: tuple[str, ...]) -> FunctionTool:
         answer = await ctx.request_approval(
             _text(given, "subject"), options, body=_text(given, "question"), role=role
         )
-        said = {"choice": answer.choice, "text": answer.text, "by": answer.by}
-        return dumps({name: value for name, value in said.items() if value})
+        fields = {"choice": answer.choice, "text": answer.text, "by": answer.by}
+        return dumps({name: value for name, value in fields.items() if value})
 
     return object_tool(
         ASK_PERSON,
@@ -221,7 +220,7 @@ def _ask_person(roles: tuple[str, ...]) -> FunctionTool:
 
 
 def _one_of(allowed: tuple[str, ...], given: object, what: str) -> str:
-    """White-listed names only, whatever the model says."""
+    """The name, if it is allowed. Raises `ModelBehaviorError` for any other name."""
     if isinstance(given, str) and given in allowed:
         return given
     if given is None and len(allowed) == 1:
@@ -236,30 +235,19 @@ def _text(given: dict[str, Any], name: str) -> str:
     return value
 
 
-def _from(whom: str, answer: Any) -> str:
-    """An answer as the model reads it: marked with where it comes from."""
-    text = answer if isinstance(answer, str) else dumps(answer)
-    return f"Answer of {whom}:\n{text}"
-
-
-# The tools with which a model remembers beyond the session.
-#
-# Whose memory it is follows from the session and the run: no argument of a tool can name a user,
-# an app or a space.
-
-
+# The tools for memory beyond the session. The session and the run decide whose memory it is: no
+# argument of a tool can name a user, an app or a space.
 REMEMBER = "remember"
 RECALL = "recall"
 FORGET = "forget"
-
-
 _MOST_SHOWN = 4_000
-"""Characters of one memory that a model is shown."""
+"""The maximum number of characters of one memory that a model sees."""
 _TAGS = 20
+"""The maximum number of tags of one memory."""
 
 
 def memory_tools(agent: Agent[Any]) -> tuple[FunctionTool, ...]:
-    """The tools that the agent has because it has a memory."""
+    """The memory tools of an agent with a memory; none without."""
     return () if agent.memory is None else _all_memory_tools()
 
 
@@ -327,8 +315,8 @@ def _forget() -> FunctionTool:
 
 
 def _shown(recall: Recall) -> str:
-    """What was found, as a model reads it: as JSON, which cannot be left from inside, and marked
-    as what it is."""
+    """The found memories for the model. They are quoted as JSON and marked as data, so that their
+    content cannot pass for instructions."""
     if not recall.found:
         return "\n".join(["Nothing like that is remembered.", *recall.notes])
     lines = [
@@ -361,11 +349,11 @@ def _fields(each: MemoryRecord) -> dict[str, Any]:
 
 
 def _tool(name: str, description: str, properties: dict[str, Any], invoke: Invoke) -> FunctionTool:
-    return object_tool(name, description, properties, invoke, told=_memory_error)
+    return object_tool(name, description, properties, invoke, on_error=_memory_error)
 
 
 def _memory_error(ctx: Any, error: Exception) -> str:
-    """What the model reads of a failure: with the code, if the memory itself refused."""
+    """The text of a failure for the model, with the code if the memory refused."""
     from ekiden.core.errors.memory import MemoryFailed
 
     if isinstance(error, MemoryFailed):

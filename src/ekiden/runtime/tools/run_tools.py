@@ -32,24 +32,24 @@ class PlannedCall:
     call: Item
     key: str
     begin: Callable[[], Awaitable[None]] | None = None
-    """Awaited when nothing comes before the tool any more; `None`: the call is stored already."""
+    """Awaited just before the tool runs; `None` if the call is already stored."""
 
 
 async def run_tools(run: RunState, planned: list[PlannedCall], *, more_to_come: bool) -> None:
-    """Run the tools and record their outputs in the order of the calls.
+    """Run the tools concurrently, and record their outputs in the order of the calls.
 
-    Each result but the last is stored as soon as it is there, so that after a crash only those
-    that were under way are run again; with `more_to_come` in the turn the last one is, too. The
-    events are recorded when all are done and the caller commits them. An exception that a tool
-    lets through cancels the others.
+    Each result is stored at once, so that after a crash only unfinished calls are repeated. The
+    last result is stored by the caller's commit, unless there is `more_to_come` in the turn. The
+    events are recorded when all tools have finished; the caller commits them. If a tool raises, the
+    others are cancelled.
     """
-    # One call is stored with its turn: a commit of its own would save nothing.
+    # A single call is stored with its turn: a commit of its own would save nothing.
     if len(planned) == 1 and not more_to_come:
         [only] = planned
-        decision = None if only.tool.confirmation is None else await _asked(run, only)
+        decision = None if only.tool.confirmation is None else await _decide(run, only)
         results = [await _run_one(run, only, decision)]
     else:
-        results = await _side_by_side(run, planned, len(planned) + more_to_come)
+        results = await _concurrently(run, planned, len(planned) + more_to_come)
     for each, (result, duration_us) in zip(planned, results, strict=True):
         output = function_output(each.call["call_id"], result.output)
         record_call(run, each, result, items=(output,), duration_us=duration_us)
@@ -64,7 +64,7 @@ def record_call(
     duration_us: int,
     as_json: bool = False,
 ) -> None:
-    """Record a call that was made or rejected, and what guardrails decided on it."""
+    """Record a call that was made or rejected, and the decisions of its guardrails."""
     details: dict[str, Any] = {"tool": each.tool.name}
     if as_json:
         details["json"] = True
@@ -90,26 +90,30 @@ def record_call(
         record_rejection(run, each.tool.name, each.call["call_id"], result.guardrails)
 
 
-async def _side_by_side(
+async def _concurrently(
     run: RunState, planned: list[PlannedCall], left: int
 ) -> list[tuple[ToolResult, int]]:
+    """The results of all calls. Raises `Suspended` if some of them wait for an answer.
+
+    `left` is the number of results after which no commit is needed.
+    """
     slots = asyncio.Semaphore(run.config.parallel_tools)
 
     async def one(each: PlannedCall) -> tuple[ToolResult, int] | None:
         nonlocal left
         draft = Draft(Tracked(run.variables, run.cursor))
         try:
-            decision = None if each.tool.confirmation is None else await _asked(run, each)
+            decision = None if each.tool.confirmation is None else await _decide(run, each)
             async with slots:
                 result, duration_us = await _run_one(run, each, decision, draft)
         except BaseException as exc:
             if not is_suspended(exc):
                 raise
-            return None  # The others are run all the same.
+            return None  # The other calls still run.
         left -= 1
         if each.key in run.memo:
             return result, duration_us
-        # Nothing is awaited between these two: whichever commit comes next has both.
+        # There is no await between these two, so the next commit stores both.
         draft.settle()
         checks = [decision.to_json() for decision in result.guardrails]
         run.remember(each.key, [result.output, result.error, duration_us, *checks])
@@ -126,24 +130,24 @@ async def _side_by_side(
             async with asyncio.TaskGroup() as group:
                 tasks = [(each.key, group.create_task(one(each))) for each in waiting]
         except BaseExceptionGroup as failures:
-            # The first failure cancelled the others; theirs say nothing new.
+            # The first failure cancelled the others.
             raise failures.exceptions[0] from None
         results |= {key: result for key, task in tasks if (result := task.result()) is not None}
         suspended = [each for each in planned if each.key not in results]
-        # An "always" that was given to a later call may cover one that waits.
-        is_new = len(run.cursor.questions.always) > grants
-        waiting = [each for each in suspended if is_new and _is_granted(run, each)]
+        # A new "always" approval of one call may cover other calls that wait.
+        has_new_grants = len(run.cursor.questions.always) > grants
+        waiting = [
+            each
+            for each in suspended
+            if has_new_grants and is_granted_meanwhile(run, each.tool, each.call, each.key)
+        ]
     if len(results) < len(planned):
         raise Suspended
     return [results[each.key] for each in planned]
 
 
-def _is_granted(run: RunState, each: PlannedCall) -> bool:
-    return is_granted_meanwhile(run, each.tool, each.call, each.key)
-
-
-async def _asked(run: RunState, each: PlannedCall) -> Decision | None:
-    """What a person says to the call; `None` if it was made already."""
+async def _decide(run: RunState, each: PlannedCall) -> Decision | None:
+    """The decision about the call; `None` if its result is already stored."""
     if each.key in run.memo:
         return None
     return await ask_first(run, each.tool, each.call, each.key)
@@ -162,7 +166,7 @@ async def _run_one(
     fault_point("turn.tool.before_call")
     result, duration_us = await perform(run, each, variables)
     fault_point("turn.tool.after_call")
-    return result if decision is None else decision.told_of_edit(result), duration_us
+    return result if decision is None else decision.with_note(result), duration_us
 
 
 def _recalled(
@@ -181,23 +185,23 @@ def perform(
     each: PlannedCall,
     variables: Draft | None = None,
     *,
-    always_told: bool = False,
+    catches_failures: bool = False,
 ) -> Coroutine[Any, Any, tuple[ToolResult, int]]:
-    """Make the call, with the hooks around it; gives its result and the microseconds it took.
+    """Make the call with its hooks; returns the result and the duration in microseconds.
 
-    With `always_told` a failure that would end the run is a result like any other, but for that of
-    a guardrail. Hooks learn of calls that guardrails let through.
+    With `catches_failures`, an exception that would end the run becomes a result, unless it is of a
+    guardrail. Hooks are only called for calls that guardrails let through.
     """
     if each.tool.tool_input_guardrails or each.tool.tool_output_guardrails:
-        return _perform_guarded(run, each, variables, always_told)
-    return _perform(run, each, variables, always_told)
+        return _perform_guarded(run, each, variables, catches_failures)
+    return _perform(run, each, variables, catches_failures)
 
 
 async def _perform_guarded(
-    run: RunState, each: PlannedCall, variables: Draft | None, always_told: bool
+    run: RunState, each: PlannedCall, variables: Draft | None, catches_failures: bool
 ) -> tuple[ToolResult, int]:
     try:
-        return await _perform(run, each, variables, always_told)
+        return await _perform(run, each, variables, catches_failures)
     except GuardrailError as exc:
         if _is_own(exc):
             from ekiden.runtime.guardrails.tool import record_stop
@@ -207,17 +211,17 @@ async def _perform_guarded(
 
 
 async def _perform(
-    run: RunState, each: PlannedCall, variables: Draft | None, always_told: bool
+    run: RunState, each: PlannedCall, variables: Draft | None, catches_failures: bool
 ) -> tuple[ToolResult, int]:
     options = current_call()
     if options is None:
-        return await _make(run, each, variables, always_told)
+        return await _make(run, each, variables, catches_failures)
     with CallUnderWay(options.run, each.tool.name):
-        return await _make(run, each, variables, always_told)
+        return await _make(run, each, variables, catches_failures)
 
 
 async def _make(
-    run: RunState, each: PlannedCall, variables: Draft | None, always_told: bool
+    run: RunState, each: PlannedCall, variables: Draft | None, catches_failures: bool
 ) -> tuple[ToolResult, int]:
     context = tool_context(run, each.tool, each.call, each.key, variables)
     agent, hooks, tool = run.agent, run.hooks, each.tool
@@ -240,7 +244,7 @@ async def _make(
         with acting_as(agent.name):
             result = await invoke(tool, context, timeout_s=timeout_s, checked=checked)
     except Exception as exc:
-        if not always_told or _is_own(exc):
+        if not catches_failures or _is_own(exc):
             raise
         error = cover(f"{type(exc).__name__}: {exc}")
         result = ToolResult(output=error, value=None, error=error)
@@ -255,15 +259,15 @@ async def _make(
 
 
 def _is_own(exc: Exception) -> bool:
-    """Whether a guardrail of the call ends this run. With `run_data`, it ended the run of another
-    agent, and a tool let that through: a failure like any other."""
+    """Whether a guardrail of this call raised `exc`. An exception with `run_data` ended the run of
+    another agent, and a tool passed it on: it is a failure of the tool."""
     return isinstance(exc, GuardrailError) and exc.run_data is None
 
 
 def tool_context(
     run: RunState, tool: FunctionTool, call: Item, key: str, variables: Draft | None = None
 ) -> ToolContext[Any]:
-    """What the tool is given; its idempotency key is the same when the call is repeated."""
+    """The context of the tool; a repeated call has the same idempotency key."""
     base = run.context
     return ToolContext(
         base.context,

@@ -1,4 +1,4 @@
-"""Calls that may not finish: stored before they are made, closed if they will not be finished."""
+"""Unfinished tool calls: closed when the run cannot finish them, and changed calls of code."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from ekiden.storage.base import SessionRow, Store
 from ekiden.tools.output import shortened, spelled_out
 
 NOT_RUN = "not run"
-"""How a call ended that was certainly not made."""
+"""The beginning of the error of a call that was certainly not made."""
 BROKEN_OFF = "broken off by a handoff"
 INTERRUPTED = "interrupted by a new message"
-"""The errors of calls whose results are not known."""
+"""The errors of calls whose results are unknown."""
 _WITHDRAWN = "the request for approval was withdrawn"
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedCall:
-    """A call that will not be finished, with its output for the model."""
+    """A call that the run will not finish, with its output for the model."""
 
     call: Item
     output: Item
     error: str | None
-    """`None`: its result was stored. It begins with `NOT_RUN` if the call was not made."""
-    is_told: bool = True
-    """Whether the conversation has the call; that of code comes into it with its output."""
+    """`None` if the result was stored. Begins with `NOT_RUN` if the call was not made."""
+    has_call: bool = True
+    """Whether the conversation contains the call; a call of code is added with its output."""
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """What the conversation lacks of it."""
-        return (self.output,) if self.is_told else (self.call, self.output)
+        """The items that the conversation lacks."""
+        return (self.output,) if self.has_call else (self.call, self.output)
 
     @property
     def is_run(self) -> bool:
@@ -52,55 +52,52 @@ class ClosedCall:
 
 
 def has_calls_left(row: SessionRow) -> bool:
-    """Whether the session was left amid the calls of a turn, to be resumed by another process.
+    """Whether another process has to resume the session in the middle of a turn's calls.
 
-    The calls may be running, or may have had their effects: a process that resumes repeats them
-    with the same keys. A call that waits for an answer resumes only with the answer.
+    The calls may be running, or may have had their effects: the resuming process repeats them with
+    the same keys. A call that waits for an answer does not count.
     """
     cursor = Cursor.from_json(row.cursor)
     is_waiting = cursor.questions.open or cursor.handoffs.is_rolling_back
-    is_theirs = row.status == "ready" and not is_waiting
-    return is_theirs and cursor.progress.phase == "act"
+    return row.status == "ready" and not is_waiting and cursor.progress.phase == "act"
 
 
 async def broken_off(run: RunState) -> list[ClosedCall]:
-    """The calls that a handoff breaks off: those of a turn that is not finished, without output."""
+    """The unfinished calls of the current turn, which a handoff interrupts."""
     if run.cursor.progress.phase != "act":
         return []
-    asked = _calls_of(run.events, run.cursor.progress.calls)
+    calls = _calls_of(run.events, run.cursor.progress.calls)
     done = answered(run)
-    left = [call for call in asked if call["call_id"] not in done]
+    left = [call for call in calls if call["call_id"] not in done]
     turn = run.step_key("")
     questions = run.cursor.questions.open
-    return await _closed(run.store, run.session_id, questions, turn, asked, left, BROKEN_OFF)
+    return await _closed(run.store, run.session_id, questions, turn, calls, left, BROKEN_OFF)
 
 
 async def interrupted(
     store: Store, session_id: str, events: Sequence[Event], cursor: Cursor, left: list[Item]
 ) -> list[ClosedCall]:
-    """The calls that a new message breaks off: `left` stand without an output."""
+    """The calls `left` without an output, which a new message interrupts."""
     if not left:
         return []
     turn = cursor.progress.step_key("")
-    asked = _calls_of(events, cursor.progress.calls)
-    return await _closed(store, session_id, cursor.questions.open, turn, asked, left, INTERRUPTED)
+    calls = _calls_of(events, cursor.progress.calls)
+    return await _closed(store, session_id, cursor.questions.open, turn, calls, left, INTERRUPTED)
 
 
 async def interrupted_code(
     store: Store, session_id: str, events: Sequence[Event], progress: RunProgress
 ) -> list[ClosedCall]:
-    """The calls of an agent's code that a new message interrupts: they were begun, their result is
-    unknown, and no person gave them up."""
+    """The started calls of a code agent without a result, which a new message interrupts."""
     if progress.phase != "think":
         return []
     turn = progress.step_key("")
     if not await store.steps(session_id, prefix=f"{turn}i"):
         return []
-
     steps = await store.steps(session_id, prefix=turn)
     calls = unfinished_calls(turn, steps, {event.step for event in events})
     return [
-        ClosedCall(call, _not_known(call, INTERRUPTED), INTERRUPTED, is_told=False)
+        ClosedCall(call, _unknown_result(call, INTERRUPTED), INTERRUPTED, has_call=False)
         for call in calls
     ]
 
@@ -117,7 +114,7 @@ def close_calls(run: RunState, closed: Iterable[ClosedCall]) -> None:
 
 
 def with_outputs(view: list[Item], closed: Iterable[ClosedCall]) -> list[Item]:
-    """What the target is to see, with the outputs of those calls that it sees."""
+    """The target's view, with the outputs of those calls that it contains."""
     seen = {item.get("call_id") for item in view if item.get("type") == "function_call"}
     return [*view, *(each.output for each in closed if each.call["call_id"] in seen)]
 
@@ -133,7 +130,7 @@ def _calls_of(events: Iterable[Event], seq: int) -> list[Item]:
 
 
 def answered(run: RunState) -> set[str]:
-    """The ids of the calls of the turn under way whose outputs are stored."""
+    """The ids of the calls of the current turn whose outputs are stored."""
     return {
         item["call_id"]
         for event in run.events
@@ -148,14 +145,14 @@ async def _closed(
     session_id: str,
     questions: Iterable[str],
     turn: str,
-    asked: list[Item],
+    calls: list[Item],
     left: Iterable[Item],
     why: str,
 ) -> list[ClosedCall]:
     """A stored result is shown; the result of a call that may have been made is unknown."""
     steps = await store.steps(session_id, prefix=turn)
     keys = (*steps, *questions)
-    places = {call["call_id"]: place for place, call in enumerate(asked)}
+    places = {call["call_id"]: place for place, call in enumerate(calls)}
     found = []
     for call in left:
         place = places.get(call["call_id"])
@@ -168,36 +165,36 @@ async def _closed(
             error = f"{NOT_RUN}: {reason}"
             output = f"Error: this call was {error}. It had no effect."
         else:
-            found.append(ClosedCall(call, _not_known(call, why), why))
+            found.append(ClosedCall(call, _unknown_result(call, why), why))
             continue
         found.append(ClosedCall(call, function_output(call["call_id"], output), error))
     return found
 
 
-def _not_known(call: Item, why: str) -> Item:
-    told = f"Error: this call was {why} and its result is not known; it may or may not have had an "
-    return function_output(call["call_id"], f"{told}effect.")
+def _unknown_result(call: Item, why: str) -> Item:
+    text = (
+        f"Error: this call was {why} and its result is not known; it may or may not have had an "
+        "effect."
+    )
+    return function_output(call["call_id"], text)
 
 
 def _not_made(decision: Any, questions: str, keys: Collection[str]) -> str | None:
     """Why a call without a result was certainly not made; `None` if it may have been.
 
-    It is made only after the decision on it is stored: `questions`, with which the keys of the
-    questions about it begin, prove without a decision that it was not.
+    A call is made only after the decision about it is stored. So a stored question about it (its
+    key begins with `questions`) without a decision proves that the call was not made.
     """
     if decision is not None:
         return None if decision["approved"] else str(decision["reason"])
     return _WITHDRAWN if any(key.startswith(questions) for key in keys) else None
 
 
-# The calls of code, each known before it is made, so that one idempotency key is one effect.
-#
-# Code that is run again must make the same calls in the same order: a call is known by its place.
-# The tool and the arguments are stored before the call is made. If the code calls something else
-# at that place afterwards, or nothing, nobody can tell whether the first call had its effect: a
-# person decides whether it is made as it was, under its own key, or given up.
-
-
+# Calls of code agents. Code that runs again must make the same calls in the same order, because a
+# call is identified by its position. Tool and arguments are stored before the call is made, so that
+# one idempotency key always means one effect. If the code later makes another call at the position,
+# or none, the effect of the first call is unknown: a person decides whether the first call is
+# repeated with its own key, or given up.
 RETRY = "retry as it was"
 ABANDON = "abandon"
 _MAX_SHOWN = 2_000
@@ -212,15 +209,15 @@ _PLACE = lazy_pattern(r"[ci]([0-9]+)", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """A call that the code made, or began to make, before it was interrupted."""
+    """A call that the code started before an interruption."""
 
     tool: str
     arguments: str
-    """JSON text."""
+    """The arguments as JSON text."""
     is_finished: bool
 
     def is_for(self, tool: str, arguments: str) -> bool:
-        """Whether it is a call of this tool with these arguments."""
+        """Whether the call has this tool and these arguments."""
         return self.tool == tool and loads(self.arguments) == loads(arguments)
 
     def __str__(self) -> str:
@@ -228,8 +225,7 @@ class Intent:
 
 
 async def begin_call(run: RunState, place: str, tool: str, arguments: str) -> None:
-    """Store the call before it is made, so that it is known after a crash. Not needed in a run that
-    no other process can resume."""
+    """Store the call before it is made, unless no other process can resume the run."""
     key = run.step_key(f"i{place}")
     if run.is_reachable and key not in run.memo:
         fault_point("code.intent.before_commit")
@@ -238,17 +234,18 @@ async def begin_call(run: RunState, place: str, tool: str, arguments: str) -> No
 
 
 def call_key(run: RunState, place: str) -> str:
-    """The key of the call, of its result and of its effect."""
+    """The step key of the call, which is also in its idempotency key."""
     return run.step_key(f"c{place}")
 
 
 async def place_of(
     run: RunState, number: int, tool: str | None, arguments: str = ""
 ) -> tuple[str, Intent | None]:
-    """The place of call number `number` of the code, and the earlier call if that counts instead.
+    """The position of call number `number`, and the earlier call if this must be repeated instead.
 
-    `tool` is `None` if the code makes no such call any more. The place and key of a call that was
-    given up are not used again. `Suspended` while a person decides; `CallChanged` if no person can.
+    `tool` is `None` if the code no longer makes this call. The position of a call that was given up
+    is not used again. Raises `Suspended` while a person decides, and `CallChanged` if no person
+    can.
     """
     place, tries = str(number), 0
     while (before := _intent(run, place)) is not None:
@@ -263,7 +260,7 @@ async def place_of(
 
 
 def last_place(run: RunState) -> int:
-    """The number of the last call that is stored for the turn."""
+    """The number of the last stored call of the turn."""
     prefix = run.step_key("")
     found = (_PLACE.match(key.removeprefix(prefix)) for key in run.memo)
     return max((int(place[1]) for place in found if place), default=0)
@@ -272,28 +269,28 @@ def last_place(run: RunState) -> int:
 def unfinished_calls(
     turn: str, steps: Mapping[str, Any], finished: Collection[str | None]
 ) -> list[Item]:
-    """The calls that were begun and are not `finished`, without those that a person gave up; the
+    """The calls that were started and are not `finished`, without calls that a person gave up. The
     keys of the turn's steps begin with `turn`."""
     found = []
     for key, began in steps.items():
         place = key.removeprefix(f"{turn}i")
         if place == key or f"{turn}c{place}" in finished:
             continue
-        asked = (each for name, each in steps.items() if _is_about(name, f"{turn}x{place}"))
-        if not any((each["answer"] or {}).get("choice") == ABANDON for each in asked):
+        question = f"{turn}x{place}"
+        decisions = (
+            each
+            for name, each in steps.items()
+            if name == question or name.startswith(f"{question}.")
+        )
+        if not any((each["answer"] or {}).get("choice") == ABANDON for each in decisions):
             tool, arguments = began
             found.append(function_call(call_id_of(f"{turn}c{place}"), tool, arguments))
     return found
 
 
 def call_id_of(key: str) -> str:
-    """What the call of code with this key is called in the conversation."""
+    """The call id, in the conversation, of the code's call with this step key."""
     return f"call_{key.replace('.', '_')}"
-
-
-def _is_about(name: str, key: str) -> bool:
-    """Whether the step is a question to people about the changed call that `key` is about."""
-    return name == key or name.startswith(f"{key}.")
 
 
 def _intent(run: RunState, place: str) -> Intent | None:
@@ -305,12 +302,13 @@ def _intent(run: RunState, place: str) -> Intent | None:
 
 
 async def _decision(run: RunState, place: str, before: Intent, now: str) -> str:
+    """The choice of a person about a changed call."""
     agent, first = run.agent.name, run.step_key(f"x{place}")
-    key, asked = first, 1
+    key, number = first, 1
     while (stored := run.memo.get(key)) is not None and stored["answer"] is None:
-        # It was withdrawn, and nobody decided.
-        asked += 1
-        key = f"{first}.{asked}"
+        # The question was withdrawn without a decision, so ask again.
+        number += 1
+        key = f"{first}.{number}"
     if not run.is_reachable:
         raise CallChanged(agent, before=str(before), now=now, is_finished=before.is_finished)
     if key not in run.memo and key not in run.cursor.questions.open:

@@ -1,4 +1,4 @@
-"""One call of the active agent's model: the request, the answer, and what it cost."""
+"""One call of the active agent's model: the request, the answer, and its cost."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 async def system_prompt(run: RunState) -> str | None:
-    """The agent's instructions, and after a handoff a fenced block of what it received."""
+    """The agent's instructions; after a handoff, with a block about the received data."""
     instructions = run.agent.instructions
     if instructions is not None and not isinstance(instructions, str):
         instructions = await settled(instructions(run.context, run.agent))
@@ -67,7 +67,7 @@ async def system_prompt(run: RunState) -> str | None:
 
 @lru_cache(maxsize=64)
 def _plain_prompt(instructions: str | None, source: str, chain: tuple[str, ...]) -> str:
-    """The prompt of an agent that was handed nothing but the conversation: many runs share it."""
+    """The prompt after a handoff without data. It is cached, because many runs share it."""
     block = prompt_block({"from": source}, chain)
     return f"{instructions}\n\n{block}" if instructions else block
 
@@ -89,7 +89,7 @@ def prompt_block(received: Mapping[str, Any], chain: Sequence[str]) -> str:
 async def filtered_input(
     run: RunState, instructions: str | None, items: Sequence[Item]
 ) -> ModelInputData:
-    """The input as `call_model_input_filter` returns it; `UserError` for a bad result.
+    """The input after `call_model_input_filter`. Raises `UserError` for an invalid result.
 
     An exception of the filter gets a note that names the filter.
     """
@@ -107,16 +107,17 @@ async def filtered_input(
         raise UserError(
             f"call_model_input_filter must return ModelInputData, not {type(changed).__name__}"
         )
-    left, notes = paired(without_duplicates(to_items(changed.input)))
+    items, notes = paired(without_duplicates(to_items(changed.input)))
     for note in notes:
         warn(run, "call_model_input_filter", note)
-    return ModelInputData(input=left, instructions=changed.instructions)
+    return ModelInputData(input=items, instructions=changed.instructions)
 
 
 def without_duplicates(items: list[Item]) -> list[Item]:
-    """Each call, output and reasoning once, with its latest content, a call before its output.
+    """The items with each call, output and reasoning once, with its latest content.
 
-    A repeated call or reasoning keeps its first place; a repeated output keeps its last.
+    A repeated call or reasoning keeps its first position; a repeated output keeps its last, so that
+    it stays behind its call.
     """
     kept: list[Item | None] = []
     first_at: dict[tuple[str, str], int] = {}
@@ -129,7 +130,6 @@ def without_duplicates(items: list[Item]) -> list[Item]:
         if seen is None:
             first_at[key] = len(kept)
             kept.append(item)
-        # The last output is the one that counts, and it must stay behind its call.
         elif key[0].endswith("_output"):
             kept[seen] = None
             first_at[key] = len(kept)
@@ -149,10 +149,7 @@ def _identity(item: Item) -> tuple[str, str] | None:
 
 
 async def ask_model(run: RunState) -> ModelResponse:
-    """Ask the active agent's model for its next answer, hooks included.
-
-    Raises what the model or a callback raises; `OverLimit` when the run's time is up meanwhile.
-    """
+    """Call the active agent's model, with its hooks. Raises the exceptions of model and hooks."""
     model = resolve(run)
     request = await _request(run)
     agent, hooks = run.agent, run.hooks
@@ -173,8 +170,8 @@ async def ask_model(run: RunState) -> ModelResponse:
 
 
 async def _stay(run: RunState) -> None:
-    """Wait for room in a shared budget. Time-outs of askers are paused meanwhile, as when people
-    are asked."""
+    """During the wait for room in a shared budget: stop if the answer is no longer needed, and
+    restart the timeouts of asking runs, because the wait must not count."""
     from ekiden.runtime.questions.cancel_question import is_given_up
     from ekiden.runtime.questions.due import restart_timeouts
 
@@ -186,10 +183,7 @@ async def _stay(run: RunState) -> None:
 
 
 async def call_model(run: RunState, model: Model, request: ModelRequest) -> ModelResponse:
-    """One call, and what it used counted, whatever comes of the answer.
-
-    `Spent` if it would go beyond what is shared with other sessions.
-    """
+    """Make one model call, and count its usage. Raises `Spent` if a shared budget is used up."""
     if (
         run.shared_budgets.outer
         or run.cursor.budget.shared_budget is not None
@@ -201,7 +195,7 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
     show = _shown(run) if run.live else None
     try:
         with (
-            # A model call has no effects to undo: a rollback need not wait for it.
+            # A model call has no side effects, so a rollback need not wait for it.
             _NOTHING if current_call() is None else WithoutEffects(),
             run.deadline.after(run.config.model_timeout_s),
         ):
@@ -213,10 +207,9 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
         response = _read(run, request, answer)
     except BaseException as exc:
         if run.shared_budgets.held is not None:
-            # What was reserved of a shared budget is free again, even if this task is being
-            # cancelled.
+            # The reservation is released even if this task is being cancelled.
             await to_the_end(let_go(run))
-        # Else the model's own client timed out, and its error says more.
+        # A timeout of the model's own client is not replaced: its error says more.
         if isinstance(exc, TimeoutError) and run.deadline.expired:
             raise ModelTimeout(_who(run), run.config.model_timeout_s) from exc
         raise
@@ -310,7 +303,7 @@ def _stream(run: RunState, model: Model, request: ModelRequest) -> AsyncIterator
 
 
 def _shown(run: RunState) -> Callable[[ModelDelta], None]:
-    """What is done with a piece of the answer: it is shown, or held back until it is checked."""
+    """The function for a delta of the answer: shows it, or holds it back for the guardrails."""
     run.outbox.held_back = []
     if run.agent.output_guardrails or run.config.output_guardrails:
         return run.outbox.held_back.append
@@ -318,7 +311,7 @@ def _shown(run: RunState) -> Callable[[ModelDelta], None]:
 
 
 def _read(run: RunState, request: ModelRequest, answer: ModelResponse | None) -> ModelResponse:
-    """A copy of the answer, with output that can be stored."""
+    """A copy of the answer, with checked output."""
     if answer is None:
         raise ModelBehaviorError(f"{_who(run)} ended without an answer")
     return ModelResponse(
@@ -333,17 +326,17 @@ def _read(run: RunState, request: ModelRequest, answer: ModelResponse | None) ->
 def read_answer(output: Any, *, step: str, used_ids: set[str]) -> list[Item]:
     """A model's output as items that can be stored and sent to any model.
 
-    A call gets a new id if it has none, or one that the conversation used before (some servers
-    count from ``call_0`` in each answer); `used_ids` gets the new ids. Everything else that is
-    malformed is `ModelBehaviorError`: no item, a call without a name, a message of another role,
-    the output of one of our tools.
+    A call gets a new id if it has none, or if the conversation has already used it (some servers
+    count from ``call_0`` in each answer); new ids are added to `used_ids`. Raises
+    `ModelBehaviorError` for other invalid output: no item, a call without a name, a message of
+    another role, or the output of a tool.
     """
     if not isinstance(output, (list, tuple)):
         raise ModelBehaviorError(f"the model's output is {type(output).__name__}, not a list")
     items = [_read_item(each, index, step, used_ids) for index, each in enumerate(output)]
     try:
-        # Encoding is the check for JSON. Calls are flat texts and most common, and need no encoding
-        # to know it.
+        # Encoding is the check for JSON. Calls are most common and contain only texts, so they
+        # need no encoding.
         if not all(map(_is_all_text, items)):
             quick_ascii(items)
     except (TypeError, ValueError, RecursionError) as exc:
@@ -352,7 +345,7 @@ def read_answer(output: Any, *, step: str, used_ids: set[str]) -> list[Item]:
 
 
 def _is_all_text(item: Item) -> bool:
-    """Whether the item is JSON without a look inside, as the call of a tool is."""
+    """Whether all values of the item are texts."""
     for name, value in item.items():
         if type(value) is not str or type(name) is not str:
             return False
@@ -415,12 +408,13 @@ def _read_message(item: Item, index: int) -> Item:
 
 
 def counts_money(run: RunState) -> bool:
-    """Whether the run has to know what its calls cost."""
+    """Whether the cost of model calls must be known."""
     return bool(run.config.prices) or _is_limited(run)
 
 
 def cost_of_answer(run: RunState, response: ModelResponse) -> float:
-    """The cost of the answer; `UnknownPrice` if money is limited and the price is unknown."""
+    """The cost of the answer. Raises `UnknownPrice` if money is limited and the price is
+    unknown."""
     cost = response.usage.cost or _cost(run, response.usage, response.model)
     if cost is not None:
         return cost
@@ -441,7 +435,7 @@ def cost_of_answer(run: RunState, response: ModelResponse) -> float:
 
 
 def model_name(run: RunState) -> str | None:
-    """What the active agent's model is called; `None` for an object that does not say."""
+    """The name of the active agent's model; `None` for an object without a name."""
     wanted = _wanted(run)
     name = wanted if isinstance(wanted, str) else getattr(wanted, "name", None)
     return name if isinstance(name, str) else None

@@ -40,27 +40,29 @@ class _Plan:
 
 
 async def act(run: RunState, calls: list[Item], *, answered: Collection[str] = frozenset()) -> None:
-    """Answer every call of the turn that is not `answered`, then store the turn or hand over.
+    """Handle every call of the turn that is not `answered`; then store the turn, or hand off.
 
-    A transfer with the policy `immediate` does not wait for tools of its turn: they are not run.
+    With an `immediate` handoff in the turn, its tools are not run.
     """
     plan = _plan(run, calls, answered)
-    if plan.tools and _is_immediate(plan):
+    if plan.tools and plan.transfers and plan.transfers[0][0].terms.policy == "immediate":
         for each in plan.tools:
-            tell(run, each.call, "not run: the conversation was handed over at once")
+            record_problem(run, each.call, "not run: the conversation was handed over at once")
     elif plan.tools:
         from ekiden.runtime.tools.run_tools import run_tools
 
         await run_tools(run, plan.tools, more_to_come=bool(plan.transfers))
     for call in plan.unknown:
-        tell(run, call, f"there is no tool called {call['name']!r}; {_choices(run)}")
+        record_problem(run, call, f"there is no tool called {call['name']!r}; {_choices(run)}")
     for call in plan.too_many:
-        tell(run, call, f"only {run.config.limits.calls} calls are made in one turn")
+        record_problem(run, call, f"only {run.config.limits.calls} calls are made in one turn")
     mistaken = bool(plan.unknown)
     if plan.transfers:
         (handoff, call), *others = plan.transfers
         for _, other in others:
-            tell(run, other, "only one handoff can be made in a turn; this one was not made")
+            record_problem(
+                run, other, "only one handoff can be made in a turn; this one was not made"
+            )
         requested = [each.tool_name for each, _ in plan.transfers] if others else None
         attempt = Attempt(edge=handoff, arguments=call["arguments"], call=call, requested=requested)
         if await carry_out(run, attempt):
@@ -69,12 +71,8 @@ async def act(run: RunState, calls: list[Item], *, answered: Collection[str] = f
     await _end_turn(run, mistaken=mistaken)
 
 
-def _is_immediate(plan: _Plan) -> bool:
-    return bool(plan.transfers) and plan.transfers[0][0].terms.policy == "immediate"
-
-
-def tell(run: RunState, call: Item, problem: str) -> None:
-    """Answer a call with what is wrong with it."""
+def record_problem(run: RunState, call: Item, problem: str) -> None:
+    """Record a problem as the output of a call that is not made."""
     run.record(
         "tool_call",
         items=(function_output(call["call_id"], f"Error: {problem}"),),
@@ -85,7 +83,7 @@ def tell(run: RunState, call: Item, problem: str) -> None:
 
 async def _end_turn(run: RunState, *, mistaken: bool) -> None:
     cursor = run.cursor
-    # A model that asks for impossible things turn after turn would never end.
+    # A model that repeats impossible calls would never end the run.
     cursor.progress.mistakes = cursor.progress.mistakes + 1 if mistaken else 0
     cursor.progress.turn += 1
     cursor.progress.phase = "think"
@@ -126,7 +124,7 @@ def _choices(run: RunState) -> str:
 
 
 async def think(run: RunState) -> None:
-    """Call the model, and do what its answer asks for if that needs no step of its own."""
+    """Take the turn of an agent with a model: call the model, and handle its answer."""
     if not run.cursor.progress.started:
         await start_agent(run)
     began = run.config.clock.monotonic()
@@ -159,7 +157,7 @@ async def think(run: RunState) -> None:
     if run.outbox.held_back:
         run.outbox.show_answer()
     if len(output) > len(calls) and any(is_message(item) and text_of(item) for item in output):
-        # Text for the user is work: a handoff back to an earlier agent is then no circle.
+        # Text for the user counts as work, so a return to an earlier agent is then allowed.
         run.cursor.handoffs.work += 1
     run.record(
         "llm_call",
@@ -172,7 +170,7 @@ async def think(run: RunState) -> None:
 
 
 async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) -> None:
-    """Store the recorded answer, and do what it asks for.
+    """Store the recorded answer, and make its calls or end the run.
 
     The answer confirms the handoff to this agent, unless the handoff waits for the agent's result.
     Before the run ends, triggers may hand over.
@@ -202,12 +200,12 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
     await run.commit()
     fault_point("turn.answer.after_commit")
     if is_confirmed and run.interruption.is_timed:
-        return  # The time of the handoff is not that of the calls: they are the next step.
+        return  # The calls are the next step, because the handoff's deadline must not limit them.
     await act(run, calls)
 
 
 async def _handed_on(run: RunState) -> bool:
-    """Whether a trigger hands over after the answer; the run then continues with the target."""
+    """Evaluate the triggers after the answer; returns whether one handed the run over."""
     if not has_triggers(run.agent):
         return False
     from ekiden.runtime.handoff.triggers import look_at_triggers
@@ -217,23 +215,23 @@ async def _handed_on(run: RunState) -> bool:
 
 
 async def settle_answer(run: RunState) -> None:
-    """Go on after an answer that is stored: hand over if a trigger has reason to, or end the run.
+    """After a stored answer: let a trigger hand over, or end the run.
 
-    The outcome is read from the answer; of an agent that is code that is its text.
+    The outcome is read from the answer; the output of a code agent is then its text.
     """
     if await _handed_on(run):
         return
-    said = [
+    answer = [
         item
         for event in run.events
         if event.seq == run.cursor.progress.calls
         for item in event.items
     ]
-    await finish(run, final_outcome(said, run.agent.output_type))
+    await finish(run, final_outcome(answer, run.agent.output_type))
 
 
 async def resume_acting(run: RunState, calls: list[Item]) -> None:
-    """Go on with calls that a predecessor stored and did not finish."""
+    """Continue the calls of a turn that another process stored and did not finish."""
     await refresh_offer(run)
     await act(run, calls, answered=answered(run))
 
@@ -269,10 +267,9 @@ def call_details(response: ModelResponse) -> dict[str, Any] | None:
 
 
 def _plain_transfer(run: RunState, calls: list[Item]) -> Handoff[Any, Any] | None:
-    """The transfer that is all there is in the turn, if nothing of the user's runs during it.
+    """The handoff, if it is the only call of the turn and runs no user code; `None` otherwise.
 
-    Then the answer and the transfer are stored together: there is nothing between them that could
-    be lost or done twice.
+    The answer and such a handoff are one commit: nothing between them can be lost or done twice.
     """
     if len(calls) != 1 or run.hooks is not None or run.agent.hooks is not None:
         return None
@@ -294,7 +291,7 @@ def _plain_transfer(run: RunState, calls: list[Item]) -> Handoff[Any, Any] | Non
 
 
 def over_limit(run: RunState) -> OutOfBudget | None:
-    """The limit that keeps the run from another turn, if there is one."""
+    """The limit that does not allow another turn; `None` if there is none."""
     limits, cursor = run.config.limits, run.cursor
     if limits.turns is not None and cursor.progress.turn >= limits.turns:
         return OutOfBudget("turns", limits.turns, cursor.progress.turn)
@@ -320,12 +317,12 @@ def over_limit(run: RunState) -> OutOfBudget | None:
 
 
 TimeLimit: TypeAlias = Literal["run", "agent", "tenant", "handoff", "trigger"]
-"""Whose time it is: the run's, the active agent's own, the tenant's of the day, that of a handoff
-to be confirmed, or a trigger's."""
+"""What limits the time of a step: the run, the active agent's budget, the tenant's daily budget, an
+unconfirmed handoff, or a trigger."""
 
 
 def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
-    """How long the next step may take, and what is over then; `None` is for ever."""
+    """The seconds that the next step may take, and what limits them; `None` without a limit."""
     left: float | None = None
     cause: TimeLimit | None = None
     if run.config.limits.seconds is not None or run.cursor.budget.narrowed:
@@ -342,12 +339,12 @@ def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
         if left is None or day_s < left:
             left, cause = day_s, "tenant"
     pending = run.cursor.handoffs.open[-1] if run.cursor.handoffs.open else None
-    # A rollback must end: the handoff's own time and triggers do not stop it.
+    # The handoff's deadline and triggers must not interrupt its rollback.
     if pending is not None and pending.failure is not None:
         return None if left is None else max(left, 0.001), cause
     if pending is not None and pending.due_s is not None:
         due = pending.due_s - run.spent_s()
-        if (left is None or due < left) and not _is_bounded_anyway(run, pending, due):
+        if (left is None or due < left) and not _ends_in_time(run, pending, due):
             left, cause = due, "handoff"
     if has_triggers(run.agent):
         from ekiden.runtime.handoff.triggers import seconds_to_trigger
@@ -359,17 +356,17 @@ def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
 
 
 def has_triggers(agent: Agent[Any]) -> bool:
-    """Whether any handoff of the agent can happen without the model."""
+    """Whether any handoff of the agent has a trigger."""
     for each in agent.handoffs:
         if isinstance(each, Handoff) and each.terms.trigger is not None:
             return True
     return False
 
 
-def _is_bounded_anyway(run: RunState, pending: PendingHandoff, due: float) -> bool:
-    """Whether the step is one model call that ends by itself before the handoff's time is over.
+def _ends_in_time(run: RunState, pending: PendingHandoff, due: float) -> bool:
+    """Whether the step is one model call whose timeout is before the handoff's deadline.
 
-    That is the usual case, and then no further timer is needed.
+    This is the usual case, and saves a timer.
     """
     agent = run.agent
     return (
