@@ -1,4 +1,4 @@
-"""Handoffs as agent files declare them."""
+"""Handoffs and filters that agent files declare."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def _summarise_with(model: str, **options: Any) -> HandoffFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Maker:
-    """How a filter is made from what stands in its brackets."""
+    """How a filter is made from the arguments in its text."""
 
     make: Callable[..., HandoffFilter]
     example: str
     numbers: tuple[str, ...] = ()
-    """The names of its numbers, in order."""
+    """The names of the numbers, in order."""
     required: int = 0
-    """How many of the numbers must be given."""
+    """The number of required numbers."""
     words: tuple[int, int] = (0, 0)
-    """How many words it takes, at least and at most; they come before the numbers."""
+    """The minimum and maximum number of words, which come before the numbers."""
 
 
 _FILTER = re.compile(r"\s*(?P<name>[a-z_]+)\s*(?:\((?P<inside>[^()]*)\))?\s*", re.ASCII)
@@ -89,7 +89,7 @@ _MAKERS = {
     ),
 }
 
-_WORDS = {
+_FIELDS = {
     "reason": ("string", "Why the conversation is handed over, in one sentence."),
     "context": (["string", "null"], "What the agent needs to know and cannot see."),
     "summary": (["string", "null"], "What was said and done so far, in short."),
@@ -112,16 +112,16 @@ def declared_handoff(
     Raises `UserError` for an unknown filter.
     """
     plain = _plain(target, terms)
-    told = plain.tool_description
+    purpose = plain.tool_description
     return replace(
         plain,
-        tool_description=told if description is None else f"{told} Use it: {description}",
+        tool_description=purpose if description is None else f"{purpose} Use it: {description}",
         input_json_schema={
             "type": "object",
             "properties": {
-                name: {"type": kind, "description": text} for name, (kind, text) in _WORDS.items()
+                name: {"type": kind, "description": text} for name, (kind, text) in _FIELDS.items()
             },
-            "required": list(_WORDS),
+            "required": list(_FIELDS),
             "additionalProperties": False,
         },
         input_filter=compose(*map(parse_filter, filters)) if filters else None,
@@ -136,11 +136,11 @@ def _plain(target: Agent[Any] | Literal["*"], terms: HandoffTerms) -> Handoff[An
     if not target.traits.is_human:
         return handoff(target)
     role = target.person or target.name
-    told = f"Hand the conversation over to a person ({role}), who then handles it."
+    purpose = f"Hand the conversation over to a person ({role}), who then handles it."
     return handoff(
         target,
         tool_name_override=transfer_tool_name(target.name),
-        tool_description_override=f"{told} {target.description}" if target.description else told,
+        tool_description_override=" ".join(filter(None, (purpose, target.description))),
     )
 
 
@@ -168,7 +168,7 @@ def parse_filter(text: str) -> HandoffFilter:
 
 
 def _read(name: str, maker: _Maker, parts: Sequence[str]) -> tuple[list[str], dict[str, int]]:
-    """The words and the numbers of a filter; `UserError`."""
+    """The words and the numbers in a filter's arguments. Raises `UserError`."""
     words: list[str] = []
     numbers: dict[str, int] = {}
     for part in map(str.strip, parts):
@@ -181,7 +181,8 @@ def _read(name: str, maker: _Maker, parts: Sequence[str]) -> tuple[list[str], di
                 f"filter {name!r} takes {_wanted(maker)}, such as {maker.example}, "
                 f"not {part[:80]!r}"
             )
-        key = number["name"] or _next_free(maker, numbers)
+        unused = (each for each in maker.numbers if each not in numbers)
+        key = number["name"] or next(unused, None)
         if key not in maker.numbers or key in numbers:
             raise UserError(
                 f"filter {name!r} takes {_wanted(maker)}, such as {maker.example}; "
@@ -196,12 +197,8 @@ def _read(name: str, maker: _Maker, parts: Sequence[str]) -> tuple[list[str], di
     return words, numbers
 
 
-def _next_free(maker: _Maker, numbers: dict[str, int]) -> str | None:
-    return next((each for each in maker.numbers if each not in numbers), None)
-
-
 def _wanted(maker: _Maker) -> str:
-    """What a filter takes in brackets, in words."""
+    """The arguments of a filter, described for an error message."""
     wanted = []
     least, most = maker.words
     if most:

@@ -21,8 +21,8 @@ MOVES: Final[Mapping[StatusName | None, frozenset[StatusName]]] = {
     "failed": frozenset(),
     "rolled_back": frozenset(),
 }
-"""From each status to those that may follow. `failed` means that nothing was touched; once
-something was, in `transferring`, there is only all (`completed`) or nothing (`rolled_back`)."""
+"""The statuses that may follow each status. `failed` means that nothing was changed. From
+`transferring` on, the handoff is made completely (`completed`) or not at all (`rolled_back`)."""
 
 FINAL: Final[frozenset[StatusName]] = frozenset(
     {status for status, following in MOVES.items() if status is not None and not following}
@@ -30,13 +30,13 @@ FINAL: Final[frozenset[StatusName]] = frozenset(
 
 
 class IllegalMove(HandoffError):
-    """A handoff was to take a way that does not exist: a fault in Ekiden, never in a team."""
+    """A handoff changed its status in an impossible way: a bug in Ekiden, not in a team."""
 
     code = "handoff.illegal_move"
 
 
 class Lifecycle:
-    """Where one handoff stands, and the moves that are not stored yet."""
+    """The status of one handoff, and the moves that are not stored yet."""
 
     __slots__ = ("fresh", "status")
 
@@ -45,7 +45,7 @@ class Lifecycle:
         self.fresh: list[StatusName] = []
 
     def move(self, status: StatusName) -> None:
-        """Go on to `status`; `IllegalMove` if the table has no such way."""
+        """Change the status. Raises `IllegalMove` if the table does not allow it."""
         if status not in MOVES[self.status]:
             raise IllegalMove(f"a handoff cannot go from {self.status} to {status}")
         self.status = status
@@ -68,7 +68,7 @@ def move_details(
 
 
 def is_legal(path: list[StatusName]) -> bool:
-    """Whether the moves, from the very first on, follow the table."""
+    """Whether the moves, from the first on, follow the table."""
     before: StatusName | None = None
     for status in path:
         if status not in MOVES[before]:
@@ -81,7 +81,7 @@ _SHOWN_CHAIN = 12
 
 
 def not_found(name: str, known: Collection[str]) -> HandoffRefused:
-    """There is no such agent."""
+    """The refusal because the agent does not exist."""
     listed = ", ".join(sorted(known)[:20]) or "none"
     return HandoffRefused(
         "AGENT_NOT_FOUND",
@@ -90,7 +90,7 @@ def not_found(name: str, known: Collection[str]) -> HandoffRefused:
 
 
 def unavailable(target: str, why: str) -> HandoffRefused:
-    """The target takes nothing now."""
+    """The refusal because the target is not available."""
     return HandoffRefused(
         "AGENT_UNAVAILABLE",
         f"agent {target!r} is not available ({why}); go on without it, choose another agent, "
@@ -99,7 +99,8 @@ def unavailable(target: str, why: str) -> HandoffRefused:
 
 
 def edge_between(source: Agent[Any], target: str) -> Handoff[Any, Any]:
-    """The handoff of `source` that leads to `target`; `HandoffRefused` if there is none."""
+    """The handoff of `source` to `target`; one that a model may call is preferred. Raises
+    `HandoffRefused` if there is none."""
     edges = [
         each if isinstance(each, Handoff) else default_handoff(each) for each in source.handoffs
     ]
@@ -115,7 +116,7 @@ def edge_between(source: Agent[Any], target: str) -> Handoff[Any, Any]:
 
 
 def check_depth(depth: int, most: int | None) -> None:
-    """`HandoffRefused` if one more handoff would be one too many."""
+    """Raise `HandoffRefused` if the task has reached the maximum number of handoffs."""
     if most is not None and depth >= most:
         raise HandoffRefused(
             "MAX_DEPTH_EXCEEDED",
@@ -126,7 +127,7 @@ def check_depth(depth: int, most: int | None) -> None:
 
 
 def check_cycle(target: str, chain: Sequence[str], *, may_return: bool, is_changed: bool) -> None:
-    """`HandoffRefused` if the target had the task before and may not have it again."""
+    """Raise `HandoffRefused` if the target had the task before and may not get it again."""
     if target not in chain:
         return
     shown = " → ".join(chain[-_SHOWN_CHAIN:])
@@ -145,7 +146,7 @@ def check_cycle(target: str, chain: Sequence[str], *, may_return: bool, is_chang
 
 
 def check_capabilities(target: Agent[Any], required: Sequence[str]) -> None:
-    """`HandoffRefused` if the target cannot do everything that is required."""
+    """Raise `HandoffRefused` if the target lacks a required capability."""
     if not required:
         return
     from ekiden.capabilities import missing_capabilities

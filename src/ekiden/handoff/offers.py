@@ -1,4 +1,4 @@
-"""The handoffs that an agent is offered in a turn, and what its prompt says about them."""
+"""The handoffs that a model is offered in a turn, and the prompt texts about handoffs."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def resolve_tool_name_collisions(
                 raise UserError(problem)
             _log.warning("%s The last one is used.", problem)
         last[_name(entry)] = entry
-    return _kept(tools, last), _kept(handoffs, last)
+    return _last_ones(tools, last), _last_ones(handoffs, last)
 
 
-def _kept(entries: Sequence[_T], last: dict[str, Tool | AnyHandoff]) -> list[_T]:
+def _last_ones(entries: Sequence[_T], last: dict[str, Tool | AnyHandoff]) -> list[_T]:
     return [entry for entry in entries if last[_name(entry)] is entry]
 
 
@@ -103,8 +103,8 @@ def default_handoff(target: Agent[Any]) -> AnyHandoff:
         raise UserError(
             f"handoffs must be agents or handoff(...) objects, found {type(target).__name__}"
         )
-    # On the target, not in a table: the handoff refers to its target, so that an entry of a table
-    # would keep it alive for ever.
+    # The cache is on the target, not in a table: the handoff refers to its target, so a table would
+    # keep the target alive for ever.
     made: tuple[AnyHandoff, str, str | None] | None = target.__dict__.get(_CACHE)
     if made is not None:
         offer, name, described = made
@@ -114,7 +114,7 @@ def default_handoff(target: Agent[Any]) -> AnyHandoff:
     async def arrive(context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
         return target
 
-    offer = Handoff(  # What `handoff` makes of a target without options.
+    offer = Handoff(  # The same as `handoff(target)`.
         tool_name=Handoff.default_tool_name(target),
         tool_description=Handoff.default_tool_description(target),
         input_json_schema=no_input(),
@@ -134,11 +134,12 @@ def _described(target: Agent[Any]) -> str | None:
 async def enabled_handoffs(
     offers: Sequence[AnyHandoff], agent: Agent[Any], context: RunContextWrapper[Any]
 ) -> list[AnyHandoff]:
+    """The enabled ones of these handoffs of `agent`, in order; see `get_handoffs`."""
     answers: list[bool | asyncio.Task[bool]] = []
     try:
         async with asyncio.TaskGroup() as group:
             for offer in offers:
-                answer = _ask(offer, agent, context)
+                answer = _is_enabled(offer, agent, context)
                 if inspect.isawaitable(answer):
                     answers.append(group.create_task(_as_bool(answer)))
                 else:
@@ -152,7 +153,8 @@ async def enabled_handoffs(
     ]
 
 
-def _ask(offer: AnyHandoff, agent: Agent[Any], context: RunContextWrapper[Any]) -> Any:
+def _is_enabled(offer: AnyHandoff, agent: Agent[Any], context: RunContextWrapper[Any]) -> Any:
+    """The result of the handoff's check, which may be awaitable."""
     check = offer.is_enabled
     if isinstance(check, EnabledCheck):
         return check.function(context, agent)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
     class _Options(TypedDict, total=False):
-        """The options of `handoff`, but for its callback."""
+        """The options of `handoff`, without its callback."""
 
         tool_name_override: str | None
         tool_description_override: str | None
@@ -60,19 +60,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CONFIRM_HANDOFF = Confirmation(prompt_template="Make the handoff {tool_name} with {tool_args}?")
 BEST = "*"
-"""As a target: the member of the team that is best at the capabilities that are required."""
+"""The target of a handoff to the best match: the member of the team that best matches the required
+capabilities."""
 _CODE_TARGET = "_ekiden_agent"
 PERSON = "person:"
-"""What the names of agents that are people begin with."""
+"""The prefix of the names of agents that stand for people."""
 
 
 def validate_json(
     json_str: str, type_adapter: TypeAdapter[T], partial: bool = False, strict: bool | None = None
 ) -> T:
-    """`json_str` as the adapter's type; `partial` takes JSON that is cut off.
+    """Parse `json_str` as the adapter's type; `partial` accepts JSON that is cut off.
 
-    With `strict` nothing is converted, so ``"25"`` is no number. Raises `ModelBehaviorError` with
-    a message that the model can correct itself by: every place and what is wrong there.
+    With `strict` nothing is converted, so ``"25"`` is not a number. Raises `ModelBehaviorError`
+    with all problems and their positions, so that the model can correct them.
     """
     from pydantic import ValidationError
 
@@ -87,7 +88,7 @@ def validate_json(
 
 
 def _problems(error: ValidationError) -> str:
-    """Each problem as ``place: what``; the values themselves are left out."""
+    """Each problem as ``position: problem``, without the values."""
     found: list[Any] = error.errors(include_url=False, include_context=False, include_input=False)
     return "; ".join(
         f"{'.'.join(str(part) for part in one['loc']) or 'arguments'}: {one['msg']}"
@@ -197,7 +198,7 @@ def handoff(
     if isinstance(agent, str):
         if on_handoff is not None or input_type is not None:
             raise UserError("a handoff to '*' has no `on_handoff` and no `input_type`")
-        best = _to_the_best(agent, terms, tool_name, description, is_enabled)
+        best = _to_best_match(agent, terms, tool_name, description, is_enabled)
         best.input_filter, best.include_context = input_filter, include_context
         best.needs_approval = decides
         return best
@@ -236,10 +237,10 @@ def make_terms(
     trigger: HandoffTrigger | None = others.get("trigger")
     if when is None:
         when = "manual" if trigger is None or trigger.type == "explicit" else "auto"
-    asked: Confirmation | None = None
+    confirmation: Confirmation | None = None
     if confirm:
-        asked = CONFIRM_HANDOFF if confirm is True else confirm
-    terms = HandoffTerms(when=when, confirm=asked, **others)
+        confirmation = CONFIRM_HANDOFF if confirm is True else confirm
+    terms = HandoffTerms(when=when, confirm=confirmation, **others)
     for text in (terms.condition, None if trigger is None else trigger.expression):
         if text is not None:
             from ekiden.conditions import compile_condition
@@ -248,7 +249,7 @@ def make_terms(
     return DEFAULT_TERMS if terms == DEFAULT_TERMS else terms
 
 
-def _to_the_best(
+def _to_best_match(
     name: str,
     terms: HandoffTerms,
     tool_name: str | None,
@@ -261,7 +262,7 @@ def _to_the_best(
         raise UserError("a handoff to '*' needs `capabilities`: what the agent must be able to do")
     wanted = ", ".join(terms.capabilities)
 
-    async def nobody(context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
+    async def never_called(context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
         raise UserError("a handoff to '*' needs a run: only it knows the team")
 
     return Handoff(
@@ -269,7 +270,7 @@ def _to_the_best(
         tool_description=description
         or f"Hand the conversation over to the agent that is best at: {wanted}.",
         input_json_schema=no_input(),
-        on_invoke_handoff=nobody,
+        on_invoke_handoff=never_called,
         agent_name=BEST,
         is_enabled=EnabledCheck(is_enabled) if callable(is_enabled) else is_enabled,
         has_callback=False,
@@ -278,15 +279,15 @@ def _to_the_best(
 
 
 def code_target(function: Callable[[Any], Awaitable[Any]]) -> Agent[Any]:
-    """An agent that is the function, called as the function is; always the same one for it."""
-    made: Agent[Any] | None = getattr(function, _CODE_TARGET, None)
-    if made is None:
-        said = inspect.getdoc(function)
-        described = said.partition("\n\n")[0].replace("\n", " ") if said else None
-        made = Agent(function.__name__.strip("_"), run=function, description=described)
+    """The code agent of the function, named after it; always the same object."""
+    agent: Agent[Any] | None = getattr(function, _CODE_TARGET, None)
+    if agent is None:
+        doc = inspect.getdoc(function)
+        description = doc.partition("\n\n")[0].replace("\n", " ") if doc else None
+        agent = Agent(function.__name__.strip("_"), run=function, description=description)
         with contextlib.suppress(AttributeError):
-            setattr(function, _CODE_TARGET, made)
-    return made
+            setattr(function, _CODE_TARGET, agent)
+    return agent
 
 
 def person(role: str, *, description: str | None = None) -> Agent[Any]:
@@ -304,7 +305,7 @@ def person(role: str, *, description: str | None = None) -> Agent[Any]:
 
 
 class EnabledCheck:
-    """A function for `is_enabled`, sync or async, as one that is always awaited."""
+    """A sync or async function for `is_enabled`, as an async function."""
 
     __slots__ = ("function",)
 
@@ -358,12 +359,12 @@ def _with_input(
 
 
 def _check_signature(on_handoff: Any, parameters: tuple[str, ...]) -> None:
-    """`UserError` unless `on_handoff` can be called with that many positional arguments."""
+    """Raise `UserError` if `on_handoff` does not take these positional arguments."""
     if not callable(on_handoff):
         raise UserError(f"on_handoff must be callable, not {type(on_handoff).__name__}")
     try:
         signature = inspect.signature(on_handoff)
-    except ValueError:  # written in C, without a signature to look at
+    except ValueError:  # a function in C without a signature
         return
     try:
         signature.bind(*parameters)

@@ -372,7 +372,7 @@ def attempt_on(asked: Asked, edge: Handoff[Any, Any] | None = None) -> Attempt:
     """The attempt of a request. Without an `edge` it can only be refused."""
     return Attempt(
         edge=edge or _no_edge(asked.to),
-        arguments=asked.words(),
+        arguments=asked.arguments(),
         payload=asked.payload,
         priority=asked.priority,
         metadata=asked.metadata,

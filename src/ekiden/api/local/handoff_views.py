@@ -18,7 +18,7 @@ from ekiden.handoff.records.views import (
     read_result,
     shown_conversation,
     view_before,
-    words_of,
+    passed_data_of,
 )
 from ekiden.sessions import current_events, is_rewind
 from ekiden.storage.base import Store
@@ -87,7 +87,7 @@ def _handoffs(events: Sequence[Event], start: int, end: int) -> tuple[list[_Sess
     for record in chosen:
         transfer = _transfer(record)
         base, after = (None, 0) if transfer is None else view_before(turns, transfer)
-        words = words_of(messages[record.id], record)
+        words = passed_data_of(messages[record.id], record)
         found.append(
             _SessionHandoff(record=record, words=words, transfer=transfer, base=base, after=after)
         )

@@ -30,7 +30,7 @@ from ekiden.handoff.filters.report import filter_report
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records.query import HandoffQuery, correlation_of, find_handoffs, task_of
 from ekiden.handoff.records.records import HandoffRecord, read_handoff
-from ekiden.handoff.records.views import read_views, words_of
+from ekiden.handoff.records.views import read_views, passed_data_of
 from ekiden.handoff.tool import BEST
 from ekiden.project.run_options import tenant_config
 from ekiden.project.runs.stored_runs import read_run, run_status, until_free
@@ -160,7 +160,7 @@ class LocalHandoffs(api.HandoffsApi):
         views = await read_views(self._store, record)
         is_on_record = record.moves[0].seq > 0
         records = await find_records(self._store, handoff_id) if is_on_record else ()
-        words = {} if record.is_private else words_of(events, record)
+        words = {} if record.is_private else passed_data_of(events, record)
         record = record.shown()
         if record.reason and "reason" not in words:
             words = {"reason": record.reason, **words}

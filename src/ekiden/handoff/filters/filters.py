@@ -1,11 +1,11 @@
-"""Ready filters for what the target of a handoff sees, and their composition.
+"""Built-in filters for the target's view of the conversation, and their composition.
 
-A filter is any function of `HandoffInputData`, sync or async. Those here can be chained::
+A filter is any function of `HandoffInputData`, sync or async. The built-in ones can be chained::
 
     handoff(billing, input_filter=remove_all_tools | keep_last(20))
 
-None of them leaves a tool output without its call, a call without its output, or reasoning without
-what followed from it; and none changes what the session remembers.
+They never separate a tool call from its output, or reasoning from the message or calls after it.
+Filters only change the target's view, not the stored session.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class HandoffFilter:
 
 
 class SyncFilter(HandoffFilter):
-    """A plain function as a filter that can be chained."""
+    """A sync function as a filter that can be chained."""
 
     def __init__(self, function: PlainFilter, name: str) -> None:
         self._function, self._name = function, name
@@ -64,7 +64,7 @@ class SyncFilter(HandoffFilter):
 
 
 class Chain(HandoffFilter):
-    """Filters one after the other; awaitable only if one of them is."""
+    """Applies filters in order. The result is awaitable only if one of the filters is async."""
 
     def __init__(self, filters: tuple[HandoffInputFilter, ...]) -> None:
         self.filters = filters
@@ -166,7 +166,6 @@ def _stays(entry: VisibleItem) -> bool:
 
 
 remove_all_tools = SyncFilter(_remove_all_tools, "remove_all_tools")
-"""Leave out tool calls and outputs, transfers included, and the reasoning around them."""
 remove_all_tools.__doc__ = """Leave out calls of tools, transfers included, and their outputs.
 
 For example::
@@ -205,7 +204,7 @@ def _shortened(entry: VisibleItem, max_chars: int) -> VisibleItem:
 
 
 def _cut_fields(part: Item, max_chars: int) -> Item:
-    """`part` with its long texts cut, or `part` itself when there is none."""
+    """A copy of `part` with long texts cut, or `part` itself if it has no long texts."""
     changes: Item = {}
     for name in _TEXT_FIELDS:
         value = part.get(name)
@@ -226,6 +225,6 @@ def _cut_text(text: str, max_chars: int) -> str:
 
 
 def check_count(count: int) -> None:
-    """`UserError` unless so many can be kept."""
+    """Raise `UserError` for a negative count."""
     if count < 0:
         raise UserError(f"how many to keep must be 0 or more, not {count}")

@@ -1,4 +1,4 @@
-"""Covering card numbers, telephones, keys and the like before the target sees them."""
+"""A filter that masks sensitive data, such as card numbers, telephone numbers and keys."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ class _Redact(SyncFilter):
         return covered
 
     def _nested(self, item: Item, inner: list[Item]) -> Item:
-        """A nested history with the items in it covered, so that their JSON stays JSON."""
+        """A nested history, masked item by item, so that the JSON of its items stays JSON."""
         covered = [self._item(each) for each in inner]
         if all(now is was for now, was in zip(covered, inner, strict=True)):
             return item
         return {**item, "content": render_transcript(covered)}
 
     def _value(self, key: str, value: Any) -> Any:
-        """`value` covered, or `value` itself when there is nothing to cover."""
+        """A masked copy of `value`, or `value` itself if nothing in it is sensitive."""
         if isinstance(value, str):
             return self._json(value) if key == "arguments" else self._text(value)
         if isinstance(value, list):
@@ -91,7 +91,7 @@ class _Redact(SyncFilter):
         }
         if not _differ(list(covered.values()), list(part.values())):
             return part
-        # They spell the text out once more, or count its characters.
+        # These fields repeat the text, or have positions in it.
         return {key: [] if key in ("logprobs", "annotations") else covered[key] for key in covered}
 
     def _text(self, text: str) -> str:
@@ -112,6 +112,6 @@ _SEALED_ALWAYS = frozenset(
         "container_id", "server_label", "created_by",
     }
 )  # fmt: skip
-"""Fields that are no text: names of things, and what only a machine reads."""
+"""Fields that are not texts: names, ids, and data for machines."""
 
 _SEALED = {"image_generation_call": _SEALED_ALWAYS | {"result"}}

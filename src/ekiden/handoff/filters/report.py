@@ -1,4 +1,4 @@
-"""What a filter did, found by comparing the conversation before it and after it."""
+"""Reports the effect of a filter, by comparing the conversation before and after it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from ekiden.handoff.filters.summaries import brief, parse_summary
 from ekiden.handoff.filters.transcript import is_transcript, parse_transcript
 
 _LOOK_BACK = 64
-"""So many items are looked at to find the one that a changed message was."""
+"""The number of earlier items that are searched for the original of a changed message."""
 
 
 def match_items(before: Sequence[Item], after: Sequence[Item]) -> dict[int, int]:
-    """For each place in `before` whose item is still there, its place in `after`.
+    """The position in `after` of each item of `before` that still exists, by position.
 
-    The ends are matched first, because what filters keep is mostly there; then what says the same,
-    what has the same id, and last what stands between the same neighbours and is alike.
+    Both ends are matched first, because filters mostly keep items there. Then items with equal
+    content are matched, then items with the same id, and last similar items between the same
+    neighbours.
     """
     matched = _ends(before, after)
     for key in (_content, _identity):
         if len(matched) < len(after):
-            _by_key(matched, before, after, key)
+            _match_by_key(matched, before, after, key)
     if len(matched) < len(after):
-        _by_likeness(matched, before, after)
+        _match_similar(matched, before, after)
     return matched
 
 
@@ -66,17 +67,17 @@ def _encoded(value: Any) -> str:
 
 
 def _content(item: Item) -> str:
-    """What an item says, the same for all ways to write a plain message."""
+    """The content of an item as text; the same for all notations of a plain message."""
     if is_message(item):
         content, role = item.get("content"), item.get("role")
-        one = isinstance(content, list) and len(content) == 1 and bool(text_of(item))
-        if one or isinstance(content, str):
+        is_one_text = isinstance(content, list) and len(content) == 1 and bool(text_of(item))
+        if is_one_text or isinstance(content, str):
             return f"{role}\n{item.get('name') or ''}\n{text_of(item)}"
     return _encoded(to_input_item(item))
 
 
 def _identity(item: Item) -> Hashable:
-    """What stays the same when the text of an item is changed; `None` if nothing does."""
+    """The id of an item, which does not depend on its text; `None` without an id."""
     call = call_key(item)
     if call is not None:
         return (item.get("type"), call)
@@ -102,13 +103,13 @@ def _same(one: Item, other: Item) -> bool:
     return one == other or _content(one) == _content(other)
 
 
-def _by_key(
+def _match_by_key(
     matched: dict[int, int],
     before: Sequence[Item],
     after: Sequence[Item],
     key_of: Callable[[Item], Hashable],
 ) -> None:
-    """Match what has the same key, in order; `None` is no key."""
+    """Match items with the same key, in order; items with the key `None` are skipped."""
     known = set(matched.values())
     places: defaultdict[Hashable, deque[int]] = defaultdict(deque)
     for place, item in enumerate(after):
@@ -122,50 +123,50 @@ def _by_key(
                 matched[place] = waiting.popleft()
 
 
-def _by_likeness(matched: dict[int, int], before: Sequence[Item], after: Sequence[Item]) -> None:
-    """Match messages without an id that were covered or cut, from the end, in order."""
-    was = {now: place for place, now in matched.items()}
-    since = _latest(was, len(after))
+def _match_similar(matched: dict[int, int], before: Sequence[Item], after: Sequence[Item]) -> None:
+    """Match messages without an id that were masked or cut, in order, from the end."""
+    originals = {now: place for place, now in matched.items()}
+    since = _latest_before(originals, len(after))
     until = len(before)
     for place in range(len(after) - 1, -1, -1):
-        if place in was:
-            until = min(until, was[place])
+        if place in originals:
+            until = min(until, originals[place])
         elif is_message(after[place]):
             between = range(until - 1, max(since[place], until - 1 - _LOOK_BACK), -1)
             places = [each for each in between if each not in matched]
-            found = _first_alike([before[each] for each in places], after[place])
+            found = _first_similar([before[each] for each in places], after[place])
             if found is not None:
                 until = places[found]
                 matched[until] = place
 
 
-def _latest(was: dict[int, int], length: int) -> list[int]:
-    """For each place, the latest place in the other version of anything that stands before it."""
-    latest, so_far = [], -1
+def _latest_before(originals: dict[int, int], length: int) -> list[int]:
+    """For each position, the latest original position of all items before it."""
+    latest, maximum = [], -1
     for place in range(length):
-        latest.append(so_far)
-        so_far = max(so_far, was.get(place, -1))
+        latest.append(maximum)
+        maximum = max(maximum, originals.get(place, -1))
     return latest
 
 
 _MASK = re.compile(r"\[[a-z_]{3,12}\]|\*{3,}|…")
 
 
-def _first_alike(candidates: Sequence[Item], now: Item) -> int | None:
-    """Which of the candidates may have become `now`, parts of it being covered or cut out."""
+def _first_similar(candidates: Sequence[Item], now: Item) -> int | None:
+    """The index of the first candidate that may be the original of `now`, masked or cut."""
     new = text_of(now)
     pieces = _MASK.split(new) if candidates else []
-    # Summaries and nested histories all begin and end alike.
-    exactly = len(pieces) > 1 or is_transcript(now) or parse_summary(now) is not None
-    for place, was in enumerate(candidates):
-        if is_message(was) and was.get("role") == now.get("role"):
-            old = text_of(was)
-            if _in_order(pieces, old) if exactly else _alike(old, new):
+    # All summaries and nested histories begin and end alike, so similar ends prove nothing.
+    is_exact = len(pieces) > 1 or is_transcript(now) or parse_summary(now) is not None
+    for place, original in enumerate(candidates):
+        if is_message(original) and original.get("role") == now.get("role"):
+            old = text_of(original)
+            if _in_order(pieces, old) if is_exact else _have_similar_ends(old, new):
                 return place
     return None
 
 
-def _alike(old: str, new: str) -> bool:
+def _have_similar_ends(old: str, new: str) -> bool:
     same = _common_prefix(old, new)
     rest = min(len(old), len(new)) - same
     same += _common_prefix(old[len(old) - rest :][::-1], new[len(new) - rest :][::-1])
@@ -173,7 +174,7 @@ def _alike(old: str, new: str) -> bool:
 
 
 def _in_order(pieces: Sequence[str], text: str) -> bool:
-    """Whether the pieces stand in the text one after the other, the first and last at its ends."""
+    """Whether the text contains the pieces in order, with the first and last at its ends."""
     if len(pieces) == 1:
         return text == pieces[0]
     if not (text.startswith(pieces[0]) and text.endswith(pieces[-1])):
@@ -206,19 +207,19 @@ _EXCERPT = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterRow:
-    """What became of one item that was there before."""
+    """The outcome of one item of the original conversation."""
 
     index: int
-    """Its place before the filter, from 0."""
+    """The position before the filter, from 0."""
     item: Item = field(repr=False)
-    """As it is now, or as it was if it is no longer there."""
+    """The item after the filter; if it was removed, the original."""
     fate: Fate
     into: int | None
-    """Its place after the filter, or that of the message that tells it now."""
+    """The position after the filter, or the position of the summary that contains the item."""
     chars: int
-    """How long its text was."""
+    """The length of the original text."""
     chars_after: int
-    """How long it is after the filter; 0 if it is no longer there as an item of its own."""
+    """The length of the text after the filter; 0 if the item was removed."""
 
     @property
     def label(self) -> str:
@@ -232,14 +233,14 @@ class FilterRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRow:
-    """An item that was not there before."""
+    """An item that the filter added."""
 
     index: int
-    """Its place after the filter, from 0."""
+    """The position after the filter, from 0."""
     item: Item = field(repr=False)
     kind: Literal["summary", "nested", "added"]
     chars: int
-    """How long its text is."""
+    """The length of the text."""
 
     @property
     def label(self) -> str:
@@ -303,9 +304,9 @@ def filter_report(before: Sequence[Item], after: Sequence[Item]) -> FilterReport
         print(report.counts)
     """
     matched = match_items(before, after)
-    told = _told_by(before, after, matched)
+    summarised = _summarised_in(before, after, matched)
     rows = [
-        _row(place, item, after, matched.get(place), told.get(place))
+        _row(place, item, after, matched.get(place), summarised.get(place))
         for place, item in enumerate(before)
     ]
     known = set(matched.values())
@@ -318,72 +319,72 @@ def filter_report(before: Sequence[Item], after: Sequence[Item]) -> FilterReport
     )
 
 
-def _told_by(
+def _summarised_in(
     before: Sequence[Item], after: Sequence[Item], matched: dict[int, int]
 ) -> dict[int, int]:
-    """For items that are gone, the place of the new message that tells them."""
-    gone = [place for place in range(len(before)) if place not in matched]
+    """For removed items: the position of the new message that contains or summarises them."""
+    removed = [place for place in range(len(before)) if place not in matched]
     known = set(matched.values())
-    new = [place for place in range(len(after)) if place not in known] if gone else []
-    told = _told_in_full(before, gone, [(place, parse_transcript(after[place])) for place in new])
+    new = [place for place in range(len(after)) if place not in known] if removed else []
+    found = _nested_in(before, removed, [(place, parse_transcript(after[place])) for place in new])
     summaries = [(place, parse_summary(after[place])) for place in new]
     for place, summary in [pair for pair in summaries if pair[1] is not None][:_SUMMARIES]:
         assert summary is not None
-        left = [one for one in gone if one not in told]
+        left = [one for one in removed if one not in found]
         until = min((was for was, now in matched.items() if now > place), default=len(before))
-        told.update(dict.fromkeys(_last_of(left, summary.count, until), place))
-    return told
+        found.update(dict.fromkeys(_last_of(left, summary.count, until), place))
+    return found
 
 
 _SUMMARIES = 8
-"""No more summaries than these are looked at; a filter makes one."""
+"""The maximum number of summaries that are read; a filter makes one."""
 
 
-def _told_in_full(
+def _nested_in(
     before: Sequence[Item],
-    gone: Sequence[int],
+    removed: Sequence[int],
     nested: Iterable[tuple[int, Sequence[Item] | None]],
 ) -> dict[int, int]:
-    """Which of the items that are gone stand in a nested history, and where that is.
+    """For removed items: the position of the nested history that contains them.
 
-    An older history or summary is told if anything is: its parts stand there on their own.
+    An older history or summary counts as contained, because nesting takes it apart.
     """
     inner = [(place, item) for place, items in nested for item in items or ()]
     if not inner:
         return {}
-    found = match_items([before[place] for place in gone], [item for _, item in inner])
-    told = {gone[one]: inner[other][0] for one, other in found.items()}
-    for place in gone:
+    matched = match_items([before[place] for place in removed], [item for _, item in inner])
+    found = {removed[one]: inner[other][0] for one, other in matched.items()}
+    for place in removed:
         item = before[place]
         if is_transcript(item) or parse_summary(item) is not None:
-            told.setdefault(place, inner[0][0])
-    return told
+            found.setdefault(place, inner[0][0])
+    return found
 
 
-def _last_of(gone: Sequence[int], count: int, until: int) -> Sequence[int]:
-    """The `count` items that a summary stands for: those nearest before what follows it."""
-    border = bisect_left(gone, until)
-    nearest = gone[max(border - count, 0) : border]
-    return [*nearest, *gone[border : border + count - len(nearest)]]
+def _last_of(removed: Sequence[int], count: int, until: int) -> Sequence[int]:
+    """The `count` removed items that a summary replaces: the nearest ones before `until`."""
+    border = bisect_left(removed, until)
+    nearest = removed[max(border - count, 0) : border]
+    return [*nearest, *removed[border : border + count - len(nearest)]]
 
 
 def _row(
-    place: int, item: Item, after: Sequence[Item], now: int | None, told: int | None
+    place: int, item: Item, after: Sequence[Item], now: int | None, summary: int | None
 ) -> FilterRow:
-    said = texts_of(item)
-    says = () if now is None else said if after[now] == item else texts_of(after[now])
+    old = texts_of(item)
+    new = () if now is None else old if after[now] == item else texts_of(after[now])
     fate: Fate
     if now is not None:
-        fate = "kept" if said == says else "changed"
+        fate = "kept" if old == new else "changed"
     else:
-        fate = "dropped" if told is None else "summarised"
+        fate = "dropped" if summary is None else "summarised"
     return FilterRow(
         index=place,
         item=item if now is None else after[now],
         fate=fate,
-        into=told if now is None else now,
-        chars=sum(map(len, said)),
-        chars_after=sum(map(len, says)),
+        into=summary if now is None else now,
+        chars=sum(map(len, old)),
+        chars_after=sum(map(len, new)),
     )
 
 
@@ -393,7 +394,7 @@ def _new_row(place: int, item: Item) -> NewRow:
         kind = "nested"
     elif parse_summary(item) is not None:
         kind = "summary"
-    return NewRow(index=place, item=item, kind=kind, chars=_length(item))
+    return NewRow(index=place, item=item, kind=kind, chars=sum(map(len, texts_of(item))))
 
 
 def _plain(row: FilterRow | NewRow) -> dict[str, Any]:
@@ -406,20 +407,16 @@ def _plain(row: FilterRow | NewRow) -> dict[str, Any]:
 
 
 def _label(item: Item) -> str:
-    """What an item is, for people, in one line."""
+    """One line about an item for people: its role or type, and a masked excerpt."""
     if is_message(item):
-        what = str(item.get("role"))
+        label = str(item.get("role"))
     else:
-        name, what = item.get("name"), str(item.get("type") or "item")
-        what = f"{what} {brief(name, 64)}" if isinstance(name, str) else what
+        name, label = item.get("name"), str(item.get("type") or "item")
+        label = f"{label} {brief(name, 64)}" if isinstance(name, str) else label
     text = next(iter(texts_of(item)), "")
     excerpt = brief(redact_text(text[: 4 * _EXCERPT]), _EXCERPT)
-    return f"{brief(what, 100)}: {excerpt}" if excerpt else brief(what, 100)
+    return f"{brief(label, 100)}: {excerpt}" if excerpt else brief(label, 100)
 
 
 def _bare(item: Item) -> Item:
     return {name: item[name] for name in ("type", "role", "name") if name in item}
-
-
-def _length(item: Item) -> int:
-    return sum(map(len, texts_of(item)))

@@ -1,4 +1,4 @@
-"""What belongs together in a conversation, and leaving parts of it out without tearing it."""
+"""Selects items of a conversation, and keeps items together that need each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Section: TypeAlias = Literal["input_history", "pre_handoff_items", "new_items", 
 
 
 class VisibleItem(NamedTuple):
-    """One item of what the target would see."""
+    """One item of the conversation that the target would see."""
 
     section: Section
     value: Any
@@ -22,7 +22,7 @@ class VisibleItem(NamedTuple):
 
     @property
     def raw(self) -> Any:
-        """The item itself, plain or of the `openai` package."""
+        """The item: a plain dict, or an object of the `openai` package."""
         return self.value.raw_item if isinstance(self.value, RunItemBase) else self.value
 
     @property
@@ -32,7 +32,7 @@ class VisibleItem(NamedTuple):
 
     @property
     def item(self) -> Item:
-        """The item as the target is given it."""
+        """The item as a plain dict, as the target gets it."""
         value = self.value
         item: Item = (
             value.to_input_item() if isinstance(value, RunItemBase) else to_input_item(value)
@@ -40,7 +40,7 @@ class VisibleItem(NamedTuple):
         return item
 
     def with_item(self, item: Item) -> VisibleItem:
-        """This entry with another item in its place; who produced it stays the same."""
+        """A copy with another item, in the same section and of the same agent."""
         if not isinstance(self.value, RunItemBase):
             return self._replace(value=item)
         run_item = copy.copy(self.value)
@@ -49,7 +49,7 @@ class VisibleItem(NamedTuple):
 
 
 def visible_entries(data: HandoffInputData) -> list[VisibleItem]:
-    """What the target would see, in order: history, earlier items, then the last turn's."""
+    """The items that the target would see, in order: history, earlier items, last turn."""
     last: Section = "new_items" if data.input_items is None else "input_items"
     entries = [VisibleItem("input_history", item) for item in history_items(data)]
     entries += [VisibleItem("pre_handoff_items", item) for item in data.pre_handoff_items]
@@ -58,13 +58,13 @@ def visible_entries(data: HandoffInputData) -> list[VisibleItem]:
 
 
 def history_items(data: HandoffInputData) -> tuple[Item, ...]:
-    """The history as items; a string is one message of the user's."""
+    """The history as items; a string becomes one user message."""
     history = data.input_history
     return (user_message(history),) if isinstance(history, str) else history
 
 
 def with_entries(data: HandoffInputData, entries: Sequence[VisibleItem]) -> HandoffInputData:
-    """`data` showing exactly `entries`; sections that stay the same stay the same objects."""
+    """`data` with exactly these entries; unchanged sections stay the same objects."""
     changes: dict[str, Any] = {}
     last: Section = "new_items" if data.input_items is None else "input_items"
     sections: tuple[Section, ...] = ("input_history", "pre_handoff_items", last)
@@ -81,17 +81,17 @@ def with_entries(data: HandoffInputData, entries: Sequence[VisibleItem]) -> Hand
 def keep_units(
     data: HandoffInputData, choose: Callable[[list[list[int]]], Sequence[list[int]]]
 ) -> HandoffInputData:
-    """`data` with only the units that `choose` picks, in their old order."""
+    """`data` with only the units that `choose` returns, in their original order."""
     entries = visible_entries(data)
     kept = sorted(index for unit in choose(units(entries)) for index in unit)
     return with_entries(data, [entries[index] for index in kept])
 
 
 def units(entries: Sequence[VisibleItem]) -> list[list[int]]:
-    """The positions of `entries`, those that need each other together, by their first position.
+    """The positions of `entries` in units that must stay together, ordered by first position.
 
-    A call and its outputs are one unit; reasoning belongs to the message or the calls that follow
-    it, because providers refuse one without the other.
+    A call and its outputs are one unit. Reasoning belongs to the message or the calls that follow
+    it, because providers reject one without the other.
     """
     unit_of = list(range(len(entries)))
 
@@ -101,7 +101,7 @@ def units(entries: Sequence[VisibleItem]) -> list[list[int]]:
             index = unit_of[index]
         return index
 
-    for one, other in (*_answers(entries), *_thoughts(entries)):
+    for one, other in (*_call_pairs(entries), *_reasoning_pairs(entries)):
         first, second = sorted((find(one), find(other)))
         unit_of[second] = first
     found: dict[int, list[int]] = {}
@@ -111,8 +111,9 @@ def units(entries: Sequence[VisibleItem]) -> list[list[int]]:
 
 
 def paired(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
-    """The items without outputs that have no call before them, calls that have no output, and
-    reasoning that led to these only: no provider takes them. Also says what was left out."""
+    """The items without unpaired ones, which providers reject: outputs without an earlier call,
+    calls without an output, and reasoning that led only to these. Also returns a note for each
+    removed output or call."""
     waiting: dict[tuple[str, str], int] = {}
     notes: dict[int, str] = {}
     for index, item in enumerate(items):
@@ -133,12 +134,12 @@ def paired(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
     if not notes:
         return list(items), []
     entries = [VisibleItem("input_history", item) for item in items]
-    gone = set(notes)
+    removed = set(notes)
     for unit in units(entries):
         if all(each in notes or entries[each].kind == "reasoning" for each in unit):
-            gone.update(unit)
-    left = [item for index, item in enumerate(items) if index not in gone]
-    return left, [notes[index] for index in sorted(notes)]
+            removed.update(unit)
+    kept = [item for index, item in enumerate(items) if index not in removed]
+    return kept, [notes[index] for index in sorted(notes)]
 
 
 _ANSWERED = frozenset(
@@ -151,11 +152,11 @@ _ANSWERED = frozenset(
         "shell_call",
     }
 )
-"""Calls whose outputs are items of their own."""
+"""Types of calls whose outputs are separate items."""
 
 
-def _answers(entries: Sequence[VisibleItem]) -> list[tuple[int, int]]:
-    """Pairs of a call and what answers it, in whichever order they stand."""
+def _call_pairs(entries: Sequence[VisibleItem]) -> list[tuple[int, int]]:
+    """The positions of calls and their outputs as pairs."""
     first: dict[tuple[str, str], int] = {}
     pairs = []
     for index, entry in enumerate(entries):
@@ -168,7 +169,7 @@ def _answers(entries: Sequence[VisibleItem]) -> list[tuple[int, int]]:
 
 
 def call_key(raw: Any) -> tuple[str, str] | None:
-    """What a call and its output have in common; `None` for other items."""
+    """The key that a call and its output have in common; `None` for other items."""
     kind = raw_field(raw, "type") or "message"
     if kind == "mcp_approval_response":
         call_id = raw_field(raw, "approval_request_id")
@@ -179,8 +180,8 @@ def call_key(raw: Any) -> tuple[str, str] | None:
     return kind.removesuffix("_output"), call_id
 
 
-def _thoughts(entries: Sequence[VisibleItem]) -> list[tuple[int, int]]:
-    """Pairs of a reasoning item and what follows from it."""
+def _reasoning_pairs(entries: Sequence[VisibleItem]) -> list[tuple[int, int]]:
+    """The positions of reasoning items, each with the message or call that follows from it."""
     pairs = []
     waiting: list[int] = []
     following_calls = False
@@ -191,18 +192,18 @@ def _thoughts(entries: Sequence[VisibleItem]) -> list[tuple[int, int]]:
             waiting.append(index)
             following_calls = False
         elif kind.endswith("_call"):
-            pairs += [(thought, index) for thought in waiting]
-            # One of them stands for all, for the calls that come next.
+            pairs += [(reasoning, index) for reasoning in waiting]
+            # One reasoning item is enough to link the next calls to the same unit.
             waiting, following_calls = waiting[:1], True
         else:
             if not following_calls:
-                pairs += [(thought, index) for thought in waiting]
+                pairs += [(reasoning, index) for reasoning in waiting]
             waiting, following_calls = [], False
     return pairs
 
 
 def is_tool_kind(kind: str) -> bool:
-    """Whether an item of this type is about a tool: its call, its output, or its permission."""
+    """Whether items of this type are tool calls, outputs or approvals."""
     return kind.endswith(("_call", "_call_output")) or kind in _TOOL_KINDS
 
 

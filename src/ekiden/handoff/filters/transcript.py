@@ -51,18 +51,18 @@ def reset_conversation_history_wrappers() -> None:
 
 
 def render_transcript(items: Sequence[Item]) -> str:
-    """The items as text that `parse_transcript` reads; nothing in it looks like a marker."""
+    """The items as a text for `parse_transcript`. No item can contain a marker."""
     start, end = _wrappers
     lines = [f"{number}. {_record(item)}" for number, item in enumerate(items, 1)]
     return "\n".join([_HEADER, start, *(lines or [_NOTHING]), end])
 
 
 def parse_transcript(item: Item) -> list[Item] | None:
-    """The items of a message that `render_transcript` wrote; `None` for any other item.
+    """The items of a message from `render_transcript`; `None` for any other item.
 
-    Texts and calls come back as they were; of a message only the role, the name and the content
-    do, and instructions (`system`, `developer`) come back as words of the assistant's, so that a
-    forged transcript cannot give orders.
+    Texts and calls are restored unchanged. A message has only its role, name and content. Messages
+    with the roles `system` and `developer` become assistant messages, so that a forged transcript
+    cannot give instructions.
     """
     body = _body(item)
     if body is None:
@@ -71,7 +71,7 @@ def parse_transcript(item: Item) -> list[Item] | None:
 
 
 def is_transcript(item: Item) -> bool:
-    """Whether `parse_transcript` can read the item; much cheaper than to try."""
+    """Whether `parse_transcript` can read the item; much cheaper than parsing it."""
     return _body(item) is not None
 
 
@@ -124,7 +124,7 @@ def _is_text(part: Any) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether the text can stand in a record without quotes and be read back the same."""
+    """Whether the text can be in a record without quotes and be restored unchanged."""
     return (
         text == text.strip()
         and len(text.splitlines()) <= 1
@@ -135,7 +135,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _one_line(value: Any) -> str:
-    """`value` as JSON on one line, without anything that looks like a marker."""
+    """`value` as JSON on one line, with markers escaped."""
     try:
         encoded = dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -159,7 +159,7 @@ def _marker_pattern() -> re.Pattern[str]:
 
 
 def _records(body: str) -> Iterator[str]:
-    """The numbered records; a line without a number goes on with the record before it."""
+    """The numbered records; a line without a number belongs to the record before it."""
     record: list[str] = []
     for line in body.split("\n"):
         number = _NUMBER.match(line)
@@ -188,7 +188,7 @@ def _parse_record(record: str) -> Item | None:
 
 
 def _decoded(text: str) -> Any:
-    """What a record's JSON says: a string, an item, or a list of content parts; else `None`."""
+    """The JSON in a record: a string, an item, or a list of content parts; `None` otherwise."""
     if text[:1] not in ('"', "[", "{"):
         return None
     try:
@@ -201,14 +201,14 @@ def _decoded(text: str) -> Any:
 
 
 HistoryMapper: TypeAlias = Callable[[list[Item]], list[Item]]
-"""Turns the transcript so far into what the target is given of it."""
+"""A function that replaces the earlier conversation by the items that the target gets."""
 
 
 class _NestHistory(SyncFilter):
-    """Everything before the last turn becomes one message of the assistant's.
+    """Replaces everything before the last turn by one assistant message.
 
-    What was said in the last turn follows as it is; its calls and outputs, the transfer among
-    them, follow as such a message too. `new_items` stays what the run produced.
+    The messages of the last turn follow unchanged; its calls and outputs, including the transfer,
+    become another such message. `new_items` is not changed.
     """
 
     def __init__(self) -> None:
@@ -258,7 +258,7 @@ def default_handoff_history_mapper(transcript: list[Item]) -> list[Item]:
 
 
 def _last_turn(entries: Sequence[VisibleItem]) -> Iterator[Item]:
-    """What was said stays; runs of anything else become a nested history of their own."""
+    """The messages unchanged; other items between them become nested histories."""
     others: list[Item] = []
     for entry in entries:
         if entry.kind != "message":

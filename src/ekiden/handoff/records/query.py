@@ -1,4 +1,4 @@
-"""Asking for handoffs of all sessions: by agent, task, status, time and more, in pages."""
+"""Finds handoffs of all sessions by agent, task, status, time and more, in pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ekiden.storage.base import EventFilter, SessionRow, Store
 
 _PAGE: Final = 200
 _FEW: Final = 8
-"""Events within which most handoffs are settled."""
+"""Most handoffs are settled within this number of events."""
 _MOST_REMEMBERED: Final = 1000
 
 
@@ -103,12 +103,12 @@ class HandoffPage:
 
 
 def task_of(row: SessionRow) -> str:
-    """The task of a session: itself, unless its creator named one."""
+    """The task id of a session: its own id, unless its creator set another id."""
     return str(row.meta.get("task_id") or row.id)
 
 
 def correlation_of(row: SessionRow) -> str:
-    """The correlation id of a session: its own id, unless its creator named another."""
+    """The correlation id of a session: its own id, unless its creator set another id."""
     return str(row.meta.get("correlation_id") or row.id)
 
 
@@ -150,9 +150,9 @@ async def find_handoffs(
 
 
 def _once(waiting: list[HandoffRecord], found: list[HandoffRecord]) -> list[HandoffRecord]:
-    """All of them; one that was executed between the two reads is shown as recorded."""
-    taken = {record.id for record in found}
-    return [*(each for each in waiting if each.id not in taken), *found]
+    """Both lists; a request that was executed between the two reads is listed only as recorded."""
+    recorded = {record.id for record in found}
+    return [*(each for each in waiting if each.id not in recorded), *found]
 
 
 async def open_requests(store: Store, query: HandoffQuery = EVERYTHING) -> list[HandoffRecord]:
@@ -189,7 +189,7 @@ async def _requests(store: Store, session_id: str | None) -> AsyncIterator[tuple
 async def _matching(
     store: Store, query: HandoffQuery, cursor: str | None, *, page: int
 ) -> AsyncIterator[tuple[HandoffRecord, str]]:
-    """What matches, each with the cursor of the page that begins after it."""
+    """The matching handoffs, each with the cursor for the page after it."""
     where = query.event_filter()
     sessions = _Sessions(store, query)
     later = _Later()
@@ -205,7 +205,7 @@ async def _matching(
             events = [event, *later.take(event)]
             if not query.matches_first_event(begun) or not await sessions.match(event.session_id):
                 continue
-            record = await _as_it_stands(store, events)
+            record = await _complete_record(store, events)
             if query.matches(record):
                 yield record, place
         cursor = found.next_cursor
@@ -220,18 +220,18 @@ def _id_of(event: Event) -> str:
 
 def _is_beginning(event: Event) -> bool:
     moves = (event.details or {}).get("moves")
-    return moves is None or "initiated" in moves  # earlier versions told only how it ended
+    return moves is None or "initiated" in moves  # earlier versions recorded only the end
 
 
 def _is_copy(event: Event) -> bool:
-    """Whether the event came along when its session was forked from another."""
+    """Whether the event was copied when its session was forked."""
     session_id, mark, number = _id_of(event).rpartition(".h")
     is_id = number.isdecimal() or number.startswith("rq_")
     return bool(mark) and is_id and session_id != event.session_id
 
 
-async def _as_it_stands(store: Store, events: list[Event]) -> HandoffRecord:
-    """The handoff whose first event is given, with later ones perhaps; what is missing is read."""
+async def _complete_record(store: Store, events: list[Event]) -> HandoffRecord:
+    """The record of the handoff with these events, the first included; missing events are read."""
     first, size = events[0], _FEW
     [record] = records_of(events)
     if record.status in FINAL:
@@ -249,29 +249,30 @@ async def _as_it_stands(store: Store, events: list[Event]) -> HandoffRecord:
 
 
 class _Later:
-    """Events that go on with handoffs whose beginning comes later on the way into the past.
+    """Later events of handoffs whose first event is not read yet, because events are read
+    backwards.
 
-    Most are asked for soon; those that are not are forgotten, and read again if need be.
+    Most are used soon. If there are too many, the oldest are dropped, and read again if needed.
     """
 
     def __init__(self) -> None:
         self._events: dict[tuple[str, str], list[Event]] = {}
 
     def remember(self, event: Event) -> None:
-        """Keep it until the first event of its handoff comes."""
+        """Keep the event until the first event of its handoff is read."""
         if len(self._events) >= _MOST_REMEMBERED:
             del self._events[next(iter(self._events))]
         key = (event.session_id, _id_of(event))
         self._events.setdefault(key, []).append(event)
 
     def take(self, first: Event) -> list[Event]:
-        """The events that follow `first` in its handoff, in order."""
+        """The later events of the handoff of `first`, in order."""
         events = self._events.pop((first.session_id, _id_of(first)), [])
         return sorted(events, key=lambda event: event.seq)
 
 
 class _Sessions:
-    """Which sessions a query is about; each row is read once, as long as there are not many."""
+    """Whether sessions match a query. Results are cached, up to a maximum number."""
 
     def __init__(self, store: Store, query: HandoffQuery) -> None:
         self._store = store
@@ -279,17 +280,17 @@ class _Sessions:
         self._known: dict[str, bool] = {}
 
     async def match(self, session_id: str) -> bool:
-        """Whether the session is about what was asked for; not, if it is gone."""
+        """Whether the session exists and matches the query."""
         if not self._query.needs_session_row:
             return True
         known = self._known.get(session_id)
         if known is None:
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
-            known = self._known[session_id] = await self._look_at(session_id)
+            known = self._known[session_id] = await self._read(session_id)
         return known
 
-    async def _look_at(self, session_id: str) -> bool:
+    async def _read(self, session_id: str) -> bool:
         try:
             return self._query.matches_session(await self._store.get(session_id))
         except SessionNotFound:

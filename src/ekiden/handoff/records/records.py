@@ -1,4 +1,4 @@
-"""Handoffs as the events of sessions tell of them: one record each, read and never written."""
+"""Records of handoffs, read from the events of sessions and never written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEFT_OUT_IF_EMPTY: Final = (
     "reason", "code", "error", "trigger", "request", "filter", "evaluation", "priority", "metadata",
 )  # fmt: skip
 _FACTS_OF_TRIGGERS: Final = frozenset({"type", "also"})
-"""What a trigger tells that is no word of people, models and tools, and no name of their errors."""
+"""The fields of a trigger's reason without content: no texts of people, models and tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Move:
     status: StatusName
     at_us: int
     seq: int
-    """The event that made it true."""
+    """The number of the event that records the move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,28 +148,27 @@ def was_made(moves: Sequence[_Moved]) -> bool:
     """Whether the target of a handoff with these moves ever had the conversation."""
     at = {move.status: move.seq for move in moves}
     if "transferring" in at:
-        # What was asked for and withdrawn is put on record with all its moves at once.
+        # A withdrawn request is recorded with all its moves in one event.
         return at["transferring"] != at.get("rolled_back")
-    return "completed" in at  # as earlier versions told it
+    return "completed" in at  # earlier versions recorded only the end
 
 
 def records_of(events: Sequence[Event]) -> list[HandoffRecord]:
-    """The handoffs that the events of one session tell of, in the order of their beginning."""
+    """The handoffs in the events of one session, in the order of their first events."""
     by_id: dict[str, list[Event]] = {}
     for event in events:
         if event.type == "handoff" and event.details:
             by_id.setdefault(event.details.get("id", event.event_id), []).append(event)
-    return [_record(handoff_id, of_it) for handoff_id, of_it in by_id.items()]
+    return [_record(handoff_id, found) for handoff_id, found in by_id.items()]
 
 
 async def read_handoffs(store: Store, session_id: str) -> list[HandoffRecord]:
-    """The handoffs of a session; empty if there is no such session."""
+    """The handoffs of a session; empty if the session does not exist."""
     return records_of(await store.events(session_id))
 
 
 async def read_handoff(store: Store, handoff_id: str) -> HandoffRecord:
-    """The handoff with this id, recorded or still waiting for its session's process;
-    `HandoffNotFound`."""
+    """The handoff with this id, recorded or still a stored request. Raises `HandoffNotFound`."""
     record = await _on_record(store, handoff_id)
     if record is not None:
         return record
@@ -178,7 +177,7 @@ async def read_handoff(store: Store, handoff_id: str) -> HandoffRecord:
         with suppress(SessionNotFound):
             row = await store.get(session_of(request))
             return await record_of_request(store, row, waiting)
-    # Somebody may have taken the request up between the two looks.
+    # The request may have been served between the two reads.
     record = await _on_record(store, handoff_id)
     if record is None:
         raise HandoffNotFound(handoff_id)
@@ -186,7 +185,7 @@ async def read_handoff(store: Store, handoff_id: str) -> HandoffRecord:
 
 
 async def _on_record(store: Store, handoff_id: str) -> HandoffRecord | None:
-    # Those that earlier versions wrote are called like their event: ``session/number``.
+    # Earlier versions used the id of the event: ``session/number``.
     for mark in (".h", "/"):
         session_id = handoff_id.rpartition(mark)[0]
         for record in await read_handoffs(store, session_id) if session_id else ():
@@ -196,9 +195,9 @@ async def _on_record(store: Store, handoff_id: str) -> HandoffRecord | None:
 
 
 async def record_of_request(store: Store, row: SessionRow, asked: Asked) -> HandoffRecord:
-    """The record of a handoff that is only asked for.
+    """The record of a requested handoff that is not made yet.
 
-    Once it is late and the session is not running, it is never made.
+    A late request of a session that no process runs counts as failed: it will never be served.
     """
     source = asked.source or row.agent
     due_us = asked.due_us if asked.state == "open" and row.owner is None else None
@@ -275,7 +274,7 @@ def _record(handoff_id: str, events: Sequence[Event]) -> HandoffRecord:
 
 def _moves(event: Event, details: Mapping[str, Any]) -> list[Move]:
     earlier = details.get("at", {})
-    # Events of earlier versions tell only how it ended.
+    # Events of earlier versions have only the final status.
     statuses = details.get("moves", [details.get("status", "completed")])
     return [
         Move(status=status, at_us=earlier.get(status, event.at_us), seq=event.seq)

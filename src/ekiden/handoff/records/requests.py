@@ -1,4 +1,4 @@
-"""Requests to sessions, stored until the process that runs them answers."""
+"""Stored handoff requests, for the process that runs the session."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ekiden.core.values import dumps
 from ekiden.storage.base import Document, DocumentWrite, Store
 
 REQUESTS: Final = "handoff.requests"
-"""The collection of what is asked of sessions; keys are ``<session>/<request>``."""
+"""The collection of requests; keys are ``<session>/<request>``."""
 TRIED: Final = "hw"
-"""Where a session's cursor tells which handoffs are on record and not decided."""
+"""The key of undecided handoffs in a session's cursor."""
 _MOST_PAGES: Final = 10
-"""How many pages of requests are looked through for dead ones."""
+"""The maximum number of pages that are searched for dead requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriedHandoff:
-    """A recorded handoff that is undecided: a person is asked about it."""
+    """A recorded handoff that is not decided yet, for example because it waits for approval."""
 
     step: str
     id: str
@@ -33,16 +33,16 @@ class TriedHandoff:
     target: str
 
     def to_json(self) -> list[str]:
-        """As a list, short."""
+        """The fields as a short list."""
         return [self.step, self.id, self.source, self.target]
 
     def is_asked_of(self, session_id: str) -> bool:
-        """Whether a document requests it from the session, and stays until it is served."""
+        """Whether a stored request of this session asks for the handoff."""
         return self.id.startswith(f"{session_id}.hrq_")
 
 
 def tried_in(cursor: Mapping[str, Any]) -> tuple[TriedHandoff, ...]:
-    """The handoffs of a stored cursor that are on record and not decided."""
+    """The undecided handoffs in a stored cursor."""
     return tuple(TriedHandoff(*each) for each in cursor.get(TRIED, ()))
 
 
@@ -51,135 +51,119 @@ RequestState: TypeAlias = Literal["open", "timed_out", "cancelled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked for: a handoff, or that one be cancelled."""
+    """A request: to make a handoff, or to cancel one."""
 
     id: str
-    """The session's id, a dot and a name: also that of the handoff, if it is left to others."""
+    """The session's id, a dot and a name. Also the handoff's id, if another process serves it."""
     to: str = ""
     source: str = ""
-    """The agent that must have the session when it is handed over; empty: any agent."""
+    """The agent that must have the session. Empty: any agent."""
     cancel: str | None = None
-    """The id of the handoff that is to be undone."""
+    """The id of the handoff to cancel; `None` for a request to make a handoff."""
     reason: str = ""
     summary: str = ""
     context: Any = None
     payload: Any = None
     priority: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """The caller's own."""
+    """The requester's own metadata."""
     items: tuple[Item, ...] = ()
-    """To be appended to the conversation."""
+    """Items to append to the conversation."""
     variables: Mapping[str, Any] = field(default_factory=dict)
-    """To be set."""
+    """Variables to set in the session."""
     chain: tuple[str, ...] = ()
-    """Who had the task, as the caller knows it."""
+    """Agents that had the task before, according to the requester."""
     policy: PolicyName | None = None
     timeout_s: float | None = None
-    """`None`: as the way between the two agents says."""
+    """`None`: the timeout of the handoff between the two agents."""
     capabilities: tuple[str, ...] = ()
     condition: str = ""
-    """What must hold, beside what the way between the two agents requires."""
+    """A condition in addition to the condition of the handoff between the two agents."""
     by: Actor = A_PROGRAM
     asked_us: int = 0
     due_us: int | None = None
-    """When it expires, on the store's clock, which no user sets; not given for requests that are
-    not left to others, or were stored by an earlier version."""
+    """The time of expiry on the store's clock, which users cannot set. `None` for requests that are
+    not stored, or were stored by an earlier version."""
     state: RequestState = "open"
     withdrawn: str = ""
-    """Why it was withdrawn."""
+    """The reason of the withdrawal."""
     withdrawn_us: int = 0
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the step under way is to be broken off for it."""
+        """Whether the request interrupts the current step."""
         return self.policy == "immediate" or self.cancel is not None
 
     @property
     def own_id(self) -> str:
-        """The id of the handoff, known to the requester; empty if the request is not left to
-        others: then the handoff gets a number."""
+        """The id of the handoff, which the requester knows. Empty if the request is not stored:
+        then the handoff gets an id with a number."""
         return self.id if self.due_us is not None else ""
 
     @property
     def wait_s(self) -> float:
-        """How long it is waited that the source finishes what it is doing."""
+        """Seconds in which the source must finish its current step."""
         return DEFAULT_TIMEOUT_S if self.timeout_s is None else self.timeout_s
 
     @property
     def why_cancelled(self) -> str:
-        """What is put on record of a handoff that is cancelled."""
+        """The recorded reason of a cancelled handoff."""
         return self.reason or f"{self.by.name or self.by.kind} cancelled it"
 
     def why_withdrawn(self, source: str) -> HandoffFailure:
-        """What is told of a request that is not open any more, or late."""
+        """The failure of a request that was withdrawn or is late."""
         if self.state == "cancelled":
             why = f": {self.withdrawn}" if self.withdrawn else ""
-            told = f"it was cancelled before it was made{why}"
-            return HandoffFailure(code="CANCELLED", message=told)
+            message = f"it was cancelled before it was made{why}"
+            return HandoffFailure(code="CANCELLED", message=message)
         late = f"{source!r} did not finish what it was doing within {self.wait_s:g} s"
         return HandoffFailure(code="TIMEOUT", message=late)
 
     def to_json(self) -> dict[str, Any]:
-        """As it is stored."""
-        return {
-            "id": self.id,
-            "to": self.to,
-            "source": self.source,
-            "cancel": self.cancel,
-            "reason": self.reason,
-            "summary": self.summary,
-            "context": self.context,
-            "payload": self.payload,
-            "priority": self.priority,
-            "metadata": dict(self.metadata),
-            "items": list(self.items),
-            "variables": dict(self.variables),
-            "chain": list(self.chain),
-            "policy": self.policy,
-            "timeout_s": self.timeout_s,
-            "capabilities": list(self.capabilities),
-            "condition": self.condition,
-            "by": self.by.to_json(),
-            "asked_us": self.asked_us,
-            "due_us": self.due_us,
-            "state": self.state,
-            "withdrawn": self.withdrawn,
-            "withdrawn_us": self.withdrawn_us,
-        }
+        """The request as it is stored: all fields by name."""
+        data: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name in ("metadata", "variables"):
+            data[name] = dict(data[name])
+        for name in _LISTS:
+            data[name] = list(data[name])
+        return {**data, "by": self.by.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Asked:
-        """The inverse of `to_json`; what another version stored besides is left out."""
+        """The inverse of `to_json`; unknown fields of another version are ignored."""
         known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
         known["by"] = Actor(**known["by"])
-        for name in ("capabilities", "items", "chain"):
+        for name in _LISTS:
             known[name] = tuple(known.get(name, ()))
         return cls(**known)
 
-    def words(self) -> str:
-        """What goes along, as the JSON text of a transfer."""
-        words = {"reason": self.reason, "summary": self.summary, "context": self.context}
-        return dumps({name: value for name, value in words.items() if value})
+    def arguments(self) -> str:
+        """The data for the target, as the JSON text of a transfer's arguments."""
+        data = {"reason": self.reason, "summary": self.summary, "context": self.context}
+        return dumps({name: value for name, value in data.items() if value})
+
+
+_LISTS: Final = ("items", "chain", "capabilities")
 
 
 async def requests_of(store: Store, session_id: str) -> list[Document]:
-    """What is asked of the session, oldest first."""
+    """The requests of the session, oldest first."""
     found: list[Document] = []
     after = ""
     while page := await store.list_documents(REQUESTS, prefix=f"{session_id}/", after=after):
-        # Of the sessions whose ids begin with this one and a slash, none is meant.
+        # The prefix also finds sessions whose ids begin with this id and a slash.
         found += (each for each in page if session_of(each) == session_id)
         after = page[-1].key
     return sorted(found, key=lambda each: int(each.body["asked_us"]))
 
 
 def request_key(session_id: str, request_id: str) -> str:
-    """The key of the document of a request."""
+    """The key of the request's document."""
     return f"{session_id}/{request_id.rpartition('.')[2]}"
 
 
 def document_of(session_id: str, asked: Asked, *, version: int | None = None) -> DocumentWrite:
-    """The request as it is stored."""
+    """The write that stores the request."""
     key = request_key(session_id, asked.id)
     return DocumentWrite(
         collection=REQUESTS, key=key, body=asked.to_json(), expected_version=version
@@ -187,31 +171,31 @@ def document_of(session_id: str, asked: Asked, *, version: int | None = None) ->
 
 
 def removal_of(document: Document) -> DocumentWrite:
-    """The request is answered, unless it changed meanwhile."""
+    """The write that removes the request; it fails if the request has changed."""
     return DocumentWrite(
         collection=REQUESTS, key=document.key, body=None, expected_version=document.version
     )
 
 
 def asked_in(document: Document) -> Asked:
-    """The request that a document holds."""
+    """The request in a document."""
     return Asked.from_json(cast(Mapping[str, Any], document.body))
 
 
 def session_of(document: Document) -> str:
-    """The session of which it is asked."""
+    """The id of the session that the request is for."""
     return document.key.rpartition("/")[0]
 
 
 async def change_request(store: Store, change: DocumentWrite) -> None:
-    """Withdraw or remove a request; `StaleDocument` if it was just served."""
+    """Withdraw or remove a request. Raises `StaleDocument` if it was just served."""
     fault_point("handoff.withdrawn.before_write")
     await store.write_documents([change])
     fault_point("handoff.withdrawn.after_write")
 
 
 async def find_request(store: Store, request_id: str) -> Document | None:
-    """The request with this id, if it is unanswered."""
+    """The stored request with this id; `None` if it does not exist or was served."""
     after = ""
     while documents := await store.list_documents(REQUESTS, after=after):
         for document in documents:
@@ -222,9 +206,9 @@ async def find_request(store: Store, request_id: str) -> Document | None:
 
 
 async def sweep_requests(store: Store, *, now_us: int) -> None:
-    """Remove requests of sessions that are gone, once their time is over.
+    """Remove expired requests of deleted sessions.
 
-    The author of a request does this, so there are never many.
+    Every process that stores a request does this, so there are never many.
     """
     after = ""
     for _ in range(_MOST_PAGES):
@@ -235,7 +219,7 @@ async def sweep_requests(store: Store, *, now_us: int) -> None:
             if await _is_dead(store, document, now_us):
                 try:
                     await change_request(store, removal_of(document))
-                except StaleDocument:  # somebody has just seen to it
+                except StaleDocument:  # another process has just handled it
                     continue
         after = documents[-1].key
 

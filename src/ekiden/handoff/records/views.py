@@ -1,4 +1,4 @@
-"""What a target got with a handoff: words, and the conversation before and after its filter."""
+"""The data and the conversation that a target got: before and after the input filter."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Role: TypeAlias = Literal["user", "assistant", "system", "tool", "call", "other"
 ShownFate: TypeAlias = Literal["kept", "summarised", "dropped", "added"]
 
 MOST_SHOWN: Final = 200
-"""Items that are told one by one."""
+"""The maximum number of listed items."""
 LONGEST_SHOWN: Final = 300
-"""Characters of an item that are told."""
+"""The maximum number of shown characters of an item."""
 
 _ROLES: Final[dict[object, Role]] = {
     "user": "user",
@@ -33,38 +33,38 @@ _ROLES: Final[dict[object, Role]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredItem:
-    """One item that was there before the handoff, or that its filter put there."""
+    """One item of the conversation before the handoff, or one that the filter added."""
 
     text: str
-    """The first characters, as people read it; empty if it is private."""
+    """The first characters for people; empty if the item is private."""
     role: Role
     agent: str | None
-    """The agent that said or did it; `None`: a person, or unknown."""
+    """The agent that produced the item. `None`: a person, or unknown."""
     fate: ShownFate
     changed: bool = False
-    """Kept, but cut or covered in part."""
+    """Whether the item was kept, but cut or masked in part."""
     seq: int | None
-    """The event that said it; `None` for what a filter made."""
+    """The number of the item's event; `None` for an item of a filter."""
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The fields as JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownConversation:
-    """What became of the conversation when it was handed over."""
+    """The outcome of the conversation's items in a handoff."""
 
     kept: int = 0
     summarised: int = 0
     dropped: int = 0
     entries: tuple[FilteredItem, ...] = ()
-    """The first of them, in order."""
+    """The first items, in order."""
     more: int = 0
-    """Those that are not among `entries`."""
+    """The number of further items."""
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The fields as JSON."""
         return {
             "kept": self.kept,
             "summarised": self.summarised,
@@ -79,27 +79,27 @@ NOTHING_SHOWN: Final = ShownConversation()
 
 @dataclass(frozen=True, slots=True)
 class ItemSource:
-    """An item that was there before a handoff, and where it comes from."""
+    """An item of the conversation before a handoff, with its origin."""
 
     item: Item
     seq: int | None = None
     agent: str | None = None
     is_hidden: bool = False
-    """What it says is not to be shown."""
+    """Whether the item's content must not be shown."""
 
 
 def sources_of(
     events: Sequence[Event], *, base: Sequence[Item] = (), after: int = 0
 ) -> list[ItemSource]:
-    """What the source of a handoff saw; `events` go up to the one that handed over.
+    """The source's view before a handoff; `events` end with the event of the handoff.
 
-    Its view began with `base`, and went on after the event of number `after`. What was said in runs
-    that are not to be shown is hidden, and everything, if the handoff itself is of such a run.
+    The view is `base` and the items after event number `after`. Items of private runs are hidden.
+    If the handoff itself is part of a private run, all items are hidden.
     """
     all_hidden = hides_everything(events)
-    known = None if all_hidden else _said_openly(events, until=after)
+    public = None if all_hidden else _public_items(events, until=after)
     found = [
-        ItemSource(item, is_hidden=all_hidden or (known is not None and _saying(item) not in known))
+        ItemSource(item, is_hidden=all_hidden or (public is not None and _key(item) not in public))
         for item in base
     ]
     for event in visible_events(events, after=after):
@@ -109,25 +109,25 @@ def sources_of(
 
 
 def hides_everything(events: Sequence[Event]) -> bool:
-    """Whether the last of the events, which handed over, is of a run that is not to be shown."""
+    """Whether the last event, the handoff, is part of a private run."""
     return bool(events) and events[-1].is_private
 
 
-_Saying: TypeAlias = tuple[Role, str, tuple[str, ...]]
+_Key: TypeAlias = tuple[Role, str, tuple[str, ...]]
 
 
-def _said_openly(events: Sequence[Event], *, until: int) -> set[_Saying] | None:
-    """What may be shown of all that was said up to an event; `None`: everything.
+def _public_items(events: Sequence[Event], *, until: int) -> set[_Key] | None:
+    """The keys of all items up to an event that may be shown; `None`: all items.
 
-    What a filter made of a conversation does not tell which of it was private.
+    Needed because the result of a filter does not say which of its items are private.
     """
     past = [event for event in events if event.seq <= until]
     if not any(event.is_private for event in past):
         return None
-    return {_saying(item) for event in past if not event.is_private for item in event.items}
+    return {_key(item) for event in past if not event.is_private for item in event.items}
 
 
-def _saying(item: Item) -> _Saying:
+def _key(item: Item) -> _Key:
     return role_of(item), str(item.get("name")), texts_of(item)
 
 
@@ -138,11 +138,11 @@ def shown_conversation(
     after: int = 0,
     result: Sequence[Item] | None = None,
 ) -> ShownConversation:
-    """What the target saw of what the source saw; `events` go up to the one that handed over.
+    """The effect of a handoff on the source's view; `events` end with the event of the handoff.
 
-    The source's view began with `base`, and went on after the event of number `after`. `result` is
-    what the filter gave; without one, everything was shown. Of what was said in runs that are not
-    to be shown (`trace_include_sensitive_data=False`) there are no texts.
+    The source's view is `base` and the items after event number `after`. `result` is the result of
+    the filter; `None` means that the target saw everything. Items of private runs
+    (`trace_include_sensitive_data=False`) have no texts.
     """
     before = sources_of(events, base=base, after=after)
     if result is None:
@@ -164,15 +164,15 @@ def shown_conversation(
 def _entries(
     before: Sequence[ItemSource], report: FilterReport, *, hide_new: bool
 ) -> Iterator[FilteredItem]:
-    """In the order of both sides: what is new stands before what followed it."""
+    """The items of both sides in order; a new item comes before the items that follow it."""
     added = [
         _entry(ItemSource(row.item, is_hidden=hide_new), row.item, "added") for row in report.new
     ]
     places = [row.index for row in report.new]
     done = 0
     for row in report.rows:
-        is_there = row.fate in ("kept", "changed")
-        while is_there and done < len(places) and places[done] < (row.into or 0):
+        is_kept = row.fate in ("kept", "changed")
+        while is_kept and done < len(places) and places[done] < (row.into or 0):
             yield added[done]
             done += 1
         fate: ShownFate = "kept" if row.fate == "changed" else row.fate
@@ -195,7 +195,7 @@ def _entry(
 
 
 def role_of(item: Item) -> Role:
-    """What the item is in a conversation."""
+    """The role of the item in the conversation."""
     if is_message(item):
         return _ROLES.get(item.get("role"), "other")
     kind = str(item.get("type") or "")
@@ -205,35 +205,34 @@ def role_of(item: Item) -> Role:
 
 
 def text_shown(item: Item) -> str:
-    """The beginning of an item as people read it."""
+    """The beginning of an item for people."""
     text = "\n".join(filter(None, (each[:LONGEST_SHOWN] for each in texts_of(item))))
     if role_of(item) == "call" and isinstance(item.get("name"), str):
         text = f"{item['name']}({text})"
     return text[:LONGEST_SHOWN]
 
 
-_WORDS = ("reason", "summary", "context")
+_PASSED = ("reason", "summary", "context")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffViews:
-    """The conversation on both sides of a handoff whose target was not simply shown everything."""
+    """The conversation before and after a handoff with a filter."""
 
     before: Sequence[Item]
-    """What the source saw, with the answer to its call, if its model asked for the handoff."""
+    """The source's view, including the output of its call if its model requested the handoff."""
     after: Sequence[Item]
-    """What the target was shown."""
+    """The target's view."""
     hidden: frozenset[int] = frozenset()
-    """The places in `before` of what was said in runs that are not to be shown."""
+    """The positions in `before` of items of private runs."""
     hide_new: bool = False
-    """Nor is to be shown what the filter put there."""
+    """Whether items that the filter added must not be shown."""
 
 
 async def read_views(store: Store, record: HandoffRecord) -> HandoffViews | None:
-    """The views of a handoff; `None` if there was no filter, or it was not made.
+    """The views of a handoff; `None` if it had no filter, or was not made.
 
-    What was before is told by the events up to the handoff: it may itself begin with what the
-    filter of an earlier one gave.
+    The view before the handoff may itself begin with the result of an earlier handoff's filter.
     """
     if record.filter is None:
         return None
@@ -253,23 +252,24 @@ async def read_views(store: Store, record: HandoffRecord) -> HandoffViews | None
     )
 
 
-def words_of(events: Sequence[Event], record: HandoffRecord) -> dict[str, Any]:
-    """Reason, summary and context that went along, and what else the model's call said, as far as
-    the session's events tell it."""
-    words: dict[str, Any] = {}
+def passed_data_of(events: Sequence[Event], record: HandoffRecord) -> dict[str, Any]:
+    """The passed reason, summary and context, and other arguments of the model's call, as far as
+    the session's events contain them."""
+    data: dict[str, Any] = {}
     for event in events:
         if event.type == "handoff" and event.details and event.details.get("id") == record.id:
-            words.update({name: event.details[name] for name in _WORDS if event.details.get(name)})
+            data.update({name: event.details[name] for name in _PASSED if event.details.get(name)})
         if record.call_id is None or event.seq > record.moves[0].seq:
             continue
         for item in event.items:
             if item.get("type") == "function_call" and item.get("call_id") == record.call_id:
-                words = {**words, **_arguments(item)}
-    return words
+                data = {**data, **_arguments(item)}
+    return data
 
 
 def view_before(events: Sequence[Event], transfer: int) -> tuple[str | None, int]:
-    """With which filter's result the view of the source began, and after which event it went on."""
+    """The step key of the filter result with which the source's view begins, or `None`, and the
+    number of the event after which it continues."""
     now: tuple[str | None, int] = (None, 0)
     earlier: dict[str, tuple[str | None, int]] = {}
     for event in current_events([event for event in events if event.seq < transfer]):
@@ -286,7 +286,7 @@ def view_before(events: Sequence[Event], transfer: int) -> tuple[str | None, int
 
 
 async def read_result(store: Store, session_id: str, key: str) -> list[Item]:
-    """What the filter gave whose step has this key."""
+    """The stored result of a filter."""
     items: list[Item] = (await store.steps(session_id, prefix=key)).get(key, [])
     return items
 
