@@ -1,4 +1,4 @@
-"""Several stores served by one process, which share its places fairly."""
+"""Serves several stores in one process; they share its concurrency fairly."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ekiden.storage.base import Claim, SessionRow
 _log = logging.getLogger("ekiden.worker")
 
 _FEW = 20
-"""With more stores than that, each is looked at less often."""
+"""With more stores than this, each store is checked less often."""
 
 BackgroundWork = Callable[[], Coroutine[Any, Any, None]]
-"""Something that goes on, for one store, as long as it is served."""
+"""A task that runs as long as its store is served."""
 
 _NARROWEST, _WIDEST = 2, 8
-"""So many claims at a time, more while each finds something. Of two the second tells that there is
-no more, and stores that take several sessions at once need not be asked again."""
+"""The minimum and maximum number of concurrent claims; more while claims find sessions. With two,
+the second one finds out that there is no more work."""
 _SHORTEST_S = 0.005
 _LONGEST_S = 0.04
-"""Between looks that find nothing, while hints keep coming."""
+"""The minimum and maximum pause after a claim that found nothing, while hints keep coming."""
 
 _turns = count(1)
 
 
 class SessionQueue:
-    """The sessions of one store that stand in line for the worker's places."""
+    """One store in a fleet: its claims, and its share of the fleet's slots."""
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class SessionQueue:
         """Whether there may be unclaimed work."""
         self.hints = 0
         self.rest_until = 0.0
-        """In the time of the loop."""
+        """The event loop's time until which the store is not asked."""
         self.is_troubled = False
-        """Whether the last claim failed, so that the store needs a rest."""
+        """Whether the last claim failed."""
         self.is_gone = False
         self.claims = 0
-        """Under way."""
+        """The number of claims in progress."""
         self._taken = 0
         self._width = _NARROWEST
         self._pause_s = _SHORTEST_S
@@ -62,34 +62,35 @@ class SessionQueue:
         return self.may_have and self.claims < self._width and self.rest_until <= now
 
     def turn(self) -> tuple[int, int]:
-        """The lowest has the next turn: who has the fewest places, and among these who had none for
-        longest."""
+        """The sort key for the next turn: the store with the fewest slots comes first, and among
+        these the one that has waited longest."""
         return self._taken, self._last_turn
 
     def begin(self) -> None:
-        """A place is taken, for a claim to begin with."""
+        """Take a slot, and start a claim with it."""
         self._taken += 1
         self.claims += 1
         self._last_turn = next(_turns)
 
     def claimed(self) -> None:
-        """A claim is over, whether or not it found something."""
+        """Note the end of a claim."""
         self.claims -= 1
 
     def end(self) -> None:
-        """A place is free again."""
+        """Free the slot."""
         self._taken -= 1
 
     def found(self) -> None:
-        """A claim found something: there may be much more."""
+        """Note that a claim found a session, so there may be more."""
         self.is_troubled = False
         self._width = min(self._width * 2, _WIDEST)
         self._pause_s = _SHORTEST_S
         self.may_have = True
 
     def missed(self, hints: int) -> float:
-        """A claim that began when there were so many `hints` found nothing; gives the seconds after
-        which to look again, should there be another hint."""
+        """Note that a claim found nothing; returns the seconds to pause. `hints` is the number of
+        hints before the claim: a hint since then may be about a session that the claim did not
+        see."""
         self._width = _NARROWEST
         self.is_troubled = False
         self.may_have = self.hints != hints
@@ -97,26 +98,26 @@ class SessionQueue:
         return pause_s
 
     def failed(self) -> None:
-        """A claim could not be made."""
+        """Note that a claim failed."""
         self._width = _NARROWEST
         self.is_troubled = True
 
     def hurry(self) -> None:
-        """Something was done here that may have left work behind: a hint of it counts at once."""
+        """End the pause, because a finished session may have made others ready."""
         if not self.is_troubled:
             self._pause_s, self.rest_until = _SHORTEST_S, 0.0
 
     def hinted(self) -> None:
-        """Something changed, or it is time to check."""
+        """Note a change in the store, or that it is time to check."""
         self.hints += 1
         self.may_have = True
 
     def start(self, *work: Coroutine[Any, Any, None]) -> None:
-        """Let this go on until `end_background`."""
+        """Start background tasks, which run until `end_background`."""
         self._tasks += [asyncio.create_task(each) for each in work]
 
     async def end_background(self) -> None:
-        """Stop what goes on beside the sessions."""
+        """Stop the background tasks."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -145,9 +146,9 @@ class ServedStores(Protocol):
 
 
 class Fleet:
-    """Advances ready sessions of all its stores, `concurrency` of them at a time.
+    """Runs ready sessions of all its stores, at most `concurrency` at a time.
 
-    Stores may come and go while it runs::
+    You can add and remove stores while it runs::
 
         fleet = Fleet(concurrency=16)
         fleet.add(StoreWorker(store, team, serves=["triage"], config=RunConfig()))
@@ -158,38 +159,38 @@ class Fleet:
         self.concurrency = concurrency
         self._lines: dict[StoreWorker, SessionQueue] = {}
         self._taken = 0
-        """Places: sessions that are run, and claims under way."""
+        """The number of used slots: for running sessions and claims in progress."""
         self._claims = 0
-        """Sessions that were claimed, ever."""
+        """The number of sessions claimed so far."""
         self._news = asyncio.Event()
         self.stopping = asyncio.Event()
-        """Set when no further session is to be taken."""
+        """Set when no further session may be claimed."""
         self._is_running = False
         self._finished_before = 0
-        """In stores that were removed."""
+        """The number of finished sessions of removed stores."""
 
     @property
     def store_workers(self) -> Sequence[StoreWorker]:
-        """Those that are served."""
+        """The served stores."""
         return list(self._lines)
 
     @property
     def running(self) -> int:
-        """How many sessions are run now."""
+        """The number of sessions that are running now."""
         return sum(len(store_worker.under_way) for store_worker in self._lines)
 
     @property
     def finished(self) -> int:
-        """How many sessions were advanced to an outcome."""
+        """The number of sessions that were run to an outcome."""
         return self._finished_before + sum(store_worker.finished for store_worker in self._lines)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether no further session is taken."""
+        """Whether no further session is claimed."""
         return self.stopping.is_set()
 
     def add(self, store_worker: StoreWorker, *background: BackgroundWork) -> None:
-        """Serve a store. `background` runs in parallel to its sessions, and must not fail."""
+        """Serve a store. The `background` tasks run concurrently, and must not fail."""
         store_worker.stopping = self.stopping
         line = self._lines[store_worker] = SessionQueue(store_worker, background)
         if self._is_running:
@@ -197,7 +198,7 @@ class Fleet:
             self._news.set()
 
     async def remove(self, store_worker: StoreWorker) -> None:
-        """Stop serving a store; its sessions under way are left for others."""
+        """Stop serving a store; other processes continue its running sessions."""
         line = self._lines.pop(store_worker, None)
         if line is None:
             return
@@ -209,20 +210,19 @@ class Fleet:
             )
         )
         await line.end_background()
-        # Counted last, because sessions may still end while they are stopped.
+        # Counted last, because sessions may still finish while they are being stopped.
         self._finished_before += store_worker.finished
 
     def stop(self) -> None:
-        """Take no further session and end when those under way are done."""
+        """Claim no further session, and end when the running sessions are done."""
         self.stopping.set()
         self._news.set()
 
     async def run(
         self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
     ) -> None:
-        """Work until `stop`; with `until_idle` also end when nothing is left to do now: no session
-        is ready or under way, and none pauses before it tries something again. `ready` is called
-        when the work begins."""
+        """Work until `stop`. With `until_idle` also end when no session is ready, running, or
+        pausing before a retry. `ready` is called at the start."""
         ready()
         self._is_running = True
         for line in self._lines.values():
@@ -249,7 +249,7 @@ class Fleet:
                 if looked == self._claims:
                     return
                 if not await self._pauses():
-                    # What paused a moment ago may be ready by now.
+                    # A session that paused a moment ago may be ready now.
                     looked = self._claims
                     for line in self._lines.values():
                         line.hurry()
@@ -258,7 +258,7 @@ class Fleet:
             await self._news.wait()
 
     def _choose(self) -> SessionQueue | None:
-        """Whose turn it is; `None` if there is no place, or no work as far as is known."""
+        """The store with the next turn; `None` if there is no free slot, or no known work."""
         if self._taken >= self.concurrency:
             return None
         now = asyncio.get_running_loop().time()
@@ -266,7 +266,7 @@ class Fleet:
         return min(wanting, key=SessionQueue.turn, default=None)
 
     async def _serve(self, line: SessionQueue) -> None:
-        """Claim one session and take it as far as it goes."""
+        """Claim one session, and run it."""
         try:
             claimed = await self._claim(line)
             if claimed is not None:
@@ -280,19 +280,18 @@ class Fleet:
             self._news.set()
 
     async def _claim(self, line: SessionQueue) -> tuple[Claim, SessionRow] | None:
-        # Read before the claim: a hint that comes while it is under way may be about a session that
-        # it did not see.
+        # Read before the claim, because a hint during the claim may be about a session that the
+        # claim did not see.
         hints = line.hints
         claimed = None
         try:
             claimed = await line.store_worker.claim()
             if claimed is None:
                 self._rest(line, line.missed(hints))
-            # The claim was under way when the worker was told to stop: another process gets the
-            # session.
+            # The fleet was stopped during the claim: leave the session to another process.
             elif self.stopping.is_set() or line.is_gone:
-                taken, claimed = claimed, None
-                await line.store_worker.store.release(taken[0])
+                unwanted, claimed = claimed, None
+                await line.store_worker.store.release(unwanted[0])
             else:
                 self._claims += 1
                 line.found()
@@ -310,17 +309,14 @@ class Fleet:
         return claimed
 
     def _rest(self, line: SessionQueue, seconds: float) -> None:
-        """Look at this store again only after a while."""
+        """Do not ask this store for this many seconds."""
         loop = asyncio.get_running_loop()
         line.rest_until = loop.time() + seconds
-        # Without this call the loop of `_work` would sleep past the end of the pause.
+        # Wakes the loop of `_work` at the end of the pause.
         loop.call_later(seconds, self._news.set)
 
-    def _rest_a_little(self) -> None:
-        asyncio.get_running_loop().call_later(REST_S, self._news.set)
-
     def _has_room(self) -> bool:
-        """Whether another session would be taken; a claim under way may find none."""
+        """Whether another session could be claimed; claims in progress may find none."""
         claims = sum(line.claims for line in self._lines.values())
         return self._taken - claims < self.concurrency and not self.is_stopping
 
@@ -328,13 +324,13 @@ class Fleet:
         return not self._taken and not any(line.may_have for line in self._lines.values())
 
     async def _pauses(self) -> bool:
-        """Whether a session will go on by itself before long."""
+        """Whether a session will soon continue by itself."""
         for store_worker in self.store_workers:
             try:
                 if await pauses(store_worker.store):
                     return True
                 if store_worker.has_more is not None and await store_worker.has_more():
-                    self._rest_a_little()
+                    asyncio.get_running_loop().call_later(REST_S, self._news.set)
                     return True
             except StoreError as exc:
                 _log.warning("pauses could not be looked for, trying again: %s", exc)
@@ -346,10 +342,9 @@ class Fleet:
         line.start(self._watch(line), *(each() for each in line.background))
 
     async def _watch(self, line: SessionQueue) -> None:
-        """Hear of changes in a store, for ever, and look now and then without a hint."""
+        """Wait for changes in a store, for ever; also check regularly without a change."""
         while True:
-            # With many stores the looks without a hint would add up, so each store is looked at
-            # less often.
+            # With many stores, each store is checked less often without a hint.
             slower = max(1.0, len(self._lines) / _FEW)
             try:
                 await line.store_worker.ready(slower=slower, has_room=self._has_room)

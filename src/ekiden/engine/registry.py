@@ -1,4 +1,4 @@
-"""The registry of workers: each writes a heartbeat into the store, every few seconds."""
+"""The registry of workers: each worker writes a heartbeat into the store every few seconds."""
 
 from __future__ import annotations
 
@@ -26,61 +26,61 @@ from ekiden.storage.base import Document, DocumentStore, DocumentWrite, SessionF
 def served_agents(
     team: Team, *, agents: Iterable[str] | None = None, labels: Iterable[str] = ()
 ) -> frozenset[str]:
-    """The names of those that may be run where the `labels` are: all whose `runs_on` is among them,
-    or of these the named `agents` alone.
+    """The names of the agents that a worker with these `labels` runs: all whose `runs_on` is among
+    the labels, or of these only the named `agents`.
 
-    `UnknownAgent` for a name outside the team; `UserError` for a named agent that cannot run here,
-    and if none is left.
+    Raises `UnknownAgent` for a name outside the team, and `UserError` for a named agent that cannot
+    run here, or if no agent is left.
     """
-    here = check_labels(labels, "the labels of a worker")
-    chosen = runnable(team, here)
+    own = check_labels(labels, "the labels of a worker")
+    served = runnable(team, own)
     named = None if agents is None else [team[name] for name in agents]
     if named == []:
         raise UserError("a worker that runs no agent does nothing: name some, or leave that out")
     for agent in named or ():
-        missing = sorted(agent.runs_on - here)
+        missing = sorted(agent.runs_on - own)
         if missing:
             raise UserError(
                 f"agent {agent.name!r} runs only on workers with the label {missing[0]!r}: give "
                 f"this one the label (--label {missing[0]}), or leave the agent out"
             )
     if named is not None:
-        chosen = frozenset(agent.name for agent in named)
-    if not chosen:
+        served = frozenset(agent.name for agent in named)
+    if not served:
         raise UserError(
             "no agent of the team runs here: all need labels that this worker does not have"
         )
-    return chosen
+    return served
 
 
 def runnable(team: Team, labels: frozenset[str]) -> frozenset[str]:
-    """The names of those that may be run where the `labels` are; there may be none."""
+    """The names of the agents that may run on a worker with these labels."""
     return frozenset(agent.name for agent in team if agent.runs_on <= labels)
 
 
 def needs_of(team: Team, served: Collection[str]) -> dict[str, list[str]]:
-    """The labels that each agent needs that is not served."""
+    """The labels that each agent needs that is not in `served`."""
     return {agent.name: sorted(agent.runs_on) for agent in team if agent.name not in served}
 
 
 WORKERS = "workers"
 BEATS = "workers.beats"
 BEAT_S = 5.0
-"""How often a worker writes that it is there."""
+"""Seconds between two heartbeats."""
 GONE_S = 15.0
-"""A worker that was not seen for so long has died, or cannot reach the store."""
+"""After this many seconds without a heartbeat, a worker is dead or cannot reach the store."""
 _FORGOTTEN_S = 3600.0
 _PAGE = 200
 _LOOKED_AT = 1000
 _COUNTED = 100
-"""More ready sessions of one agent, older than the latest thousand of all, are not counted."""
+"""The maximum count of ready sessions of one agent that are older than the latest thousand."""
 
 WorkerState: TypeAlias = Literal["working", "draining", "gone"]
 _log = logging.getLogger("ekiden.worker")
-_TIDY_EVERY = 12
-"""Beats after which old entries, and sessions without a worker, are checked."""
+_CHECK_EVERY = 12
+"""Heartbeats after which old entries, and sessions without a worker, are checked."""
 _WRITE_EVERY = 12
-"""Beats after which the entry is written again: it may have been taken for dead."""
+"""Heartbeats after which the entry is written again: it may have been pruned by mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class WorkerRecord(Value):
 
     @property
     def is_there(self) -> bool:
-        """Whether it was seen lately."""
+        """Whether the worker is alive."""
         return self.state != "gone"
 
 
@@ -131,10 +131,11 @@ class Unserved(Value):
 
 
 async def list_workers(store: Store) -> list[WorkerRecord]:
-    """Those that are there, and those that died within the last hour, the oldest first."""
+    """The workers that are alive, or died within the last hour; the oldest first."""
     now_us = await store.now_us()
     workers = await _all(store, WORKERS)
-    # Read after the workers, with which the first beat is written: no beat of them is missing.
+    # Heartbeats are read after the workers. A worker is written together with its first heartbeat,
+    # so no heartbeat is missing.
     beats = {each.key: each for each in await _all(store, BEATS)}
     found = [_record(each, beats.get(each.key), now_us) for each in workers]
     return sorted(
@@ -143,13 +144,13 @@ async def list_workers(store: Store) -> list[WorkerRecord]:
 
 
 async def prune_workers(store: Store) -> int:
-    """Forget those that have been gone for an hour; how many."""
+    """Remove workers that have been gone for an hour; returns their number."""
     now_us = await store.now_us()
     beats = {each.key: each for each in await _all(store, BEATS)}
     pruned = 0
     for each in await _all(store, WORKERS):
         beat = beats.pop(each.key, None)
-        # Without a beat it was written only after the beats were read.
+        # A worker without a heartbeat was written after the heartbeats were read.
         if beat is not None and now_us - _seen_us(each, beat) > _FORGOTTEN_S * 1e6:
             await store.write_documents(removals(each.key))
             pruned += 1
@@ -161,21 +162,20 @@ async def prune_workers(store: Store) -> int:
 async def unserved(
     store: Store, workers: Collection[WorkerRecord], *, among: Collection[str] | None = None
 ) -> list[Unserved]:
-    """Agents that have ready sessions, and that no worker runs; of `among` if that is given.
+    """Agents with ready sessions that no worker runs; of `among`, if given.
 
-    Ready sessions without any worker at all are not listed. A worker that takes no further session
-    runs no agent.
+    Empty if there is no working worker at all. A draining worker does not count.
     """
-    there = [each for each in workers if each.state == "working"]
-    if not there:
+    working = [each for each in workers if each.state == "working"]
+    if not working:
         return []
-    served = {name for each in there for name in each.agents}
+    served = {name for each in working for name in each.agents}
     needs = {name: labels for each in workers for name, labels in each.needs.items()}
     counts: Counter[str] = Counter()
     if among is None:
         page = await store.list(SessionFilter(status="ready"), limit=_LOOKED_AT)
         counts.update(row.agent for row in page.sessions if row.owner is None)
-    # What waits for long stands behind the latest thousand.
+    # Sessions that wait for long are not among the latest thousand.
     for name in sorted((set(needs) if among is None else set(among)) - served - set(counts)):
         where = SessionFilter(status="ready", agent=name)
         page = await store.list(where, limit=_COUNTED)
@@ -188,7 +188,7 @@ async def unserved(
 
 
 def removals(worker_id: str) -> list[DocumentWrite]:
-    """What takes a worker off the list."""
+    """The writes that remove a worker."""
     return [
         DocumentWrite(collection=collection, key=worker_id, body=None)
         for collection in (BEATS, WORKERS)
@@ -211,8 +211,8 @@ def _seen_us(known: Document, beat: Document | None) -> int:
 
 
 def _record(known: Document, beat: Document | None, now_us: int) -> WorkerRecord | None:
-    """`None` for what another version wrote, and this one cannot read."""
-    body, told = known.body, {} if beat is None else beat.body
+    """The record of a worker; `None` if another version wrote it in an unknown format."""
+    body, current = known.body, {} if beat is None else beat.body
     try:
         seen_us = _seen_us(known, beat)
         is_gone = now_us - seen_us > GONE_S * 1e6
@@ -228,18 +228,18 @@ def _record(known: Document, beat: Document | None, now_us: int) -> WorkerRecord
             needs=body["needs"],
             labels=tuple(body["labels"]),
             concurrency=body["concurrency"],
-            running=told.get("running", 0),
-            finished=told.get("finished", 0),
+            running=current.get("running", 0),
+            finished=current.get("finished", 0),
             started_at=body["started_us"] / 1e6,
             seen_at=seen_us / 1e6,
-            state="gone" if is_gone else told.get("state", "working"),
+            state="gone" if is_gone else current.get("state", "working"),
         )
     except (KeyError, TypeError, ValueError):
         return None
 
 
-class Enlisting:
-    """Keeps a worker's entry in its store: one small write every few seconds."""
+class Heartbeat:
+    """Keeps a worker's entry in its store, with one small write every few seconds."""
 
     def __init__(
         self,
@@ -257,22 +257,23 @@ class Enlisting:
         self._engine = engine
         self._is_draining = is_draining
         self._has_written = False
-        """Whether anything may be on the list."""
+        """Whether the entry may be stored."""
         self._until_entry = 0
-        """Beats until the entry is written."""
+        """Heartbeats until the entry is written again."""
         self._started_us: int | None = None
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
+        """Unserved agents that were already logged."""
         self._needs = needs_of(store_worker.team, store_worker.serves)
 
     async def run(self) -> None:
-        """Be on the list until cancelled; whatever is wrong with the list stops no worker."""
+        """Keep the entry until cancelled. Failures of the registry do not stop the worker."""
         beats = 0
         try:
             while True:
                 try:
                     await self.beat()
-                    if beats % _TIDY_EVERY == 0:
-                        await self._tidy()
+                    if beats % _CHECK_EVERY == 0:
+                        await self._check_others()
                     beats += 1
                 except StoreError as exc:
                     _log.warning("the list of workers could not be written: %s", exc)
@@ -283,7 +284,7 @@ class Enlisting:
             await self.leave()
 
     async def beat(self) -> None:
-        """Say that the worker is there."""
+        """Write a heartbeat."""
         store = self._store_worker.store
         if self._started_us is None:
             self._started_us = await store.now_us()
@@ -293,19 +294,19 @@ class Enlisting:
             "finished": self._store_worker.finished,
             "state": "draining" if self._is_draining() else "working",
         }
-        # Before the write: if its answer is lost, `leave` still has to remove the entry.
+        # Set before the write, because a write whose answer is lost may be stored.
         self._has_written = True
         await store.write_documents(
             [*writes, DocumentWrite(collection=BEATS, key=self.id, body=beat)],
-            # A beat every few seconds must not wake everybody who waits for changes.
+            # A heartbeat must not wake all processes that wait for changes.
             silently=not writes,
         )
         self._until_entry = (_WRITE_EVERY if writes else self._until_entry) - 1
 
     async def leave(self) -> None:
-        """Take the worker off the list; if that cannot be stored, it is found to be gone."""
+        """Remove the entry. If this fails, the worker is listed as gone later."""
         if self._has_written:
-            # If the worker starts again, its entry has to be written again.
+            # If `run` is called again, the entry must be written again.
             self._has_written, self._until_entry = False, 0
             with suppress(EkidenError):
                 await self._store_worker.store.write_documents(removals(self.id))
@@ -327,14 +328,15 @@ class Enlisting:
         }
         return DocumentWrite(collection=WORKERS, key=self.id, body=body)
 
-    async def _tidy(self) -> None:
+    async def _check_others(self) -> None:
+        """Prune dead workers, and log unserved agents of this worker's team."""
         store = self._store_worker.store
         await prune_workers(store)
         if not self._needs:
             return
         for each in await unserved(store, await list_workers(store), among=self._needs):
-            if each.agent not in self._told:
-                self._told.add(each.agent)
+            if each.agent not in self._reported:
+                self._reported.add(each.agent)
                 _log.warning("ready sessions that no worker runs: %s", each)
 
 

@@ -1,4 +1,4 @@
-"""Stopping runs that others want stopped: those that are run here, and those whose process died."""
+"""Serves stop requests: for runs of this process, and for runs whose process died."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ from ekiden.storage.base import Store
 _log = logging.getLogger("ekiden.worker")
 
 _GAP_S = 0.1
-"""Between two looks, however often something changes."""
+"""The minimum number of seconds between two reads of the requests."""
 _LONGEST_S = 10.0
-"""Without any hint."""
+"""The maximum number of seconds between two reads."""
 _AGAIN_S = 1.0
-_PATIENCE_S = 1.0
-"""How long one waits for code that is to stop, before other requests are looked at; then the
-request stays, and is looked at again."""
+"""Seconds until the next read after a request was found."""
+_STOP_TIMEOUT_S = 1.0
+"""Seconds to wait for a run to stop. After that, the request stays and is tried again later."""
 
 StopHere = Callable[[str], Awaitable[bool]]
-"""Stops the run of a session if it is worked on in this process; whether it was."""
+"""A function that stops the run of a session in this process; returns whether there was one."""
 
 
 class Stops:
-    """Serves requests to stop; any number of processes may, and each request is seen to once."""
+    """Serves stop requests. Any number of processes may do so; each request is served once."""
 
     def __init__(self, store_worker: StoreWorker, *, also: StopHere | None = None) -> None:
-        """`also`: who else in this process works on sessions of the store."""
+        """`also` stops runs of this process outside of the store worker."""
         self._store_worker = store_worker
         self._also = also
 
     async def run(self) -> None:
-        """Look for requests for ever, soon after something changed."""
+        """Serve requests for ever, soon after they are stored."""
         longest_s = _LONGEST_S
         while True:
             try:
@@ -69,11 +69,10 @@ class Stops:
             await asyncio.sleep(_GAP_S)
 
     async def once(self) -> bool:
-        """See to all requests that there are; whether there were any."""
+        """Serve all stored requests; returns whether there were any."""
         after = ""
         while requests := await stop_requests(self._store_worker.store, after=after):
-            # One request that fails must not cancel the others half way; the first error is raised
-            # afterwards.
+            # A failing request must not cancel the others; the first error is raised afterwards.
             served = await asyncio.gather(*map(self._serve, requests), return_exceptions=True)
             for each in served:
                 if isinstance(each, BaseException):
@@ -86,27 +85,27 @@ class Stops:
         try:
             row = await store.get(session_id)
             if row.agent not in self._store_worker.team:
-                return  # Others know what it is.
+                return  # A process with this agent serves the request.
             if request.is_about(row) and not await self._stop(request):
                 return
         except SessionNotFound:
             pass
         except (SessionBusy, UnknownAgent):
-            return  # Whoever has it, or knows its agent, sees to the request.
+            return  # The process that runs the session, or knows its agent, serves the request.
         # A newer request for the same session has another version, and is kept.
         with suppress(StaleDocument):
             await store.write_documents([removal(request)])
 
     async def _stop(self, request: StopRequest) -> bool:
-        """Stop the run; `False` if it is not known to be stopped."""
+        """Stop the run; returns whether it is certainly stopped."""
         session_id, store_worker = request.session_id, self._store_worker
-        was_here = await store_worker.stop_session(session_id, patience_s=_PATIENCE_S)
+        was_here = await store_worker.stop_session(session_id, timeout_s=_STOP_TIMEOUT_S)
         if not was_here and self._also is not None:
             await self._also(session_id)
         if request.answers is not None:
             await abandon(store_worker.store, session_id, request.answers, only_ready=True)
         elif request.is_about(await store_worker.store.get(session_id)):
-            # Nobody worked on it, or whoever did had not begun yet and only let go of it.
+            # No process ran the session, or it was released before its first step.
             await stop_suspended(
                 store_worker.store, store_worker.team, store_worker.config, session_id
             )
@@ -114,17 +113,18 @@ class Stops:
 
 
 async def stop_suspended(store: Store, team: Team, config: RunConfig, session_id: str) -> None:
-    """Stop a run without a worker: it waits, for an answer or for a worker.
+    """Stop a run that no process runs: it waits for an answer or for a worker.
 
-    `SessionBusy` if it is running, `UnknownAgent` if other processes must stop it: it is unchanged.
+    Raises `SessionBusy` if it is running, and `UnknownAgent` if a process with another team must
+    stop it; the session is then unchanged.
     """
     options = RunOptions(
         root=team, config=replace(config, on_busy="refuse"), status_on_cancel="idle", drives=False
     )
     try:
         async with resumed(options, Session(session_id, store=store)):
-            pass  # To leave it is to stop it.
+            pass  # Leaving the body suspends the run.
     except UnknownAgent:
         raise
     except UserError:
-        pass  # It was over before.
+        pass  # The run has already ended.

@@ -1,4 +1,4 @@
-"""Claims the sessions of one store and advances them."""
+"""Claims and runs the sessions of one store."""
 
 from __future__ import annotations
 
@@ -24,59 +24,59 @@ from ekiden.tracing.logs import LogSession
 _log = logging.getLogger("ekiden.worker")
 
 LOOK_S = 4.0
-"""After so long it is looked for work without any hint, should one have been lost."""
+"""Seconds after which a store is checked without a hint, in case a hint was lost."""
 REST_S = 0.5
-"""How long whatever is wrong gets, so that trying again does not become a busy loop."""
-_PATIENCE_S = 5.0
-"""How long one waits for code that was cancelled and does not end."""
+"""The pause after a failure, so that retries do not become a busy loop."""
+_STOP_TIMEOUT_S = 5.0
+"""The default wait for a cancelled session to end, in seconds."""
 _AGAIN_S = 30.0
-"""After so long it is cancelled once more: before, it may be tidying up."""
+"""Seconds after which a session is cancelled again. Before, it may be cleaning up."""
 
 
 class Audience(Protocol):
-    """Those who watch sessions that a worker runs."""
+    """The observers of sessions that a worker runs."""
 
     def wants(self, session_id: str) -> bool:
-        """Whether anybody watches it now: then its models answer piece by piece."""
+        """Whether the session has observers now; its models then stream their answers."""
         ...
 
     def showing(self, session_id: str) -> AbstractContextManager[None]:
-        """The session is run here during the body."""
+        """Entered while this process runs the session."""
         ...
 
     def show(self, session_id: str, shown: Event | ModelDelta) -> None:
-        """Something happened in the session; events are stored already."""
+        """Show an event, which is already stored, or a delta."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class SessionTask:
-    """A task of this process that works on a session."""
+    """A task of this process that runs a session."""
 
     task: asyncio.Task[None]
     options: RunOptions
     cancelled_at: float | None = None
-    """In the time of the loop; when it was told to stop the last time."""
+    """The event loop's time of the last cancellation."""
 
     async def stop(
-        self, *, status_on_cancel: SessionStatus, patience_s: float | None = None
+        self, *, status_on_cancel: SessionStatus, timeout_s: float | None = None
     ) -> bool:
-        """Stop it; the session is left as `status_on_cancel`, and can be resumed.
+        """Cancel the task; the session gets the status `status_on_cancel`, and can be resumed.
 
-        Whether it ended within `patience_s` seconds, or five.
+        Returns whether the task ended within `timeout_s` seconds, by default five.
         """
         self.options.status_on_cancel = status_on_cancel
         now = asyncio.get_running_loop().time()
         if self.cancelled_at is None or now - self.cancelled_at >= _AGAIN_S:
             self.cancelled_at = now
             self.task.cancel()
-        patience_s = _PATIENCE_S if patience_s is None else patience_s
-        done, _ = await asyncio.wait({self.task}, timeout=patience_s)
+        timeout_s = _STOP_TIMEOUT_S if timeout_s is None else timeout_s
+        done, _ = await asyncio.wait({self.task}, timeout=timeout_s)
         return bool(done)
 
 
 class StoreWorker:
-    """Runs sessions of one store with a team; who calls it decides which and how many."""
+    """Runs sessions of one store with a team. The caller decides when and how many."""
 
     def __init__(
         self,
@@ -90,32 +90,31 @@ class StoreWorker:
         name: str = "",
         listens: bool = True,
     ) -> None:
-        """`serves`: the agents whose sessions are claimed; `name`: whose store it is, for logs.
-        Without `listens` it is only looked at now and then, which costs less where hints are dear.
-        """
+        """`serves` are the agents whose sessions are claimed, and `name` is the tenant. Without
+        `listens` the store is only polled, which is cheaper where hints are expensive."""
         self.store = store
         self.team = team
         self.config = config
         self.name = name
         self.serves = frozenset(serves)
         self.stopping = asyncio.Event()
-        """Set when no further session is to be taken."""
+        """Set when no further session may be claimed."""
         self._agents = sorted(self.serves)
-        # A worker that serves the whole team need not check after each handoff whose session it is.
+        # A worker that serves the whole team need not check the active agent after each handoff.
         self._limit = None if len(self.serves) == len(team) else self.serves
         self._listens = listens
         self._context = context
         self._audience = audience
         self._under_way: dict[str, SessionTask] = {}
-        """By session."""
+        """The running sessions by id."""
         self.has_more: Callable[[], Awaitable[bool]] | None = None
-        """Whether those beside it will make sessions ready before long."""
+        """Returns whether background tasks will soon make sessions ready."""
         self.finished = 0
-        """Sessions advanced to an outcome here."""
+        """The number of sessions run to an outcome here."""
 
     @property
     def under_way(self) -> Collection[str]:
-        """The sessions that are run here."""
+        """The ids of the sessions that run here."""
         return self._under_way.keys()
 
     async def claim(self) -> tuple[Claim, SessionRow] | None:
@@ -123,8 +122,8 @@ class StoreWorker:
         claiming = self.store.claim_next(
             owner=owner_name(), lease_s=self.config.lease_s, agents=self._agents
         )
-        # The store may have claimed a session just before the cancellation arrives. So the call is
-        # awaited to its end, and a claim that nobody wants is released.
+        # The store may claim a session just before the cancellation arrives. So the call is awaited
+        # to its end, and the claim is then released.
         claimed, cancelled = await to_the_end(claiming)
         if cancelled is not None:
             if claimed is not None:
@@ -133,13 +132,14 @@ class StoreWorker:
         return claimed
 
     async def ready(self, *, slower: float, has_room: Callable[[], bool]) -> None:
-        """Return when a session may be there to be claimed, or it is time to look without a hint,
-        which is so many times `slower` than for one store.
+        """Wait until a session may be ready, or it is time to check without a hint. `slower` is a
+        factor for that time.
 
-        `has_room`: whether one would be taken; else another process is told.
+        `has_room` returns whether this process would claim a session; otherwise another process
+        gets the hint.
         """
         if self._listens:
-            # A lease that runs out sends no hint. Looking once per lease finds the sessions of dead
+            # The expiry of a lease sends no hint. A check once per lease finds the sessions of dead
             # processes.
             longest_s = min(LOOK_S, self.config.lease_s + REST_S) * slower
             await self.store.wait_for_ready(self._agents, longest_s, has_room=has_room)
@@ -147,8 +147,8 @@ class StoreWorker:
             await asyncio.sleep(LAPSE_S * slower)
 
     async def hint(self, longest_s: float, *, about: Collection[str]) -> None:
-        """Return when a document in one of these collections may have changed, after so long at
-        the latest."""
+        """Wait until a document in one of these collections may have changed, at most `longest_s`
+        seconds."""
         if self._listens:
             await self.store.wait_for_change(longest_s, about=about)
         else:
@@ -159,22 +159,21 @@ class StoreWorker:
         session_id: str,
         *,
         status_on_cancel: SessionStatus = "idle",
-        patience_s: float | None = None,
+        timeout_s: float | None = None,
     ) -> bool:
-        """Stop working on the session, which stays as it is and can be resumed; whether it was run
-        here, and is no more.
+        """Stop running the session, which is kept and can be resumed. Returns whether it was
+        running here and has stopped within `timeout_s` seconds, by default five.
 
-        Code that does not let go is waited for `patience_s` seconds, or five. What was claimed and
-        not begun is only released: its row tells whether it is left as it should be.
+        A claimed session before its first step is only released: its row is unchanged.
         """
         found = self._under_way.get(session_id)
         return found is not None and await found.stop(
-            status_on_cancel=status_on_cancel, patience_s=patience_s
+            status_on_cancel=status_on_cancel, timeout_s=timeout_s
         )
 
     async def advance(self, claim: Claim, row: SessionRow) -> None:
-        """Take the session to an outcome, or as far as it can be, as all that the running task
-        does; what goes wrong is logged."""
+        """Run the session to an outcome, or until it must wait. Failures are logged. The current
+        task must do nothing else, because stopping the session cancels it."""
         LOGGED.set(LogSession(session_id=row.id, meta=row.meta, created_at_us=row.created_at_us))
         options = RunOptions(
             root=self.team,
@@ -191,7 +190,7 @@ class StoreWorker:
         mine = self._under_way[row.id] = SessionTask(task, options)
         try:
             with nullcontext() if audience is None else audience.showing(row.id):
-                await self._take_up(options, claim, row)
+                await self._run(options, claim, row)
         except LeaseLost:
             _log.warning(
                 "session %s is no longer ours: its lease expired, or another process took it over",
@@ -204,14 +203,15 @@ class StoreWorker:
             _log.exception("session %s cannot be advanced", row.id)
             await self.rest()
         finally:
-            if self._under_way.get(row.id) is mine:  # Or it was lost, and taken again.
+            # After a lost lease, the session may have been claimed again by another task here.
+            if self._under_way.get(row.id) is mine:
                 del self._under_way[row.id]
 
     async def rest(self) -> None:
-        """Wait a moment, unless it is all over."""
+        """Pause after a failure, at most until the worker is stopping."""
         await _rest(self.stopping)
 
-    async def _take_up(self, options: RunOptions, claim: Claim, row: SessionRow) -> None:
+    async def _run(self, options: RunOptions, claim: Claim, row: SessionRow) -> None:
         audience = self._audience
         async with resumed_run(options, self.store, claim, row) as run:
             async for shown in advance(run):
@@ -226,24 +226,24 @@ class StoreWorker:
 async def once_reachable(
     begin: Callable[[], Awaitable[None]], url: str, stopping: asyncio.Event | None = None
 ) -> bool:
-    """Call `begin` until it does not find the database at `url` unreachable.
+    """Call `begin` again until the database at `url` is reachable.
 
-    Each new reason for waiting is logged once. Returns `False` if `stopping` was set first; every
-    other error of `begin` is raised.
+    Each new reason for waiting is logged once. Returns `False` if `stopping` was set first. Raises
+    every other error of `begin`.
     """
-    told, stopping = "", stopping or asyncio.Event()
+    reason, stopping = "", stopping or asyncio.Event()
     while True:
         try:
             await begin()
         except StoreUnavailable as exc:
             if not exc.is_disconnected:
                 raise
-            if str(exc) != told:
-                told = str(exc)
-                _log.warning("waiting for the database: %s", told)
+            if str(exc) != reason:
+                reason = str(exc)
+                _log.warning("waiting for the database: %s", reason)
             await _rest(stopping)
         else:
-            if told:
+            if reason:
                 _log.info("the database at %s can be reached", url)
             return True
         if stopping.is_set():

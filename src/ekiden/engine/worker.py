@@ -13,7 +13,7 @@ from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.errors import EkidenError, StaleDocument, StoreError
 from ekiden.core.profile import MemorySettings, check_labels
 from ekiden.engine.fleet import BackgroundWork, Fleet
-from ekiden.engine.registry import Enlisting, served_agents
+from ekiden.engine.registry import Heartbeat, served_agents
 from ekiden.engine.stops import StopHere, Stops
 from ekiden.engine.store_worker import Audience as Audience, StoreWorker, once_reachable
 from ekiden.runtime import RunConfig, RunOptions, submit as store_message
@@ -32,8 +32,9 @@ _log = logging.getLogger("ekiden.worker")
 _EVERY_S = 5.0
 
 
-class Posting:
-    """Delivers for the agents of a team that have a back end; any number of processes may."""
+class MemoryDelivery:
+    """Delivers memories to the memory back ends of a team's agents; any number of processes may do
+    so."""
 
     def __init__(self, store: Store, team: Team, config: RunConfig) -> None:
         self._store = store
@@ -41,13 +42,13 @@ class Posting:
         self._backends = sorted({name for agent in team if (name := _backend(agent)) is not None})
 
     async def run(self) -> None:
-        """Deliver now and then, for ever; where there is no back end, do nothing."""
+        """Deliver regularly, for ever. Ends at once if no agent has a back end."""
         while self._backends:
             await self.once()
             await asyncio.sleep(_EVERY_S)
 
     async def once(self) -> None:
-        """Deliver what is due. What fails is tried again the next time."""
+        """Deliver everything that is due. Failures are retried the next time."""
         from ekiden.memory import Memory
 
         for name in self._backends:
@@ -73,23 +74,23 @@ def _backend(agent: Agent[Any]) -> str | None:
     return remote_backend(settings.backend)
 
 
-class Crew(Protocol):
-    """Those who run the sessions."""
+class SessionPool(Protocol):
+    """Runs sessions concurrently, as a `Fleet` does."""
 
     @property
     def concurrency(self) -> int:
-        """How many sessions they run at a time."""
+        """The maximum number of concurrent sessions."""
         ...
 
     @property
     def is_stopping(self) -> bool:
-        """Whether no further session is taken."""
+        """Whether no further session is claimed."""
         ...
 
 
 def background_work(
     store_worker: StoreWorker,
-    fleet: Crew,
+    fleet: SessionPool,
     *,
     retention: Retention,
     labels: Collection[str],
@@ -98,25 +99,26 @@ def background_work(
     rarely: bool = False,
     keeps_time: bool = True,
 ) -> list[BackgroundWork]:
-    """Keep time, tidy up, deliver memories, stop what is to be stopped, be on the list of workers.
+    """The background tasks of a store: timers, housekeeping, memory delivery, stop requests, and
+    the registry of workers.
 
-    `rarely`: the store is one of many, and is checked less often. Without `keeps_time` other
+    With `rarely` the store is one of many, and is checked less often. Without `keeps_time` other
     processes handle timers.
     """
-    enlisting = Enlisting(
+    heartbeat = Heartbeat(
         store_worker,
         concurrency=fleet.concurrency,
         labels=labels,
         engine=engine,
         is_draining=lambda: fleet.is_stopping,
     )
-    timing = [Timekeeping(store_worker.store, rarely=rarely).run] if keeps_time else []
+    timers = [Timekeeping(store_worker.store, rarely=rarely).run] if keeps_time else []
     return [
-        *timing,
+        *timers,
         Housekeeping(store_worker.store, retention, policy=store_worker.config.bus.victim).run,
-        Posting(store_worker.store, store_worker.team, store_worker.config).run,
+        MemoryDelivery(store_worker.store, store_worker.team, store_worker.config).run,
         Stops(store_worker, also=also_stops).run,
-        enlisting.run,
+        heartbeat.run,
     ]
 
 
@@ -231,81 +233,80 @@ async def submit(
 
 
 TIMERS_S = 0.5
-"""Between two looks at timers, unless one is due before."""
+"""Seconds between two checks of timers, unless one is due before."""
 _LONGEST_S = 10.0
-"""After so long they are looked at without a hint."""
+"""The maximum number of seconds between two checks."""
 _PRUNING_EVERY_S = 60.0
-_CIRCLES_S = 20.0
-"""How long a circle may last whose last member died before it looked."""
+_CYCLES_S = 20.0
+"""Seconds between two checks for deadlocks that the last waiter did not detect, because it died."""
 _PRUNE_EVERY_US = 3600 * 1_000_000
 _COLLECTION = "housekeeping"
 _PRUNED = "pruned"
-_CIRCLES = "circles"
+_CYCLES = "circles"
 
 
 class Timekeeping:
-    """Time-outs of questions, deadlines of what people are asked; any number of processes may."""
+    """Handles timeouts of questions and deadlines of inbox items; any number of processes may do
+    so."""
 
     def __init__(self, store: Store, *, rarely: bool = False) -> None:
-        """`rarely`: there are many stores, and each is looked at less often."""
+        """With `rarely` the store is one of many, and is checked less often."""
         self._store = store
         self._shortest_s = 4 * TIMERS_S if rarely else TIMERS_S
 
     async def run(self) -> None:
-        """See to timers for ever: when one is due, and soon after one was set."""
+        """Handle timers for ever: when one is due, and soon after one was set."""
         await self._wait_for_change(0)  # A change before the first wait would be missed.
         while True:
             left_s = await self.once()
-            # Not woken by changes for this long, so that a busy store does not make it read all the
-            # time.
+            # Changes are ignored during this pause, so that a busy store does not cause constant
+            # reads.
             await asyncio.sleep(min(left_s, self._shortest_s))
             if left_s > self._shortest_s:
                 await self._wait_for_change(left_s - self._shortest_s)
 
     async def _wait_for_change(self, longest_s: float) -> None:
-        with suppress(StoreError):  # The next look tells.
+        with suppress(StoreError):  # The next check reports it.
             await self._store.wait_for_change(longest_s, about={TIMERS})
 
     async def once(self) -> float:
-        """See to what is due; gives the seconds after which there may be more.
-
-        Whatever is wrong with a timer must not keep the worker from its sessions.
-        """
+        """Handle due timers; returns the seconds until the next check. Failures are logged, because
+        they must not stop the worker."""
         try:
             return await handle_timers(self._store, _LONGEST_S)
         except StoreError as exc:
             _log.warning("timers could not be looked at, trying again: %s", exc)
         except Exception:
-            _log.exception("a timer could not be seen to, trying again")
+            _log.exception("a timer could not be handled, trying again")
         return self._shortest_s
 
 
 class Housekeeping:
-    """Looks after a store: any number of processes may do so at once."""
+    """Prunes old data, updates indexes and breaks deadlocks; any number of processes may do so."""
 
     def __init__(
         self, store: Store, retention: Retention, *, policy: VictimPolicy = "longest"
     ) -> None:
-        """`policy`: who gives up in a circle of waits."""
+        """`policy` chooses the agent that gives up in a deadlock."""
         self._store = store
         self._retention = retention
         self._policy = policy
 
     async def run(self) -> None:
-        """Tidy up now and then, for ever; circles of waits are looked for more often."""
+        """Work regularly, for ever; deadlocks are checked more often than the rest."""
         while True:
             await self.once()
-            for _ in range(round(_PRUNING_EVERY_S / _CIRCLES_S) - 1):
-                await asyncio.sleep(_CIRCLES_S)
-                await self._attempt(self._break_circles)
-            await asyncio.sleep(_CIRCLES_S)
+            for _ in range(round(_PRUNING_EVERY_S / _CYCLES_S) - 1):
+                await asyncio.sleep(_CYCLES_S)
+                await self._attempt(self._break_deadlocks)
+            await asyncio.sleep(_CYCLES_S)
 
     async def once(self) -> None:
         """Delete old data, at most once an hour over all processes, update the index of sessions if
         it is used, and break unnoticed deadlocks. Failures are retried the next time."""
         await self._attempt(self._prune)
         await self._attempt(self._index)
-        await self._attempt(self._break_circles)
+        await self._attempt(self._break_deadlocks)
 
     async def _attempt(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -331,7 +332,7 @@ class Housekeeping:
         _log.info("%s", pruned)
 
     async def _is_my_turn(self, work: str, every_us: int) -> bool:
-        """Whether the work is due and this process does it: of several, one does."""
+        """Whether the work is due, and this process has the turn; only one process has it."""
         now_us = await self._store.now_us()
         document = await self._store.get_document(_COLLECTION, work)
         if document is not None and now_us - document.body["at_us"] < every_us:
@@ -340,7 +341,7 @@ class Housekeeping:
             collection=_COLLECTION,
             key=work,
             body={"at_us": now_us},
-            # Of several processes that see the same version one writes, and the others are refused.
+            # Of several processes that read the same version, only one can write.
             expected_version=0 if document is None else document.version,
         )
         try:
@@ -349,15 +350,15 @@ class Housekeeping:
             return False
         return True
 
-    async def _break_circles(self) -> None:
-        """A new waiter checks for deadlocks itself, unless it dies first."""
+    async def _break_deadlocks(self) -> None:
+        """Break deadlocks that no waiter detected. A new waiter checks itself, unless it dies."""
         waiting = MessageFilter(waited_for=True, states={"open"})
         # A read is cheaper than the write that takes the turn, and most stores have no open wait.
         if not await self._store.find_messages(waiting, limit=1):
             return
-        # A little less than the pause: with the pause itself a process could find its own last turn
-        # a moment too young, and skip every second one.
-        if not await self._is_my_turn(_CIRCLES, round(_CIRCLES_S * 0.9e6)):
+        # Slightly less than the pause. With the full pause a process could find its own last turn a
+        # moment too recent, and skip every second one.
+        if not await self._is_my_turn(_CYCLES, round(_CYCLES_S * 0.9e6)):
             return
         from ekiden.bus.waits.deadlocks import break_deadlocks
 

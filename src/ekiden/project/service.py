@@ -16,7 +16,7 @@ from ekiden.core.errors.server import ServerStopping
 from ekiden.core.privacy.masking import cover
 from ekiden.core.profile import check_labels
 from ekiden.engine import Worker
-from ekiden.engine.collaborations import Agreeing
+from ekiden.engine.bus_server import CollaborationWorker
 from ekiden.engine.registry import runnable
 from ekiden.engine.store_worker import once_reachable
 from ekiden.hub import EventHub, SessionTails
@@ -115,7 +115,7 @@ class TenantService:
                 self._worker.run(), name=f"ekiden-worker-{self.tenant}"
             )
             self._working.add_done_callback(_told)
-            agreeing = Agreeing(self.store, self.team, self.config, serves=self._serves)
+            agreeing = CollaborationWorker(self.store, self.team, self.config, serves=self._serves)
             self._agreeing = asyncio.create_task(
                 agreeing.run(), name=f"ekiden-agreements-{self.tenant}"
             )

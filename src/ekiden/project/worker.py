@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.privacy.masking import cover
 from ekiden.core.profile import check_labels
-from ekiden.engine.collaborations import Agreeing
+from ekiden.engine.bus_server import CollaborationWorker
 from ekiden.engine.fleet import Fleet, ServedStores
 from ekiden.engine.registry import served_agents
 from ekiden.engine.store_worker import StoreWorker, once_reachable
@@ -238,7 +238,7 @@ class Workforce:
             name=tenant,
             listens=is_main or not is_dear,
         )
-        agreeing = Agreeing(
+        agreeing = CollaborationWorker(
             store, project.team, config, serves=self.serves, stopping=lambda: store_worker.stopping
         )
         store_worker.has_more = agreeing.has_work

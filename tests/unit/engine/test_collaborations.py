@@ -11,7 +11,7 @@ from ekiden.bus import Bus
 from ekiden.collaboration import Collaborations
 from ekiden.core.agent import Agent, Team
 from ekiden.engine import Worker
-from ekiden.engine.collaborations import Agreeing
+from ekiden.engine.bus_server import CollaborationWorker
 from ekiden.handoff.records.records import read_handoffs
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.storage.memory import MemoryStore
@@ -48,14 +48,14 @@ class Office:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ekiden.engine.collaborations._EVERY_S", 0.01)
+    monkeypatch.setattr("ekiden.engine.bus_server._EVERY_S", 0.01)
 
 
 @pytest.mark.usefixtures("quick")
 async def test_an_agreed_partner_runs_only_where_its_labels_are() -> None:
     office = Office()
     agreement = await office.agree()
-    agreeing = Agreeing(office.store, office.team, RunConfig())
+    agreeing = CollaborationWorker(office.store, office.team, RunConfig())
     task = asyncio.create_task(agreeing.run())
     async with asyncio.timeout(60):
         while await office.phase(agreement) != "execution" or not (
@@ -79,7 +79,9 @@ async def test_an_agreed_partner_runs_only_where_its_labels_are() -> None:
 @pytest.mark.usefixtures("quick")
 async def test_it_ends_as_soon_as_nothing_more_is_to_be_begun() -> None:
     office, stopping = Office(), asyncio.Event()
-    agreeing = Agreeing(office.store, office.team, RunConfig(), stopping=lambda: stopping)
+    agreeing = CollaborationWorker(
+        office.store, office.team, RunConfig(), stopping=lambda: stopping
+    )
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         ending = group.create_task(agreeing.run())
         await asyncio.sleep(0)

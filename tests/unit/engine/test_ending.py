@@ -11,7 +11,7 @@ import pytest
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
 from ekiden.engine import Worker, submit
-from ekiden.engine.collaborations import Agreeing
+from ekiden.engine.bus_server import CollaborationWorker
 from ekiden.engine.worker import Housekeeping, Timekeeping
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.sessions import Session
@@ -119,14 +119,16 @@ async def test_agreements_are_looked_for_again_whatever_is_wrong(
         raise error
 
     monkeypatch.setattr("ekiden.collaboration.Collaborations.resume", resume)
-    monkeypatch.setattr("ekiden.engine.collaborations._EVERY_S", 0.0)
+    monkeypatch.setattr("ekiden.engine.bus_server._EVERY_S", 0.0)
 
     async def echo(ctx: CodeContext[Any]) -> str:
         return ctx.text
 
     store = MemoryStore()
     await store.write_documents([DocumentWrite(collection=EXECUTIONS, key="c", body={})])
-    task = asyncio.create_task(Agreeing(store, Team(Agent("a", run=echo)), RunConfig()).run())
+    task = asyncio.create_task(
+        CollaborationWorker(store, Team(Agent("a", run=echo)), RunConfig()).run()
+    )
     async with asyncio.timeout(60):
         await again.wait()
     task.cancel()

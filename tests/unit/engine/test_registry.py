@@ -15,7 +15,7 @@ from ekiden.engine import Worker, submit
 from ekiden.engine.registry import (
     BEATS,
     WORKERS,
-    Enlisting,
+    Heartbeat,
     WorkerRecord,
     list_workers,
     prune_workers,
@@ -37,9 +37,9 @@ async def echo(ctx: CodeContext[Any]) -> str:
 TEAM = Team(Agent("echo", run=echo))
 
 
-def enlisting(store: MemoryStore, **options: Any) -> Enlisting:
+def enlisting(store: MemoryStore, **options: Any) -> Heartbeat:
     station = StoreWorker(store, TEAM, serves=["echo"], config=RunConfig(), name="acme")
-    return Enlisting(station, concurrency=3, **options)
+    return Heartbeat(station, concurrency=3, **options)
 
 
 async def seen(store: MemoryStore, number: int) -> list[WorkerRecord]:
@@ -92,7 +92,7 @@ async def test_what_a_worker_does_is_told_with_each_beat() -> None:
     await submit(team, "go", session=Session("s", store=store))
     station = StoreWorker(store, team, serves=["slow"], config=RunConfig())
     draining = False
-    entry = Enlisting(station, concurrency=1, is_draining=lambda: draining)
+    entry = Heartbeat(station, concurrency=1, is_draining=lambda: draining)
     claimed = await station.claim()
     assert claimed is not None
     working = asyncio.create_task(station.advance(*claimed))
@@ -228,7 +228,7 @@ async def test_an_entry_that_others_took_off_the_list_comes_back_as_it_was() -> 
 async def test_whoever_takes_no_further_session_runs_nobody() -> None:
     store = MemoryStore()
     other = StoreWorker(store, Team(Agent("b", run=echo)), serves=["b"], config=RunConfig())
-    await Enlisting(other, concurrency=1).beat()
+    await Heartbeat(other, concurrency=1).beat()
     await enlisting(store, is_draining=lambda: True).beat()
     await submit(TEAM, "go", session=Session("s", store=store))
     [left] = await unserved(store, await list_workers(store))
@@ -241,7 +241,7 @@ async def test_what_waits_behind_many_others_is_found(monkeypatch: pytest.Monkey
     painter = Agent("painter", run=echo, runs_on=frozenset({"gpu"}))
     team = Team(TEAM["echo"], painter)
     station = StoreWorker(store, team, serves=["echo"], config=RunConfig())
-    await Enlisting(station, concurrency=1).beat()
+    await Heartbeat(station, concurrency=1).beat()
     await submit(painter, "draw", session=Session("p", store=store))
     for number in range(5):
         await submit(TEAM, "go", session=Session(f"s{number}", store=store))

@@ -13,7 +13,7 @@ from ekiden import Agent, Capability, Team
 from ekiden.bus import Bus
 from ekiden.collaboration import Collaboration, Collaborations
 from ekiden.engine import Worker
-from ekiden.engine.collaborations import Agreeing
+from ekiden.engine.bus_server import CollaborationWorker
 from ekiden.handoff.records.records import read_handoffs
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.storage.base import MessageFilter, NewSession, Store
@@ -22,7 +22,7 @@ from ekiden.storage.memory import MemoryStore
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ekiden.engine.collaborations._EVERY_S", 0.01)
+    monkeypatch.setattr("ekiden.engine.bus_server._EVERY_S", 0.01)
     monkeypatch.setattr("ekiden.engine.bus_server._MOMENT_S", 0.0)
 
 
@@ -38,7 +38,7 @@ def able(name: str, proficiency: float, **options: Any) -> Agent[Any]:
 @asynccontextmanager
 async def office(team: Team, store: Store) -> AsyncIterator[Collaborations]:
     """A process that serves the team, and another one's view of the collaborations."""
-    task = asyncio.create_task(Agreeing(store, team, RunConfig()).run())
+    task = asyncio.create_task(CollaborationWorker(store, team, RunConfig()).run())
     worker = Worker(store, team)
     working = asyncio.create_task(worker.run())
     try:
@@ -152,7 +152,7 @@ async def test_one_look_at_the_store_is_for_the_mail_of_all_agents(
 
     store = MemoryStore()
     team = Team(Agent("lead", run=work, handoffs=[able(f"clerk-{n}", 1.0) for n in range(30)]))
-    idle = Agreeing(store, team, RunConfig())
+    idle = CollaborationWorker(store, team, RunConfig())
     monkeypatch.setattr(MemoryStore, "find_messages", counted)
     assert not await idle.has_work()
     assert len(looks) == 1

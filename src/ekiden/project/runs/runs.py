@@ -395,7 +395,7 @@ class RunStarter:
         """Stop the session's work in this process; returns whether there was any and it stopped."""
         mine = self._tasks.of_session(session_id)
         if mine is None or not await mine.stop(
-            status_on_cancel="idle", patience_s=_SHORT_PATIENCE_S
+            status_on_cancel="idle", timeout_s=_SHORT_PATIENCE_S
         ):
             return False
         self._tails.end(session_id)
