@@ -1,4 +1,4 @@
-"""`Collaborations`: the entry point of the protocol, and its upkeep as time passes."""
+"""`Collaborations`: the entry point of the protocol. Also expires and deletes collaborations."""
 
 from __future__ import annotations
 
@@ -50,25 +50,26 @@ async def run_due(store: Store, *, now_us: int | None = None) -> int:
 async def expire_due(
     ledger: CollaborationLedger, *, now_us: int | None = None
 ) -> list[Collaboration]:
-    """Expire those whose time is over; as they are then."""
+    """Expire overdue collaborations; returns their new states."""
     store = ledger.store
     now_us = await store.now_us() if now_us is None else now_us
-    seen: list[Collaboration] = []
+    checked: list[Collaboration] = []
     for timer in await due_timers(store, now_us=now_us, kind=TIMER, limit=_PAGE):
         with suppress(CollaborationError):
             found = await ledger.look(timer.id)
-            seen.append(found)
+            checked.append(found)
             if found.due_us == timer.due_us:
                 continue
-        # Expiring removed it; if it is still there, it is about something that is gone.
+        # Expiring removes the timer. A timer that is left belongs to a deleted collaboration.
         await remove_timer(store, timer)
-    return seen
+    return checked
 
 
 async def cleanup(store: Store, *, older_than_s: float) -> int:
-    """Remove those that were closed so long ago; how many. Open ones are not touched.
+    """Remove collaborations that were closed this long ago; returns their number.
 
-    One whose first message could still be said again stays until it could not: it would begin anew.
+    A collaboration is kept while its first message has not expired: a repeated message would start
+    the collaboration again.
     """
     now = (await store.now_us()) / 1e6
     count, after = 0, ""
@@ -101,7 +102,7 @@ def _is_old(record: Collaboration, now: float, older_than_s: float) -> bool:
 _log = logging.getLogger("ekiden.collaboration")
 
 _LOOK_S = 5.0
-"""Changes are hints: so often it is looked without one."""
+"""The store is checked after this many seconds even without a hint of a change."""
 _DEFAULTS = CollaborationSettings()
 DAY_S = 86_400.0
 
@@ -226,10 +227,10 @@ class Collaborations:
         if self._executions is None:
             return ended
         due, _ = await self._executions.due(look_again=True)
-        places = asyncio.Semaphore(self.settings.concurrency)
+        slots = asyncio.Semaphore(self.settings.concurrency)
 
         async def execute(collaboration_id: str) -> Collaboration | None:
-            async with places:
+            async with slots:
                 return await self._execute(collaboration_id)
 
         done = await asyncio.gather(*map(execute, due))
@@ -274,7 +275,7 @@ class Collaborations:
         try:
             return await self._executions.execute(collaboration_id)
         except CollaborationError as exc:
-            # One that is damaged, or crowded, must not keep the others from being done.
+            # A damaged or busy collaboration must not block the others.
             _log.warning("collaboration %s was not executed: %s", collaboration_id, exc)
             return None
 
@@ -282,7 +283,7 @@ class Collaborations:
         store = self._ledger.store
         now_us = await store.now_us()
         due_us = await next_due_us(store)
-        # A timer of another kind that nobody sees to must not keep this loop busy.
+        # An overdue timer of another kind must not keep this loop busy.
         moments = [next_us, due_us if due_us is not None and due_us > now_us else None]
         left = [(moment - now_us) / 1e6 for moment in moments if moment is not None]
         return max(min([*left, _LOOK_S]), 0.001)

@@ -1,12 +1,12 @@
-"""Executes agreements: once, and by another process after a crash.
+"""Executes agreements: each once, and by another process after a crash.
 
-An agreement that is to be executed has a document with who does so and until when. The record of
-the collaboration counts how often that was begun, and only who began it last can complete it:
-whoever was paused and comes back late changes nothing. What an executor *does* may be begun again
-after a crash, so it goes by the collaboration's id.
+A document for each agreement has the executing process and its lease. The record of the
+collaboration counts the starts of the execution, and only the last starter can complete it: a stale
+process cannot write. After a crash the executor is called again, so it uses the collaboration's id
+as its idempotency key.
 
-What takes long, a handoff whose target waits for a person for example, is left and looked at again:
-that is no new beginning, and nobody has it in between.
+A long execution, for example a handoff whose target waits for a person, is released and checked
+again later. This is not a new start.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _PAGE = 100
 _GAP_S = 0.02
 _MAX_TEXT = 2_000
 _LOOK_AGAIN = "look_us"
-"""In the document of what is not over yet: when `Collaborations.run` looks at it again."""
+"""Key in the document of an unfinished execution: when `Collaborations.run` checks it again."""
 _SOONEST_US, _LATEST_US = 500_000, 30_000_000
 _NOT_OVER: Final[dict[str, Any]] = {}
+"""The outcome of an execution that is not finished."""
 
 
 class Executor(Protocol):
@@ -61,9 +62,10 @@ class Executions:
         self._owner = owner
 
     async def due(self, *, look_again: bool) -> tuple[list[str], int | None]:
-        """Agreements that are not being executed now, and when the next of the others may be free.
+        """The ids of agreements that no process executes now, and the time at which the next of the
+        others may be free.
 
-        With `look_again` all that are not over yet are among them, else those whose time it is.
+        With `look_again` all unfinished executions are included, otherwise only those that are due.
         """
         ledger, after = self._ledger, ""
         found: list[str] = []
@@ -86,26 +88,27 @@ class Executions:
     async def execute(self, collaboration_id: str) -> Collaboration | None:
         """Execute an agreement; `None` if another process does it, there is nothing to do, or it is
         not finished yet."""
-        begun = await self._begin(collaboration_id)
-        if begun is None:
+        claimed = await self._claim_execution(collaboration_id)
+        if claimed is None:
             return None
-        record, version = begun
+        record, version = claimed
         if record.attempts > self._ledger.settings.max_attempts:
-            often = f"it was started {record.attempts - 1} times and never finished"
-            return await self._complete(record, _failed(often))
+            reason = f"it was started {record.attempts - 1} times and never finished"
+            return await self._complete(record, _failed(reason))
         try:
             outcome = await self._watched(record, version)
         except BaseException:
-            # Stopped, or without its store: another one shall not have to wait for the lease.
-            await self._give_up(record.id)
+            # Release the lease, so that another process need not wait for its expiry.
+            await self._release(record.id)
             raise
         if outcome is _NOT_OVER:
-            await self._give_up(record.id, look_us=await self._look_us(record))
+            await self._release(record.id, look_us=await self._look_us(record))
             return None
         return None if outcome is None else await self._complete(record, outcome)
 
-    async def _begin(self, collaboration_id: str) -> tuple[Collaboration, int] | None:
-        """Claim it, unless it is taken; returns the version of the document that says so."""
+    async def _claim_execution(self, collaboration_id: str) -> tuple[Collaboration, int] | None:
+        """Claim the execution and count the start; returns the record and the version of the
+        claim's document, or `None` if another process has it."""
         ledger = self._ledger
         claim = await ledger.store.get_document(EXECUTIONS, collaboration_id)
         if claim is None or _until_us(claim) > await ledger.store.now_us():
@@ -118,13 +121,14 @@ class Executions:
             )
             return None
         if _LOOK_AGAIN in claim.body and seen.phase == "execution":
-            return await self._look(seen, claim)
+            return await self._claim_again(seen, claim)
         is_taken = False
         tried = -1
 
         def take(record: Collaboration, now_us: int) -> Step | None:
             nonlocal is_taken, tried
-            # Stale, though the record is not: then the lease was renewed at the last moment.
+            # If the write was refused although the record is unchanged, the owner has just renewed
+            # its lease.
             is_taken = (
                 record.version != tried
                 and record.attempts == seen.attempts
@@ -143,10 +147,10 @@ class Executions:
         record = await ledger.change(collaboration_id, take)
         return (record, claim.version + 1) if is_taken else None
 
-    async def _look(
+    async def _claim_again(
         self, record: Collaboration, claim: Document
     ) -> tuple[Collaboration, int] | None:
-        """Claim an agreement that was started and left, unless it is taken."""
+        """Claim an execution that was released unfinished; `None` if another process has it."""
         store = self._ledger.store
         taken = self._claim(record.id, await store.now_us(), claim.version)
         try:
@@ -156,7 +160,8 @@ class Executions:
         return record, claim.version + 1
 
     async def _watched(self, record: Collaboration, version: int) -> dict[str, Any] | None:
-        """The outcome of the work; `None`, and the work is cancelled, if it is ours no more."""
+        """Execute while the lease is renewed; returns the outcome, or `None` if the lease is lost,
+        which cancels the execution."""
         async with asyncio.TaskGroup() as group:
             work = group.create_task(self._work(record))
             keeper = group.create_task(self._keep(record.id, version))
@@ -186,7 +191,7 @@ class Executions:
         return _outcome(result, max_bytes=self._ledger.settings.max_message_bytes // 2)
 
     async def _keep(self, collaboration_id: str, version: int) -> None:
-        """Renew the lease for ever; return when it is lost, or the collaboration is closed."""
+        """Renew the lease until it is lost or the collaboration is closed."""
         with suppress(StaleDocument, StoreUnavailable):
             await self._renew(collaboration_id, version)
 
@@ -211,7 +216,8 @@ class Executions:
     async def _complete(
         self, record: Collaboration, outcome: dict[str, Any]
     ) -> Collaboration | None:
-        """Close it, if it is still ours; else put on record that the result came late."""
+        """Close the collaboration if this process still owns the execution; otherwise record that
+        the result came late."""
         ledger, mine = self._ledger, record.attempts
         now_us = await ledger.store.now_us()
         message = await ledger.system_message(record, "complete", {"outcome": outcome}, now_us)
@@ -232,13 +238,14 @@ class Executions:
         return None
 
     async def _look_us(self, record: Collaboration) -> int:
-        """When to look again at what is not over: the longer it takes, the more seldom."""
+        """The time of the next check of an unfinished execution; longer ones are checked less
+        often."""
         now_us = await self._ledger.store.now_us()
         taken_us = now_us - record.phases[-1][1]
         return now_us + min(max(taken_us // 10, _SOONEST_US), _LATEST_US)
 
-    async def _give_up(self, collaboration_id: str, *, look_us: int | None = None) -> None:
-        """Let the lease go; if that does not work, it runs out."""
+    async def _release(self, collaboration_id: str, *, look_us: int | None = None) -> None:
+        """Release the lease; if this fails, the lease expires."""
         store = self._ledger.store
         body: dict[str, Any] = {"owner": "", "until_us": 0}
         if look_us is not None:
@@ -276,19 +283,19 @@ def _failed(reason: str, result: Any = None) -> dict[str, Any]:
 
 def _outcome(result: Any, *, max_bytes: int) -> dict[str, Any]:
     if isinstance(result, HandoffResult):
-        told = result.to_json()
+        data = result.to_json()
         if result.error is not None:
-            return _failed(result.error.message[:_MAX_TEXT], told)
+            return _failed(result.error.message[:_MAX_TEXT], data)
         if result.status in ("failed", "rolled_back"):
-            return _failed(f"the handoff is {result.status}", told)
+            return _failed(f"the handoff is {result.status}", data)
         if result.status != "completed":
             return _NOT_OVER
-        return {"status": "completed", "reason": "", "result": told}
+        return {"status": "completed", "reason": "", "result": data}
     return {"status": "completed", "reason": "", "result": _stored(result, max_bytes)}
 
 
 def _stored(result: Any, max_bytes: int) -> Any:
-    """The result as JSON; of what is none, or is too long, the beginning of its text."""
+    """The result as JSON; if it is not JSON, or too long, the beginning of its text."""
     try:
         size = len(canonical(result))
     except (TypeError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Where collaborations are stored, found and awaited; every change is one transaction."""
+"""Stores, lists and waits for collaborations; every change is one transaction."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ _MAX_ERROR = 500
 
 
 def receivers(record: Collaboration, message: ProtocolMessage) -> tuple[str, ...]:
-    """Who is told: the one it is sent to, or all whom it concerns."""
+    """The agents that get the message: its recipient, or all concerned participants."""
     if message.to is not None:
         return (message.to,)
-    # A call, and whom it was awarded to, are told to all; what two then do, to these two.
+    # All participants learn of a call and its award. Later moves concern only the two sides.
     concerned = record.sides if message.move in _OF_TWO and record.partner else record.participants
     return tuple(name for name in concerned if name != message.by)
 
@@ -82,18 +82,18 @@ _OF_TWO = frozenset({"cancel", "complete", "expire"})
 def letters(
     record: Collaboration, message: ProtocolMessage, *, bound: int | None
 ) -> list[QueuePut]:
-    """The message for each who is told, in the form in which it lies in a mailbox."""
+    """The message for the mailbox of each receiver."""
     puts = []
     for name in receivers(record, message):
         number = None if message.to is not None else record.participants.index(name)
-        said = to_agent_message(message, receiver=name, number=number)
+        copy = to_agent_message(message, receiver=name, number=number)
         puts.append(
             QueuePut(
                 queue=agent_queue(name),
-                body=Letter(message=said).to_json(),
-                priority=said.priority,
-                key=said.id,
-                ttl_s=said.ttl,
+                body=Letter(message=copy).to_json(),
+                priority=copy.priority,
+                key=copy.id,
+                ttl_s=copy.ttl,
                 bound=bound,
             )
         )
@@ -128,7 +128,7 @@ def move_event(
 def refusal_event(
     *, collaboration_id: str, message_id: str, by: str, at_us: int, error: EkidenError
 ) -> Event:
-    """A message was not let in."""
+    """The event of a refused message."""
     details = {
         "collaboration": collaboration_id,
         "move": "refused",
@@ -140,15 +140,15 @@ def refusal_event(
     return Event(session_id="", seq=0, type="message", at_us=at_us, details=details, error=text)
 
 
-def told(puts: Sequence[QueuePut]) -> list[str]:
-    """The agents in whose mailboxes these go."""
+def receivers_of(puts: Sequence[QueuePut]) -> list[str]:
+    """The agents that get these messages."""
     prefix = len(agent_queue(""))
     return [put.queue[prefix:] for put in puts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What is to be stored: the collaboration after a move, and what goes along with it."""
+    """A move to store: the collaboration after it, the message, and further documents."""
 
     record: Collaboration
     move: str
@@ -158,8 +158,8 @@ class Step:
 
 
 Decide: TypeAlias = Callable[[Collaboration, int], Step | None]
-"""Given the collaboration and the time, what is to be stored; `None`: nothing. It may be asked
-several times, whenever others were faster."""
+"""A function of the collaboration and the time that returns the move to store; `None`: nothing. It
+is called again if another process was faster."""
 
 
 class CollaborationLedger:
@@ -168,8 +168,8 @@ class CollaborationLedger:
     def __init__(
         self, store: Store, settings: CollaborationSettings, *, mailbox_bound: int | None = None
     ) -> None:
-        """With a bound, a move whose receiver has so many messages waiting is refused; those that
-        close a collaboration never are."""
+        """With `mailbox_bound`, a move is refused if a receiver has this many waiting messages.
+        Moves that close a collaboration are never refused."""
         self.store = store
         self._bound = mailbox_bound
         self.settings = settings
@@ -177,7 +177,7 @@ class CollaborationLedger:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def load(self, collaboration_id: str) -> Collaboration:
-        """As it is stored, even if its time is over; `CollaborationNotFound`."""
+        """The stored collaboration, even if it is overdue. Raises `CollaborationNotFound`."""
         document = None
         if is_id(collaboration_id):
             document = await self.store.get_document(COLLABORATIONS, collaboration_id)
@@ -186,19 +186,19 @@ class CollaborationLedger:
         return read_record(document)
 
     async def look(self, collaboration_id: str) -> Collaboration:
-        """The current state: reading an overdue one expires it."""
+        """The current collaboration; an overdue one is expired first."""
         return await self.change(collaboration_id, lambda record, now_us: None)
 
     async def add(self, record: Collaboration, message: ProtocolMessage, *, now_us: int) -> None:
-        """Store a new one; `StaleDocument` if there is one of that id."""
+        """Store a new collaboration. Raises `StaleDocument` if the id exists."""
         step = Step(record=record, move=message.move, by=message.by, message=message)
         await self._write(None, step, now_us)
 
     async def change(self, collaboration_id: str, decide: Decide) -> Collaboration:
-        """Store what `decide` says, as one transaction, and give the collaboration as it is then.
+        """Store the move that `decide` returns, in one transaction; returns the new collaboration.
 
-        Of several changes at once one counts, and the others decide again. One whose time is over
-        is expired first. Raises what `decide` raises, `CollaborationNotFound`, `MailboxFull`.
+        If another process was faster, `decide` is called again. An overdue collaboration is expired
+        first. Raises the exceptions of `decide`, `CollaborationNotFound` and `MailboxFull`.
         """
         turn = self._turns.setdefault(collaboration_id, asyncio.Lock())
         async with turn:
@@ -222,7 +222,7 @@ class CollaborationLedger:
     async def refuse(
         self, error: EkidenError, *, collaboration_id: str, message_id: str, by: str
     ) -> None:
-        """Put on record that a message was not let in."""
+        """Record that a message was refused."""
         event = refusal_event(
             collaboration_id=collaboration_id,
             message_id=message_id,
@@ -233,7 +233,7 @@ class CollaborationLedger:
         await self.store.write(Batch(events=[event]))
 
     async def note_late(self, record: Collaboration, status: str) -> None:
-        """Put on record that an execution came to a result after the collaboration was closed."""
+        """Record the result of an execution that ended after the collaboration was closed."""
         now_us = await self.store.now_us()
         event = move_event(record, move="complete", by=SYSTEM, at_us=now_us)
         event.details = {**(event.details or {}), "late": status}
@@ -282,8 +282,8 @@ class CollaborationLedger:
             raise MailboxFull(await self._full(puts), bound or 0) from exc
 
     async def _full(self, puts: Sequence[QueuePut]) -> str:
-        """The full mailbox; the first receiver's if none is full any more."""
-        names = told(puts)
+        """The agent whose mailbox is full; the first receiver if none is full any more."""
+        names = receivers_of(puts)
         for name in names:
             if await self.store.queue_depth(agent_queue(name)) >= (self._bound or 0):
                 return name
@@ -291,7 +291,7 @@ class CollaborationLedger:
 
 
 def _timers(before: Collaboration | None, after: Collaboration) -> list[DocumentWrite]:
-    """An open collaboration has one timer, which is due when it expires."""
+    """The writes of the timer: an open collaboration has one, for its expiry."""
     old, new = None if before is None else before.due_us, after.due_us
     if old == new:
         return []
@@ -304,7 +304,7 @@ def _timers(before: Collaboration | None, after: Collaboration) -> list[Document
 
 
 def _executions(before: Collaboration | None, after: Collaboration) -> list[DocumentWrite]:
-    """What is agreed waits to be executed; what is closed does not."""
+    """The writes of the execution's document, which an agreement has until it is closed."""
     if before is None or before.phase == after.phase:
         return []
     if after.phase == "agreement":
@@ -319,11 +319,11 @@ _log = logging.getLogger("ekiden.collaboration")
 
 _PAGE = 100
 _LOOK_S = 1.0
-"""Changes are hints: so often it is looked without one."""
+"""The store is checked after this many seconds even without a hint of a change."""
 
 
 class CollaborationReader:
-    """Reads collaborations as they stand: those whose time is over are expired by looking."""
+    """Reads collaborations. Reading an overdue collaboration expires it."""
 
     def __init__(self, ledger: CollaborationLedger) -> None:
         self._ledger = ledger
@@ -336,9 +336,9 @@ class CollaborationReader:
         after: str = "",
         limit: int = _PAGE,
     ) -> Sequence[Collaboration]:
-        """By id, which is by age: those behind `after`, of one agent and in some phases.
+        """Collaborations after the id `after`, oldest first, filtered by agent and phases.
 
-        What cannot be read is left out, with a warning in the log.
+        Unreadable ones are left out, with a warning in the log.
         """
         if limit < 1:
             raise UserError(f"`limit` is 1 or more, not {limit!r:.40}")
@@ -372,7 +372,8 @@ class CollaborationReader:
         *,
         timeout_s: float,
     ) -> Collaboration:
-        """Until the condition holds or it is closed; `TimeoutError`."""
+        """Wait until the condition is true, or the collaboration is closed. Raises
+        `TimeoutError`."""
         async with asyncio.timeout(timeout_s):
             while True:
                 found = await self._ledger.look(collaboration_id)
@@ -381,7 +382,7 @@ class CollaborationReader:
                 await self._ledger.store.wait_for_change(_LOOK_S)
 
     async def collected(self, record: Collaboration) -> Collaboration:
-        """A call when all have answered, or its deadline is over."""
+        """Wait until all agents have answered the call, or its deadline has passed."""
         while record.phase == "discovery" and record.unanswered:
             left_s = (record.deadline_us - await self._ledger.store.now_us()) / 1e6
             if left_s <= 0:
@@ -391,5 +392,5 @@ class CollaborationReader:
         return record
 
     async def moment_us(self, in_s: float) -> int:
-        """The time in so many seconds, on the store's clock."""
+        """The store's time in this many seconds."""
         return await self._ledger.store.now_us() + int(in_s * 1e6)

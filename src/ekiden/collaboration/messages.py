@@ -1,4 +1,5 @@
-"""Messages of the protocol: built by an agent's handle, and checked before they count."""
+"""Messages of the protocol: written and signed for an agent, and checked before they have
+effect."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ _FOR_ALL: frozenset[Move] = frozenset({"call", "award", "select", "cancel"})
 
 
 def plain_json(what: str, value: Any) -> Any:
-    """A private copy of `value`; `UserError` for what is not JSON."""
+    """A private copy of `value`. Raises `UserError` if it is not JSON."""
     try:
         return loads(canonical(value))
     except (TypeError, ValueError, RecursionError) as exc:
@@ -46,14 +47,14 @@ def plain_json(what: str, value: Any) -> Any:
 
 
 def some_text(what: str, value: Any) -> str:
-    """`value`, if it is a text that is not empty; `UserError`."""
+    """`value`, if it is a text that is not empty. Raises `UserError` otherwise."""
     if not isinstance(value, str) or not value.strip():
         raise UserError(f"`{what}` must be a text that is not empty, not {value!r:.60}")
     return value
 
 
 def short_text(what: str, value: Any) -> str:
-    """`value`, if it is a text that is not long; `UserError`."""
+    """`value`, if it is a text that is not too long. Raises `UserError` otherwise."""
     if not isinstance(value, str) or len(value) > _MAX_TEXT:
         raise UserError(
             f"`{what}` must be a text of at most {_MAX_TEXT} characters, not {value!r:.60}"
@@ -62,7 +63,7 @@ def short_text(what: str, value: Any) -> str:
 
 
 def seconds(what: str, value: Any) -> float:
-    """`value`, if it is a number of seconds above 0; `UserError`."""
+    """`value`, if it is a number of seconds above 0. Raises `UserError` otherwise."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not (math.isfinite(value) and value > 0):
         raise UserError(f"`{what}` must be a number of seconds above 0, not {value!r:.40}")
@@ -87,7 +88,7 @@ class Drafts:
         max_rounds: int | None = None,
         key: str | None = None,
     ) -> AgentMessage:
-        """What begins a collaboration; `UserError` for what cannot be meant."""
+        """The message that starts a collaboration. Raises `UserError` for invalid arguments."""
         names = [agent_name(each) for each in others]
         settings = self._ledger.settings
         if not names:
@@ -99,8 +100,8 @@ class Drafts:
         rounds = settings.max_rounds if max_rounds is None else max_rounds
         if not isinstance(rounds, int) or not 1 <= rounds <= 1_000:
             raise UserError(f"`max_rounds` is a number from 1 to 1000, not {rounds!r:.40}")
-        given = plain_json("context", {} if context is None else context)
-        if not isinstance(given, dict):
+        facts = plain_json("context", {} if context is None else context)
+        if not isinstance(facts, dict):
             raise UserError(f"`context` must be an object, not {context!r:.60}")
         now_us = await self._ledger.store.now_us()
         deadline_us = now_us + int(seconds("deadline_s", deadline_s) * 1e6)
@@ -109,7 +110,7 @@ class Drafts:
             "deadline_us": deadline_us,
             "opening": {
                 "participants": [self._name, *names],
-                "context": given,
+                "context": facts,
                 "max_rounds": rounds,
                 "expires_us": max(deadline_us, now_us + int(settings.lifetime_s * 1e6)),
             },
@@ -137,11 +138,11 @@ class Drafts:
         type: MessageType | None = None,
         key: str | None = None,
     ) -> AgentMessage:
-        """What is said in a collaboration, to the message with the id `answers`."""
+        """A message in a collaboration that answers the message with the id `answers`."""
         now_us = await self._ledger.store.now_us()
         due_us = record.due_us
         left_s = _CLOSED_TTL_S if due_us is None else max((due_us - now_us) / 1e6, 1e-3)
-        # In a call there is no other side yet: what is not for all is for the initiator.
+        # In a call there is no partner yet, so the message goes to the initiator.
         other = record.other_side(self._name) or record.initiator
         return await self._signed(
             move,
@@ -186,53 +187,51 @@ class Drafts:
 
 
 def named_terms(record: Collaboration, named: int | str | None) -> Terms:
-    """The terms on the table, if they are those that are named; `TermsSuperseded`."""
+    """The current terms, if `named` (a version, a digest, or `None`) means them. Raises
+    `TermsSuperseded`."""
     terms = record.terms
     assert terms is not None
-    if named is None or named == terms.digest or (_is_version(named) and named == terms.version):
+    is_version = isinstance(named, int) and not isinstance(named, bool)
+    if named is None or named == terms.digest or (is_version and named == terms.version):
         return terms
     raise TermsSuperseded(f"{named!r:.80}", current=terms.version, collaboration_id=record.id)
 
 
 def first_terms(record: Collaboration) -> dict[str, Any]:
-    """By which the terms of the message that began it are named."""
+    """The version and digest of the terms in the first message."""
     body = record.messages[0].body["terms"]
     return {"version": 1, "digest": terms_digest(record.id, 1, record.initiator, body)}
 
 
-def _is_version(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _named(prefix: str, *parts: str) -> str:
-    """The same id for the same parts: a repeated message keeps its id."""
+    """An id made from the parts, so that a repeated message has the same id."""
     return f"{prefix}_{sha256(canonical(parts)).hexdigest()[:32]}"
 
 
 _RECORDED = (MessageRefused, NotAParticipant, SenderForged)
-"""Not mistakes but tries: what is refused with these is put on record."""
+"""Errors of forged or wrong messages, not of mistakes: these refusals are recorded."""
 
 
 def check_actor(name: str) -> None:
-    """`SenderForged` if another agent's code runs now: an agent cannot use another's name."""
+    """Raise `SenderForged` if the code of another agent runs now."""
     actual = acting_agent()
     if actual is not None and actual != name:
         raise SenderForged(name, actual=actual)
 
 
 class MessageChecker:
-    """Lets messages in that are signed, fresh, new, and said by whom they say."""
+    """Accepts messages that are signed, not expired, new, and from their true sender."""
 
     def __init__(self, ledger: CollaborationLedger) -> None:
         self._ledger = ledger
 
     async def submit(self, message: AgentMessage, *, is_own: bool = False) -> Collaboration:
-        """Do what a message says, once, as one transaction, and give the collaboration after it.
+        """Apply the message once, in one transaction; returns the collaboration after it.
 
-        With `is_own`, a message that was let in before is no replay but the same thing said again
-        by its sender: nothing is done. Raises `MessageMalformed`, `SignatureInvalid`,
-        `MessageExpired`, `MessageReplayed`, `SenderForged`, `CollaborationNotFound`,
-        `MailboxFull`, and what `rules.follow` raises.
+        With `is_own`, a repeated message is not a replay: its sender made the same move again, and
+        nothing changes. Raises `MessageMalformed`, `SignatureInvalid`, `MessageExpired`,
+        `MessageReplayed`, `SenderForged`, `CollaborationNotFound`, `MailboxFull`, and the errors of
+        `rules.follow`.
         """
         try:
             parsed = from_agent_message(message, max_bytes=self._ledger.settings.max_message_bytes)
@@ -248,7 +247,7 @@ class MessageChecker:
             await self.refuse(message, exc)
 
     async def refuse(self, message: AgentMessage, error: EkidenError) -> NoReturn:
-        """Put on record that a message was refused, and raise the error."""
+        """Record that a message was refused, and raise the error."""
         payload = message.payload
         about = payload.get("collaboration") if isinstance(payload, dict) else None
         await self._ledger.refuse(

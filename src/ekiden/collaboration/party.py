@@ -1,4 +1,4 @@
-"""A handle that acts as one agent only."""
+"""`Party`: the handle with which one agent acts in collaborations."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Party:
     async def acknowledge(self, collaboration_id: str, *, key: str | None = None) -> Collaboration:
         """Accept a request unchanged."""
         record = await self._ledger.load(collaboration_id)
-        return await self._say(
+        return await self._send(
             record, "acknowledge", first_terms(record), answers=record.messages[0].id, key=key
         )
 
@@ -103,7 +103,7 @@ class Party:
         terms: dict[str, Any] = {"required": _names(required), "task": short_text("task", task)}
         if requirements is not None:
             terms["requirements"] = requirements
-        others = list(participants) if participants is not None else await self._everybody()
+        others = list(participants) if participants is not None else await self._other_agents()
         bids_s = self._ledger.settings.bids_s if deadline_s is None else deadline_s
         return await self._open("call", terms, others, context, bids_s, None, key)
 
@@ -149,7 +149,7 @@ class Party:
             "score": float(score),
             "offer": plain_json("offer", offer),
         }
-        return await self._say(record, "bid", body, answers=record.messages[0].id, key=key)
+        return await self._send(record, "bid", body, answers=record.messages[0].id, key=key)
 
     async def decline(
         self, collaboration_id: str, *, reason: str = "", key: str | None = None
@@ -157,7 +157,7 @@ class Party:
         """Decline a call, or withdraw a bid before it is awarded."""
         record = await self._ledger.load(collaboration_id)
         body = {"reason": short_text("reason", reason)}
-        return await self._say(record, "decline", body, answers=record.messages[0].id, key=key)
+        return await self._send(record, "decline", body, answers=record.messages[0].id, key=key)
 
     async def award(
         self, collaboration_id: str, bidder: str, *, key: str | None = None
@@ -165,7 +165,7 @@ class Party:
         """Accept a bid: the bidder's offer becomes the agreement, and all bidders are notified."""
         record = await self._ledger.load(collaboration_id)
         body = {"bidder": agent_name(bidder, what="`bidder`")}
-        return await self._say(record, "award", body, answers=_bid_of(record, bidder), key=key)
+        return await self._send(record, "award", body, answers=_bid_of(record, bidder), key=key)
 
     async def select(
         self,
@@ -183,7 +183,7 @@ class Party:
             "bidder": agent_name(bidder, what="`bidder`"),
             "deadline_us": await self._reader.moment_us(seconds("deadline_s", limit_s)),
         }
-        return await self._say(record, "select", body, answers=_bid_of(record, bidder), key=key)
+        return await self._send(record, "select", body, answers=_bid_of(record, bidder), key=key)
 
     # Negotiations
 
@@ -212,20 +212,20 @@ class Party:
         """Propose different terms; `answers` may name the replaced terms by version or digest.
         Raises `RoundsExhausted`, `NotYourTurn` and `TermsSuperseded`."""
         record = await self._ledger.load(collaboration_id)
-        told = named_terms(record, answers)
+        current = named_terms(record, answers)
         body = {
-            **_name(told),
+            **_reference(current),
             "terms": plain_json("terms", terms),
             "reason": short_text("reason", reason),
         }
-        # To a request it is a no that says on what terms it would be a yes.
-        is_no = record.pattern == "request" and told.version == 1
-        return await self._say(
+        # A counter-proposal to a request rejects the request.
+        is_rejection = record.pattern == "request" and current.version == 1
+        return await self._send(
             record,
             "counter",
             body,
-            answers=told.message_id,
-            type="reject" if is_no else "negotiate",
+            answers=current.message_id,
+            type="reject" if is_rejection else "negotiate",
             key=key,
         )
 
@@ -240,8 +240,10 @@ class Party:
         record = await self._ledger.load(collaboration_id)
         if terms is None:
             raise UserError("name the terms that are accepted, by their version or digest")
-        told = named_terms(record, terms)
-        return await self._say(record, "accept", _name(told), answers=told.message_id, key=key)
+        current = named_terms(record, terms)
+        return await self._send(
+            record, "accept", _reference(current), answers=current.message_id, key=key
+        )
 
     async def reject(
         self,
@@ -256,9 +258,9 @@ class Party:
         if counter is not None:
             return await self.counter(collaboration_id, counter, reason=reason, key=key)
         record = await self._ledger.load(collaboration_id)
-        told = named_terms(record, None)
-        body = {**_name(told), "reason": short_text("reason", reason)}
-        return await self._say(record, "reject", body, answers=told.message_id, key=key)
+        current = named_terms(record, None)
+        body = {**_reference(current), "reason": short_text("reason", reason)}
+        return await self._send(record, "reject", body, answers=current.message_id, key=key)
 
     async def cancel(
         self, collaboration_id: str, *, reason: str = "", key: str | None = None
@@ -267,7 +269,7 @@ class Party:
         call."""
         record = await self._ledger.load(collaboration_id)
         body = {"reason": short_text("reason", reason)}
-        return await self._say(record, "cancel", body, answers=record.messages[-1].id, key=key)
+        return await self._send(record, "cancel", body, answers=record.messages[-1].id, key=key)
 
     # Reading
 
@@ -324,7 +326,7 @@ class Party:
         )
         return await self._gate.submit(message, is_own=True)
 
-    async def _say(
+    async def _send(
         self,
         record: Collaboration,
         move: Move,
@@ -337,7 +339,7 @@ class Party:
         message = await self._drafts.answer(record, move, body, answers=answers, type=type, key=key)
         return await self._gate.submit(message, is_own=True)
 
-    async def _everybody(self) -> Sequence[str]:
+    async def _other_agents(self) -> Sequence[str]:
         names = () if self._known is None else await self._known()
         others = [name for name in names if name != self.name]
         if not others:
@@ -345,12 +347,12 @@ class Party:
         return others
 
 
-def _name(terms: Terms) -> dict[str, Any]:
+def _reference(terms: Terms) -> dict[str, Any]:
     return {"version": terms.version, "digest": terms.digest}
 
 
 def _bid_of(record: Collaboration, bidder: str) -> str:
-    """The message with the bid; of one who made none, the call."""
+    """The id of the message with the bid; without a bid, the id of the call."""
     for bid in record.bids:
         if bid.agent == bidder:
             return bid.message_id

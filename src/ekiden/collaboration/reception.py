@@ -1,4 +1,4 @@
-"""Messages of the protocol at their receivers: verified, answered, and bids for calls."""
+"""Receives messages of the protocol for an agent: verifies them, answers them, and bids."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Offer:
 
 
 BidFunction: TypeAlias = Callable[[Collaboration], Awaitable[Offer | None]]
-"""Given a call, the agent's offer; `None`: it declines. ``call.terms.body`` has ``required``,
-``task`` and ``requirements``."""
+"""A function that returns the agent's offer for a call, or `None` to decline. ``call.terms.body``
+has ``required``, ``task`` and ``requirements``."""
 
 
 def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
@@ -91,15 +91,15 @@ class Incoming:
 
 
 Respond: TypeAlias = Callable[[Incoming], Awaitable[Any]]
-"""What an agent does with a message; what it returns is not looked at."""
+"""A function that handles a message of the protocol; its result is ignored."""
 Otherwise: TypeAlias = Callable[[AgentMessage], Awaitable[Any]]
-"""What an agent does with messages of other kinds; what it returns is the answer to a query."""
+"""A function that handles other messages; its result is the answer to a query."""
 
 _TOO_LATE = (ProtocolError, TermsSuperseded, AnsweredAlready)
 
 
 class Reception:
-    """Verifies what arrives for one agent, and has it answered."""
+    """Verifies the messages for one agent, and passes them to its functions."""
 
     def __init__(self, party: Party, ledger: CollaborationLedger, gate: MessageChecker) -> None:
         self._party = party
@@ -107,10 +107,10 @@ class Reception:
         self._gate = gate
 
     async def receive(self, message: AgentMessage) -> Incoming:
-        """What a message says, if it is what it seems.
+        """Verify and read a message.
 
-        What is refused is put on record: `MessageMalformed`, `SignatureInvalid`, `MessageExpired`,
-        `MessageReplayed`, `NotAParticipant`; `CollaborationNotFound`.
+        Raises `CollaborationNotFound`. Refusals are recorded, and raise `MessageMalformed`,
+        `SignatureInvalid`, `MessageExpired`, `MessageReplayed` or `NotAParticipant`.
         """
         try:
             parsed = from_agent_message(message, max_bytes=self._ledger.settings.max_message_bytes)
@@ -127,7 +127,7 @@ class Reception:
         bid: BidFunction | None,
         otherwise: Otherwise | None,
     ) -> Any:
-        """`receive` it and have it answered; what is refused is dropped."""
+        """Receive a message, and let the agent answer it. Refused messages are dropped."""
         if not is_protocol(message):
             if otherwise is None:
                 raise UserError(f"{self._party.name!r} takes messages of collaborations only")
@@ -144,7 +144,7 @@ class Reception:
             elif respond is not None:
                 await respond(incoming)
         except _TOO_LATE:
-            # The collaboration moved on while this agent thought: what it said counts for nothing.
+            # The collaboration has changed in the meantime, so the answer is dropped.
             return None
         return None
 

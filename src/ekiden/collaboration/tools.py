@@ -1,4 +1,4 @@
-"""Negotiating as tools for models: each acts in the name of the agent whose model calls it."""
+"""Tools for models to negotiate. A tool acts in the name of the agent whose model calls it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def negotiation_tools(
 
 
 class _Bench:
-    """Whom the tools act for, and with whom they may."""
+    """Shared by the tools: the allowed partners, and access to collaborations."""
 
     def __init__(self, collaborations: Collaborations, with_agents: Sequence[str]) -> None:
         if isinstance(with_agents, str):
@@ -59,14 +59,14 @@ class _Bench:
         self._collaborations = collaborations
 
     def party(self, ctx: ToolContext[Any]) -> Party:
-        """In whose name the call is made."""
+        """The handle of the calling agent."""
         name = getattr(ctx.agent, "name", None)
         if not isinstance(name, str):
             raise ToolError("this tool works for agents only: no agent is known to call it")
         return self._collaborations.as_agent(name)
 
     def check(self, partner: str | None) -> str:
-        """`partner`, if it is one of those allowed; `ToolError`."""
+        """`partner`, if it is allowed. Raises `ToolError` otherwise."""
         if partner is None or partner not in self.partners:
             raise ToolError(
                 f"you may not negotiate with {partner!r:.80}, only with: {', '.join(self.partners)}"
@@ -74,7 +74,7 @@ class _Bench:
         return partner
 
     async def known(self, party: Party, collaboration_id: str) -> Collaboration:
-        """The collaboration, if it is with one of those allowed."""
+        """The collaboration, if its partner is allowed. Raises `ToolError` otherwise."""
         found = await party.get(collaboration_id)
         self.check(found.other_side(party.name))
         return found
@@ -200,7 +200,7 @@ def _show(bench: _Bench) -> FunctionTool:
 
 
 def _terms(text: str) -> Any:
-    """A JSON object as that, everything else as the words that it is."""
+    """The terms: parsed if the text is a JSON object, otherwise the text."""
     if text.lstrip().startswith("{"):
         with suppress(ValueError, RecursionError):
             return loads(text)
@@ -214,7 +214,7 @@ def _context(ctx: ToolContext[Any]) -> dict[str, Any] | None:
 
 
 def _key(ctx: ToolContext[Any]) -> str | None:
-    """So that a call that is made again after a crash says nothing twice."""
+    """The key that makes a repeated call idempotent after a crash."""
     return ctx.idempotency_key or None
 
 

@@ -27,14 +27,14 @@ _TICKS = re.compile("`+")
 
 
 def fenced(text: str) -> str:
-    """`text` between two lines of backticks, more of them than it has anywhere in a row."""
+    """`text` between two lines of backticks, longer than any row of backticks in it."""
     longest = max(map(len, _TICKS.findall(text)), default=0)
     fence = "`" * max(longest + 1, 3)
     return f"{fence}\n{text}\n{fence}"
 
 
 def shown(data: Any) -> str:
-    """The data of a result as text: a string as it is, the rest as JSON."""
+    """The data of a result as text: a string unchanged, other values as JSON."""
     if isinstance(data, str):
         return data
     try:
@@ -44,21 +44,21 @@ def shown(data: Any) -> str:
 
 
 def cut(text: str, room: int) -> str:
-    """The first `room` characters, and how many were left out."""
+    """The first `room` characters, with a note about the number of characters left out."""
     if len(text) <= room:
         return text
     return f"{text[:room]} … ({len(text) - room} more characters left out)"
 
 
 def shares(texts: Sequence[str], room: int) -> list[int]:
-    """How much of `room` each text gets: what the short ones leave, the long ones share."""
-    given = [0] * len(texts)
+    """Divide `room` among the texts: long texts share what short texts do not need."""
+    rooms = [0] * len(texts)
     left = room
     by_length = sorted(range(len(texts)), key=lambda each: len(texts[each]))
     for done, each in enumerate(by_length):
-        given[each] = min(len(texts[each]), left // (len(texts) - done))
-        left -= given[each]
-    return given
+        rooms[each] = min(len(texts[each]), left // (len(texts) - done))
+        left -= rooms[each]
+    return rooms
 
 
 MAX_ANSWER_CHARS = 200_000
@@ -66,23 +66,23 @@ _FENCE = re.compile(r"[ \t]*(`{3,})[^`]*")
 
 
 class ReplyNotJson(Exception):
-    """Why an answer is not the JSON that was asked for."""
+    """An answer is not the requested JSON."""
 
 
 def answer_text(response: ModelResponse) -> tuple[str, str | None]:
-    """What the model said, and its refusal if it refused."""
-    said: list[str] = []
+    """The text of the model's messages, and its refusal if it refused."""
+    texts: list[str] = []
     refusal: str | None = None
     for each in response.output:
         item = to_item(each)
         if is_message(item):
-            said.append(text_of(item))
+            texts.append(text_of(item))
             refusal = refusal_of(item) if refusal is None else refusal
-    return "\n".join(part for part in said if part).strip(), refusal
+    return "\n".join(part for part in texts if part).strip(), refusal
 
 
 def json_in(text: str) -> Any:
-    """The JSON that `text` is, or that stands in the one fence in it; `ReplyNotJson` otherwise."""
+    """The JSON in `text`, alone or in its only fenced block. Raises `ReplyNotJson`."""
     if not text:
         raise ReplyNotJson("the answer is empty")
     if len(text) > MAX_ANSWER_CHARS:
@@ -97,7 +97,7 @@ def json_in(text: str) -> Any:
 
 
 def _fenced_blocks(text: str) -> list[str]:
-    """What stands between lines of three or more backticks."""
+    """The texts between lines of three or more backticks."""
     blocks: list[str] = []
     inside: list[str] | None = None
     fence = ""
@@ -176,14 +176,14 @@ class ModelAggregator:
         if ask is None:
             return joined(state, self.titles)
         request = ModelRequest(instructions=_INSTRUCTIONS, input=[_item(state)])
-        said, refusal = answer_text(await ask(request))
-        if not said:
+        answer, refusal = answer_text(await ask(request))
+        if not answer:
             raise ModelBehaviorError(f"the model gave no answer: {refusal or 'it said nothing'}")
-        return "\n\n".join([said, *_missing(state, self.titles)])
+        return "\n\n".join([answer, *_missing(state, self.titles)])
 
 
 def joined(state: MultiAgentState, titles: Mapping[str, str]) -> str:
-    """The results in the plan's order, each under its title, and what is missing."""
+    """The results in the plan's order, each under its title, and a list of missing results."""
     parts = [
         f"## {titles.get(task.agent, task.agent)}\n\n{shown(result.data).strip()}"
         for task, result in _succeeded(state)
@@ -192,7 +192,7 @@ def joined(state: MultiAgentState, titles: Mapping[str, str]) -> str:
 
 
 def _item(state: MultiAgentState) -> Item:
-    """The request, the results and what failed, as the model is shown them."""
+    """The message for the model: the request, the results and the failures."""
     found = _succeeded(state)
     texts = [shown(result.data) for _, result in found]
     request = quote(state.user_input, max_chars=_MAX_REQUEST_CHARS)
@@ -212,7 +212,7 @@ def _item(state: MultiAgentState) -> Item:
 
 
 def _missing(state: MultiAgentState, titles: Mapping[str, str]) -> list[str]:
-    """The part that says what is missing and why, if anything is."""
+    """The part about missing results and their reasons; empty if none is missing."""
     lines = [
         f"- {_flat(task.description)} ({titles.get(task.agent, task.agent)}): "
         f"{_flat(result.error or 'it has no result') if result else 'it has no result'}"

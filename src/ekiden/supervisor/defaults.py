@@ -1,4 +1,4 @@
-"""Who splits requests and puts results together where a supervisor says nothing else."""
+"""The decomposer and the aggregator of a supervisor: its own, or the default."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class _FunctionDecomposer:
 
     async def decompose(self, text: str, **options: Any) -> TaskDecomposition:
         taken = keywords_taken(self.function, list(options), "a decomposer")
-        made = self.function(text, **{name: options[name] for name in taken})
-        made = await made if inspect.isawaitable(made) else made
-        if isinstance(made, list | tuple) and all(isinstance(each, AgentTask) for each in made):
-            return TaskDecomposition(tasks=tuple(made))
-        found: TaskDecomposition = made
-        return found
+        result: Any = self.function(text, **{name: options[name] for name in taken})
+        result = await result if inspect.isawaitable(result) else result
+        if isinstance(result, list | tuple) and all(isinstance(each, AgentTask) for each in result):
+            return TaskDecomposition(tasks=tuple(result))
+        plan: TaskDecomposition = result
+        return plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class _FunctionAggregator:
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
         taken = keywords_taken(self.function, ["ask"], "an aggregator")
-        made = self.function(state, **({"ask": ask} if taken else {}))
-        answer: str = await made if inspect.isawaitable(made) else made
+        result = self.function(state, **({"ask": ask} if taken else {}))
+        answer: str = await result if inspect.isawaitable(result) else result
         return answer
 
 

@@ -1,4 +1,4 @@
-"""Agents as a decomposer sees them."""
+"""The descriptions of agents for decomposers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def members_of(agents: Iterable[Agent[Any]]) -> tuple[Member, ...]:
 
 
 def fallback_of(members: Sequence[Member], fallback: str | None) -> str:
-    """The member that gets tasks that no other can do: `fallback`, else the last member."""
+    """The name of the member for tasks that fit no other: `fallback`, or else the last member."""
     if not members:
         raise UserError("there are no agents to give tasks to")
     if fallback is None:

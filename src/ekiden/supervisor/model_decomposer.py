@@ -1,8 +1,8 @@
-"""A request split into tasks by a model.
+"""Splits a request into tasks with a model.
 
-The model is shown its task, the agents and the request. What comes from a file or a person is JSON
-in a fence and is called data: neither an agent's description nor a request can pose as instructions
-of the supervisor.
+The model gets its task, the agents and the request. Texts from files and people are fenced JSON and
+marked as data: neither an agent's description nor a request can look like an instruction of the
+supervisor.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_REQUEST_CHARS = 20_000
 _MAX_REPEATED_CHARS = 8_000
 _ALL_CHARS = 24_000
 _ABOUT_CHARS = (200, 1_000)
-"""What is said of all agents shares `_ALL_CHARS`, but of each this much at least and at most."""
+"""The minimum and maximum size of one agent's description; all together share `_ALL_CHARS`."""
 _EXAMPLES = 5
 
 _TASK = """\
@@ -139,16 +139,15 @@ def instructions(members: Sequence[Member], *, fallback: str, max_tasks: int) ->
 
 
 def request_item(text: str) -> Item:
-    """The person's request as the model is shown it."""
+    """The message with the person's request."""
     return user_message(f"<request>\n{quote(text, max_chars=MAX_REQUEST_CHARS)}\n</request>")
 
 
 def repair_items(answer: str, faults: Sequence[str]) -> list[Item]:
-    """The answer again, and what is wrong with it."""
-    said = answer[:_MAX_REPEATED_CHARS] or "(nothing)"
+    """The invalid answer, and a message with its faults."""
     listed = "\n".join(f"- {fault}" for fault in faults)
     return [
-        assistant_message(said),
+        assistant_message(answer[:_MAX_REPEATED_CHARS] or "(nothing)"),
         user_message(
             f"This plan cannot be used:\n{listed}\n\nGive the whole plan again, corrected, as one "
             "JSON object and nothing else."
@@ -157,7 +156,7 @@ def repair_items(answer: str, faults: Sequence[str]) -> list[Item]:
 
 
 def _about(member: Member, room: int) -> str:
-    """What the agent says of itself, the most telling first, in about `room` characters."""
+    """The agent's description, the most important part first, in about `room` characters."""
     about: dict[str, Any] = {"name": member.name, "does": member.description[: room - 20]}
     for each in member.capabilities:
         _put(about, "can", [*about.get("can", ()), each], room)
@@ -169,7 +168,7 @@ def _about(member: Member, room: int) -> str:
 
 
 def _put(about: dict[str, Any], key: str, value: Any, room: int) -> None:
-    """Say it too, if there is room."""
+    """Set the value if there is room for it."""
     if len(dumps({**about, key: value})) <= room:
         about[key] = value
 
@@ -223,7 +222,7 @@ class ModelDecomposer:
     def _read(
         self, said: str, refusal: str | None, members: Sequence[Member], fallback: str
     ) -> TaskDecomposition | list[str]:
-        """The plan, or what is wrong with it."""
+        """The plan, or its faults."""
         if refusal is not None and not said:
             return [f"there is a refusal instead of a plan: {refusal[:200]}"]
         try:
@@ -256,7 +255,7 @@ class ModelDecomposer:
 
 
 class _Faults:
-    """What is wrong with a plan, so much of it that a model can use."""
+    """The faults of a plan, up to a maximum number."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -272,7 +271,7 @@ class _Faults:
 
 
 def _drafts(data: Any, max_tasks: int, faults: _Faults) -> list[dict[str, Any]]:
-    """The tasks as the arguments of `AgentTask`; whatever is wrong is in `faults`."""
+    """The tasks as arguments of `AgentTask`; problems are added to `faults`."""
     if not isinstance(data, dict):
         faults.add("the answer must be a JSON object with the keys reasoning and tasks")
         return []
@@ -313,7 +312,7 @@ def _draft(task: Any, where: str, faults: _Faults) -> dict[str, Any]:
 
 
 def _parameters(said: Any, where: str, faults: _Faults) -> dict[str, Any]:
-    """Of pairs of name and value, as the schema has it, or of an object."""
+    """The parameters, from pairs of name and value as in the schema, or from an object."""
     if said is None:
         return {}
     if isinstance(said, dict):

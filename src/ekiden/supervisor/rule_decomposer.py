@@ -1,9 +1,9 @@
-"""A request split into tasks without a model.
+"""Splits a request into tasks by rules, without a model.
 
-It is cut where one wish may end and the next begin. The cuts are guesses. Each says how sure it is:
-a `sentence` ends for certain, `then` says besides that the order matters, and `and` (commas, "and",
-和, と) may as well join two words of one wish. Whoever uses the parts joins what belongs together
-again. Nothing in quotation marks or code is cut.
+The request is cut where one part may end and the next begin. A cut has a kind: the end of a
+`sentence` is certain; `then` also means that the order matters; `and` (commas, "and", 和, と) may
+also join two words of the same part. Neighbouring parts that belong together are then joined again.
+Text in quotation marks or code is never cut.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ Link: TypeAlias = Literal["and", "sentence", "then"]
 
 MAX_CHARS = 20_000
 MAX_CLAUSES = 200
-"""How much of a request is cut, and into how many parts; the rest belongs to the last one."""
+"""The maximum number of characters that are cut, and of parts; the rest belongs to the last
+part."""
 _WHOLE = re.compile(
     r"\"[^\"\n]{0,500}\"|“[^”]{0,500}”|「[^」]{0,500}」|『[^』]{0,500}』|《[^》]{0,500}》"
     r"|`[^`\n]{0,500}`|\bhttps?://\S{1,500}"
 )
-"""What is never cut. Every repeat here and below has an end: else a request of nothing but
-quotation marks or spaces would take time with the square of its length."""
+"""Text that is never cut. All repetitions in these patterns are bounded: otherwise a request of
+only quotation marks or spaces would take quadratic time."""
 _LATER = (
     r"and\s{1,9}then|and\s{1,9}after\s{1,9}that|after\s{1,9}that|and\s{1,9}afterwards?"
     r"|afterwards?|then|next|finally"
@@ -86,13 +87,13 @@ class Clause:
     """The part ``text[start:end]`` of a request."""
 
     link: Link
-    """How it is joined to the one before."""
+    """The kind of the cut before it."""
     start: int
     end: int
 
 
 def clauses(text: str) -> list[Clause]:
-    """The parts of `text`, in order; none is empty, and a text without any words has none."""
+    """The parts of `text`, in order, without empty parts."""
     whole = _WHOLE.sub(lambda found: "\ufffc" * len(found.group()), text[:MAX_CHARS])
     parts: list[Clause] = []
     link: Link = "sentence"
@@ -127,7 +128,7 @@ def _trimmed(text: str, start: int, end: int, link: Link) -> Clause:
 
 @dataclass(slots=True, kw_only=True)
 class _Group:
-    """Neighbouring clauses that are one task."""
+    """Neighbouring clauses that become one task."""
 
     link: Link
     start: int
@@ -183,7 +184,7 @@ class RuleDecomposer:
 
 
 def _groups(text: str, matcher: MemberMatcher) -> list[_Group]:
-    """The clauses, with those together that are one wish; at least one."""
+    """The clauses in groups, one for each task; at least one group."""
     groups: list[_Group] = []
     for clause in _with_openings(clauses(text), text, matcher):
         member = matcher.best(text[clause.start : clause.end])
@@ -203,7 +204,7 @@ def _groups(text: str, matcher: MemberMatcher) -> list[_Group]:
 
 
 def _with_openings(parts: Sequence[Clause], text: str, matcher: MemberMatcher) -> Iterator[Clause]:
-    """The clauses, with a word or two that open a sentence ("Also, …") as part of what follows."""
+    """The clauses; short openings of a sentence ("Also, …") are joined to the next clause."""
     held: Clause | None = None
     for part in parts:
         if held is not None and part.link == "and":
@@ -220,7 +221,7 @@ def _with_openings(parts: Sequence[Clause], text: str, matcher: MemberMatcher) -
 
 
 def _belongs(clause: Clause, member: str | None, before: _Group, text: str) -> bool:
-    """Whether the clause goes on with what stands before it."""
+    """Whether the clause belongs to the group before it."""
     if member is None:
         is_short = _is_short(text[clause.start : clause.end])
         return clause.link == "and" or is_short or (before.member is None and clause.link != "then")
@@ -231,7 +232,7 @@ def _belongs(clause: Clause, member: str | None, before: _Group, text: str) -> b
 
 
 def _joined(groups: list[_Group], text: str) -> list[_Group]:
-    """Neighbours of the same member as one, now that every group has been looked at as a whole."""
+    """The groups, with neighbours for the same member joined."""
     joined: list[_Group] = []
     for group in groups:
         if joined and joined[-1].member == group.member and group.member is not None:
@@ -242,7 +243,8 @@ def _joined(groups: list[_Group], text: str) -> list[_Group]:
 
 
 def _tasks(text: str, groups: Sequence[_Group], fallback: str) -> tuple[AgentTask, ...]:
-    """With "then", a task waits for those since the last "then" or since the sentence began."""
+    """The tasks of the groups. After "then", a task depends on the tasks since the last "then" or
+    the start of the sentence."""
     tasks: list[AgentTask] = []
     needed: tuple[str, ...] = ()
     stage: tuple[str, ...] = ()
@@ -287,7 +289,7 @@ def _words(text: str, group: _Group) -> str:
 
 
 def _context(text: str, group: _Group) -> dict[str, str]:
-    """The whole request, for a part that cannot be understood without."""
+    """The whole request as a parameter, for a part that is unclear alone."""
     words = _words(text, group)
     if _is_short(words) or _REFERS.search(words):
         return {"request": text.strip()[:_MAX_REQUEST]}
@@ -295,7 +297,7 @@ def _context(text: str, group: _Group) -> dict[str, str]:
 
 
 def _is_short(text: str) -> bool:
-    """Whether it is a word or two: an interjection rather than a wish."""
+    """Whether the text is only a word or two, such as an interjection."""
     words = re.findall(r"\w+", text)
     letters = sum(map(len, words))
     if any("\u3040" <= each <= "\u9fff" or "\uac00" <= each <= "\ud7ff" for each in text):
@@ -304,14 +306,14 @@ def _is_short(text: str) -> bool:
 
 
 class MemberMatcher:
-    """Finds the member whose keywords and patterns speak most for it, as `rule` routing does.
+    """Finds the member with the most points by keywords and patterns, like `rule` routing.
 
-    A pattern that matches is worth 20, a keyword 10, the member's name or that of a capability 5;
-    of equal ones the first member is meant. Keywords are found without regard to case, white space
-    and compatibility forms; those in scripts with spaces as whole words, others anywhere. The name
-    of the fallback does not count: it gets what is left anyway.
+    A matching pattern counts 20 points, a keyword 10, and the name of the member or of a capability
+    5; of equal members the first wins. Keywords match independently of case, white space and
+    compatibility forms; in scripts with spaces only as whole words. The name of the fallback does
+    not count, because it gets the rest anyway.
 
-    `UserError` for a pattern that cannot be used.
+    Raises `UserError` for an invalid pattern.
     """
 
     def __init__(self, members: Sequence[Member], *, fallback: str) -> None:
@@ -324,7 +326,7 @@ class MemberMatcher:
         self._patterns = _compiled([pattern for _, pattern in owners])
 
     def best(self, text: str) -> str | None:
-        """The member that `text` is for; `None` if nothing speaks for anybody."""
+        """The name of the member that `text` is for; `None` if nothing matches."""
         look = marked(folded(text))
         points = [
             sum(worth for word, worth in words.items() if word in look) for words in self._words

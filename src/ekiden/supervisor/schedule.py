@@ -1,8 +1,8 @@
-"""Which task of a plan is next, and what its agent reads: values in, values out.
+"""Decides the next tasks of a plan, and writes their texts: pure functions.
 
-Nothing here waits, stores or asks. Whoever runs a plan calls `next_tasks` after every result; the
-same plan, results and running tasks always give the same answer, so that a plan goes on after a
-crash as it would have without.
+The caller that runs a plan calls `next_tasks` after every result. The same plan, results and
+running tasks always give the same answer, so a plan continues after a crash as it would have
+without.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ekiden.core.values import dumps
 from ekiden.supervisor.aggregate import cut, fenced, shares, shown
 
 _MAX_RESULTS_CHARS = 40_000
-"""All results together that the agent of one task is given."""
+"""The maximum number of characters of all results for the agent of one task."""
 _MAX_PARAMETERS_CHARS = 20_000
 _MAX_NAMED_CHARS = 200
 _LONGEST_RETRY_S = 300.0
@@ -166,7 +166,7 @@ def retry_delay_s(settings: PlanSettings, attempt: int) -> float:
 def _skipped(
     plan: TaskDecomposition, ended: Mapping[str, AgentResult], under_way: Collection[str]
 ) -> list[AgentResult]:
-    """Results of the tasks that cannot begin any more, in the order in which they were found."""
+    """The results of tasks that can no longer start, because a task that they need failed."""
     failed = {each for each, result in ended.items() if not result.success}
     cause = {each: each for each in failed}
     waiting = [t for t in plan.tasks if t.task_id not in ended and t.task_id not in under_way]

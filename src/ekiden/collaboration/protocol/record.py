@@ -1,4 +1,4 @@
-"""A collaboration: its phases and moves as tables, and the record of how it stands."""
+"""A collaboration: its phases and moves as tables, and its record."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Move: TypeAlias = Literal[
 ]
 
 SYSTEM: Final = "ekiden"
-"""Who makes the moves that no agent makes; no agent takes part under this name."""
+"""The author of moves that no agent makes. No participant may have this name."""
 
 WAYS: Final[Mapping[Phase | None, frozenset[Phase]]] = {
     None: frozenset({"discovery"}),
@@ -44,8 +44,8 @@ WAYS: Final[Mapping[Phase | None, frozenset[Phase]]] = {
     "cancelled": frozenset(),
     "expired": frozenset(),
 }
-"""From each phase to those that may follow. One move may go several steps: whoever knows its
-partner has discovered it."""
+"""The phases that may follow each phase. One move may pass several phases: a request to a known
+partner passes discovery."""
 
 CLOSED: Final[frozenset[Phase]] = frozenset(
     {phase for phase, following in WAYS.items() if phase is not None and not following}
@@ -55,11 +55,11 @@ OPEN: Final[tuple[Phase, ...]] = ("discovery", "negotiation", "agreement", "exec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """When a move fits, and as what it is said."""
+    """The phases in which a move is allowed, and the type of its message."""
 
     type: MessageType
     fits: tuple[Phase, ...] = ()
-    """None: it begins a collaboration."""
+    """Empty: the move starts a collaboration."""
     by_system: bool = False
 
 
@@ -80,10 +80,10 @@ MOVES: Final[Mapping[Move, Rule]] = {
     "complete": Rule(type="notify", fits=("execution",), by_system=True),
     "expire": Rule(type="notify", fits=OPEN, by_system=True),
 }
-"""Every move, with the phases in which it fits."""
+"""All moves with their rules."""
 
 Pattern: TypeAlias = Literal["request", "broadcast", "negotiate"]
-"""How it began: a request to one, a call to several, or a proposal."""
+"""How a collaboration starts: a request to one agent, a call to several, or a proposal."""
 
 BidState: TypeAlias = Literal["counts", "late", "withdrawn"]
 
@@ -102,12 +102,12 @@ class ProtocolMessage:
     to: str | None
     """`None`: all participants."""
     correlation_id: str | None
-    """The message that it answers; `None` for the one that begins."""
+    """The message that it answers; `None` for the first message."""
     created_at: float
     """Seconds since 1970 on the store's clock."""
     ttl: float | None
     body: Mapping[str, Any]
-    """What the move says; JSON."""
+    """The content of the move, as JSON."""
     signature: str = ""
 
 
@@ -235,11 +235,8 @@ class Collaboration:
         """When the collaboration expires; `None` after it was closed."""
         if self.is_closed:
             return None
-        return min(self.deadline_us, self.expires_us) if self._has_deadline else self.expires_us
-
-    @property
-    def _has_deadline(self) -> bool:
-        return self.phase == "negotiation"
+        is_negotiating = self.phase == "negotiation"
+        return min(self.deadline_us, self.expires_us) if is_negotiating else self.expires_us
 
     @property
     def ranked_bids(self) -> list[Bid]:
@@ -263,7 +260,7 @@ class Collaboration:
         return self.initiator if agent == self.partner else self.partner
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON. The stored record also has the number of its format."""
+        """The fields as JSON. The stored record also has a format number."""
         return {
             "id": self.id,
             "pattern": self.pattern,

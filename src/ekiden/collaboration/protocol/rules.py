@@ -1,8 +1,8 @@
-"""What a message does to a collaboration: pure functions, without store, clock or bus.
+"""The effects of messages on a collaboration: pure functions, without store, clock or bus.
 
-`follow` is the only way from one state of a collaboration to the next. It raises, and there is no
-next state, if the message does not fit: `NotAParticipant`, `ProtocolError`, `NotYourTurn`,
-`AnsweredAlready`, `TermsSuperseded`, `RoundsExhausted`, `MessageMalformed`.
+`follow` is the only way to the next state of a collaboration. It raises `NotAParticipant`,
+`ProtocolError`, `NotYourTurn`, `AnsweredAlready`, `TermsSuperseded`, `RoundsExhausted` or
+`MessageMalformed` if the message is not allowed in the current state.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PATTERNS: Final[Mapping[Move, Pattern]] = {
 
 
 def begin(message: ProtocolMessage, *, now_us: int) -> Collaboration:
-    """The collaboration that a `call`, `request` or `proposal` begins."""
+    """The collaboration that a `call`, `request` or `propose` starts."""
     move, opening = message.move, message.body["opening"]
     names = tuple(opening["participants"])
     if names[0] != message.by:
@@ -66,7 +66,7 @@ def begin(message: ProtocolMessage, *, now_us: int) -> Collaboration:
         messages=(message,),
         context=opening["context"],
         terms=_terms(message, version=1, by=message.by, body=message.body["terms"]),
-        # Who requests something wants it as it was said; a proposal is open to be talked about.
+        # A requester has accepted its own terms; a proposer has not.
         accepted_by=(message.by,) if move == "request" else (),
         rounds=0 if is_call else 1,
         max_rounds=opening["max_rounds"],
@@ -77,7 +77,7 @@ def begin(message: ProtocolMessage, *, now_us: int) -> Collaboration:
 
 
 def follow(record: Collaboration, message: ProtocolMessage, *, now_us: int) -> Collaboration:
-    """The collaboration after the message; it is logged in it."""
+    """The collaboration after the message, which is added to its messages."""
     move = message.move
     if MOVES[move].by_system != (message.by == SYSTEM):
         raise NotAParticipant(message.by, collaboration_id=record.id)
@@ -89,7 +89,7 @@ def follow(record: Collaboration, message: ProtocolMessage, *, now_us: int) -> C
 
 
 def check_fit(record: Collaboration, move: Move) -> None:
-    """`ProtocolError` if the move does not fit the phase."""
+    """Raise `ProtocolError` if the move is not allowed in this phase."""
     fits = MOVES[move].fits
     if record.phase not in fits:
         raise ProtocolError(
@@ -98,7 +98,7 @@ def check_fit(record: Collaboration, move: Move) -> None:
 
 
 def started(record: Collaboration, *, now_us: int) -> Collaboration:
-    """Its execution begins, or begins once more."""
+    """The collaboration after another start of its execution."""
     if record.phase == "execution":
         return replace(record, attempts=record.attempts + 1)
     check_fit(record, "execute")
@@ -133,13 +133,14 @@ def _decline(record: Collaboration, message: ProtocolMessage, now_us: int) -> Co
 
 
 def _award(record: Collaboration, message: ProtocolMessage, now_us: int) -> Collaboration:
-    """A bid is the bidder's yes to the call with its own offer, an award the initiator's."""
+    """With the bid, the bidder accepted the call with its own offer; with the award, the initiator
+    does."""
     after = _choose(record, message, now_us)
     return _agree(after, (after.sides[1], after.sides[0]), now_us)
 
 
 def _select(record: Collaboration, message: ProtocolMessage, now_us: int) -> Collaboration:
-    """The bid lies on the table as what the bidder proposes."""
+    """The bid becomes the bidder's proposal."""
     after = _choose(record, message, now_us)
     return replace(after, deadline_us=message.body["deadline_us"])
 
@@ -262,7 +263,8 @@ def _terms(message: ProtocolMessage, *, version: int, by: str, body: Any) -> Ter
 
 
 def _check_named(record: Collaboration, message: ProtocolMessage) -> Terms:
-    """That the message answers the terms on the table, and says so."""
+    """The current terms. Raises `TermsSuperseded` if the message names other terms, and
+    `MessageMalformed` if it answers another message."""
     terms, body = record.terms, message.body
     assert terms is not None
     if (body["version"], body["digest"]) != (terms.version, terms.digest):

@@ -1,4 +1,4 @@
-"""Collaborations as documents, read strictly, and the store's signatures of messages."""
+"""Stored collaborations: documents that are read strictly, and the signatures of messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMAT: Final = 1
 
 
 def record_write(record: Collaboration) -> DocumentWrite:
-    """Store it as what follows on the version that it was read with (0: it is new)."""
+    """The write of the record; it fails if the stored version is not `record.version` (0: new)."""
     body = {"format": FORMAT, **record.to_json()}
     return DocumentWrite(
         collection=COLLABORATIONS, key=record.id, body=body, expected_version=record.version
@@ -35,7 +35,7 @@ def record_write(record: Collaboration) -> DocumentWrite:
 
 
 def read_record(document: Document) -> Collaboration:
-    """The collaboration in a document; `CollaborationUnreadable`."""
+    """The collaboration in a document. Raises `CollaborationUnreadable`."""
     body = document.body
     if isinstance(body, Mapping) and isinstance(body.get("format"), int):
         if body["format"] > FORMAT:
@@ -85,11 +85,9 @@ def _agreed(data: Mapping[str, Any]) -> AgreedTerms:
     return AgreedTerms(terms=Terms(**data["terms"]), by=tuple(data["by"]), at_us=data["at_us"])
 
 
-# Signatures of the store: its key proves who sent a message.
-#
-# The key never leaves the store and the processes that use it. An agent's words go through a
-# handle that acts in its name only, and the handle's messages are signed; a message that somebody
-# puts together by hand and sends over the bus has no signature that fits.
+# Signatures prove the sender of a message. The key never leaves the store and its processes.
+# Messages are signed only in the handle of an agent, which acts in the name of this agent only. A
+# forged message on the bus has no valid signature.
 
 
 KEYS: Final = "bus.keys"
@@ -98,7 +96,7 @@ _BYTES: Final = 32
 
 
 class Signer:
-    """Signs and verifies with the store's key, which is made with the first use of the store."""
+    """Signs and verifies messages with the store's key, which is created at its first use."""
 
     def __init__(self, store: DocumentStore) -> None:
         self._store = store
@@ -109,7 +107,7 @@ class Signer:
         return replace(message, signature=self._signature(await self._load(), message))
 
     async def verify(self, message: ProtocolMessage) -> None:
-        """`SignatureInvalid` unless the message is as the store signed it."""
+        """Raise `SignatureInvalid` if the signature does not match the message."""
         expected = self._signature(await self._load(), message)
         if not hmac.compare_digest(expected, message.signature):
             raise SignatureInvalid(message.id, message.by)
@@ -120,7 +118,7 @@ class Signer:
 
     async def _load(self) -> bytes:
         if self._key is None:
-            self._key = await self._stored() or await self._made()
+            self._key = await self._stored() or await self._create()
         return self._key
 
     async def _stored(self) -> bytes | None:
@@ -135,7 +133,7 @@ class Signer:
             raise CollaborationUnreadable(f"the key in the document {KEYS}/{KEY} is too short")
         return key
 
-    async def _made(self) -> bytes:
+    async def _create(self) -> bytes:
         key = secrets.token_bytes(_BYTES)
         write = DocumentWrite(
             collection=KEYS, key=KEY, body={"hmac_sha256": key.hex()}, expected_version=0
@@ -143,5 +141,5 @@ class Signer:
         try:
             await self._store.write_documents([write])
         except StaleDocument:
-            return await self._stored() or await self._made()
+            return await self._stored() or await self._create()
         return key

@@ -1,4 +1,4 @@
-"""Messages of the protocol as the bus carries them: canonical form, strict reading."""
+"""Messages of the protocol on the bus: their canonical form, and strict reading."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _NOT_JSON = (TypeError, ValueError, RecursionError)
 
 
 def canonical(value: Any) -> bytes:
-    """The same bytes for the same JSON, whatever the order of keys.
+    """JSON as bytes, independent of the order of keys.
 
-    Raises `TypeError`, `ValueError` or `RecursionError` for what is not JSON.
+    Raises `TypeError`, `ValueError` or `RecursionError` for a value that is not JSON.
     """
     return _ENCODER.encode(value).encode("ascii")
 
 
 def terms_digest(collaboration_id: str, version: int, by: str, body: Any) -> str:
-    """By which terms are named: no others have it, in this collaboration or elsewhere."""
+    """The digest that identifies these terms, in all collaborations."""
     return sha256(canonical([collaboration_id, version, by, body])).hexdigest()
 
 
@@ -45,7 +45,7 @@ Check: TypeAlias = Callable[[Any], bool]
 
 
 def agent_name(value: object, *, what: str = "an agent's name") -> str:
-    """`value`, if an agent that takes part can be called so; `UserError`."""
+    """`value`, if a participant may have this name. Raises `UserError` otherwise."""
     if not _is_name(value):
         raise UserError(
             f"{what} is a text of 1 to {_MAX_NAME} characters without #, control characters and "
@@ -55,12 +55,12 @@ def agent_name(value: object, *, what: str = "an agent's name") -> str:
 
 
 def is_id(value: object) -> bool:
-    """Whether a collaboration or a message can have this id."""
+    """Whether a collaboration or a message may have this id."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def is_protocol(message: AgentMessage) -> bool:
-    """Whether it claims to be one of these."""
+    """Whether the message claims to be a message of the protocol."""
     payload = message.payload
     return isinstance(payload, Mapping) and payload.get("protocol") == PROTOCOL
 
@@ -68,7 +68,7 @@ def is_protocol(message: AgentMessage) -> bool:
 def to_agent_message(
     message: ProtocolMessage, *, receiver: str | None = None, number: int | None = None
 ) -> AgentMessage:
-    """As the bus carries it: to one, or the copy with this number for one of all."""
+    """The message for the bus. A message to all has a numbered copy for each receiver."""
     return AgentMessage(
         type=message.type,
         from_agent=message.by,
@@ -83,15 +83,12 @@ def to_agent_message(
 
 
 def copy_id(message: ProtocolMessage, number: int | None) -> str:
-    """The id under which the bus carries a copy; `None` is the message itself."""
+    """The id of a numbered copy on the bus; with `None`, the id of the message."""
     return message.id if number is None else f"{message.id}.{number}"
 
 
 def signed_fields(message: ProtocolMessage) -> list[Any]:
-    """Everything that it says, and who says it to whom.
-
-    Not the address on a copy: the receiver checks that the copy is for it.
-    """
+    """The signed content: everything except the address of a copy, which the receiver checks."""
     return [
         message.type,
         message.by,
@@ -103,9 +100,10 @@ def signed_fields(message: ProtocolMessage) -> list[Any]:
 
 
 def from_agent_message(message: AgentMessage, *, max_bytes: int) -> ProtocolMessage:
-    """The content of a message; `MessageMalformed` for what the protocol does not allow.
+    """Read a message strictly. Raises `MessageMalformed` for everything the protocol does not
+    allow.
 
-    The signature is not looked at: see `Signer.verify`.
+    `Signer.verify` checks the signature.
     """
     payload = message.payload
     if not is_protocol(message):
@@ -138,7 +136,7 @@ def from_agent_message(message: AgentMessage, *, max_bytes: int) -> ProtocolMess
 
 
 def check_size(payload: Any, *, max_bytes: int) -> None:
-    """`MessageMalformed` for what is too big, or not JSON."""
+    """Raise `MessageMalformed` for a payload that is too large, or not JSON."""
     try:
         size = len(canonical(payload))
     except _NOT_JSON as exc:
@@ -151,7 +149,7 @@ def check_size(payload: Any, *, max_bytes: int) -> None:
 
 
 def _types(move: Move) -> tuple[MessageType, ...]:
-    # A counter-proposal to a request says no to it.
+    # A counter-proposal to a request is a rejection.
     return ("negotiate", "reject") if move == "counter" else (MOVES[move].type,)
 
 
@@ -304,4 +302,4 @@ _BODIES: Final[Mapping[Move, Mapping[str, Check]]] = {
     "complete": {"outcome": _is_outcome},
     "expire": {},
 }
-"""What each move says; nothing more and nothing less."""
+"""The exact fields of each move's body."""
