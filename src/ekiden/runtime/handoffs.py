@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ekiden.core.agent import Agent, Team
@@ -263,47 +262,35 @@ class HandoffController:
             new=new,
         )
 
-    def _request(
-        self,
-        session_id: str,
-        *,
-        to: Any,
-        reason: Any,
-        summary: Any,
-        context: Any,
-        payload: Any,
-        priority: Any,
-        metadata: Any,
-        policy: Any,
-        timeout_s: Any,
-        capabilities: Any,
-        by: Any,
-        condition: Any = "",
-        source: str = "",
-        items: tuple[Item, ...] = (),
-        variables: Mapping[str, Any] = MappingProxyType({}),
-    ) -> Asked:
+    def _request(self, session_id: str, *, metadata: Any, **given: Any) -> Asked:
         """The request for a handoff. Raises `UserError` for invalid arguments."""
+        checked = {
+            name: _CHECKS[name](name, value) if name in _CHECKS else value
+            for name, value in given.items()
+        }
         return Asked(
             id=f"{session_id}.{new_id('hrq')}",
-            to=agent_name("to", to),
-            source=source,
-            reason=plain_text("reason", reason),
-            summary=plain_text("summary", summary),
-            context=plain_json("context", context),
-            payload=plain_json("payload", payload),
-            priority=whole_number("priority", priority),
             metadata=own_metadata(metadata),
-            items=items,
-            variables=variables,
             chain=earlier_chain(metadata),
-            policy=one_policy(policy),
-            timeout_s=seconds("timeout_s", timeout_s),
-            capabilities=capability_names(capabilities),
-            condition=checked_condition(condition),
-            by=actor(by),
             asked_us=self._config.clock.now_us(),
+            **checked,
         )
+
+
+_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
+    "to": agent_name,
+    "reason": plain_text,
+    "summary": plain_text,
+    "context": plain_json,
+    "payload": plain_json,
+    "priority": whole_number,
+    "timeout_s": seconds,
+    "policy": lambda _, value: one_policy(value),
+    "capabilities": lambda _, value: capability_names(value),
+    "condition": lambda _, value: checked_condition(value),
+    "by": lambda _, value: actor(value),
+}
+"""The checks of a request's arguments, by name."""
 
 
 def _items(history: Any) -> tuple[Item, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, TypeAlias
 
 from ekiden.core.conversation.messages import MessageType
@@ -288,16 +288,6 @@ class Collaboration:
 
 
 def message_json(message: ProtocolMessage) -> dict[str, Any]:
-    """A message as it is stored in its collaboration."""
-    return {
-        "id": message.id,
-        "move": message.move,
-        "type": message.type,
-        "by": message.by,
-        "to": message.to,
-        "correlation_id": message.correlation_id,
-        "created_at": message.created_at,
-        "ttl": message.ttl,
-        "body": dict(message.body),
-        "signature": message.signature,
-    }
+    """A message as it is stored in its collaboration: all other fields."""
+    names = (each.name for each in fields(message) if each.name != "collaboration")
+    return {**{name: getattr(message, name) for name in names}, "body": dict(message.body)}

@@ -20,7 +20,7 @@ from ekiden.runtime.questions.inboxes import tell_people
 from ekiden.runtime.state.calls import settled
 from ekiden.runtime.state.compensations import forget, function_of, takes_rollback
 from ekiden.runtime.state.cursor import Compensation, PendingHandoff
-from ekiden.runtime.state.snapshot import KEPT, events_until, kept_again
+from ekiden.runtime.state.snapshot import KEPT, events_until, kept_again, read_step
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.step_record import REDACTED
 from ekiden.runtime.state.variables import GONE, body_of, value_of, write_of
@@ -173,8 +173,8 @@ def _escalation(pending: PendingHandoff, reason: str, role: str) -> dict[str, An
 async def _restore(run: RunState, pending: PendingHandoff) -> None:
     run.agent = run.find_agent(pending.source)
     if pending.variables is not None:
-        stored = await run.store.steps(run.session_id, prefix=pending.variables)
-        run.variables.restore(stored[pending.variables])
+        stored = await read_step(run.store, run.session_id, pending.variables)
+        run.variables.restore(stored)
     kept = await run.store.steps(run.session_id, prefix=KEPT)
     for key, value in kept_again(kept, pending.seq, at_seq=run.next_seq).items():
         run.remember(key, value)
@@ -187,7 +187,7 @@ async def _restore(run: RunState, pending: PendingHandoff) -> None:
 async def _restore_view(run: RunState, pending: PendingHandoff) -> None:
     base: list[Item] = []
     if pending.base is not None:
-        base = (await run.store.steps(run.session_id, prefix=pending.base))[pending.base]
+        base = await read_step(run.store, run.session_id, pending.base)
     events = await events_until(run.store, run.session_id, run.stored_seq, with_items=True)
     kept = [event for event in events if event.seq < pending.seq or event.seq in pending.kept]
     run.replace_view(visible_items(kept, base=base, after=pending.after))
@@ -348,8 +348,7 @@ async def restore_shared(run: RunState, pending: PendingHandoff) -> list[str]:
     """
     undoing: dict[tuple[Any, str, str | None], list[Any] | None] = {}
     for key in pending.shared_steps:
-        stored = await run.store.steps(run.session_id, prefix=key)
-        for scope, name, before, *where in stored[key]:
+        for scope, name, before, *where in await read_step(run.store, run.session_id, key):
             undoing.setdefault((scope, name, _place(run, scope, where)), before)
     left = []
     for (scope, name, place), before in undoing.items():

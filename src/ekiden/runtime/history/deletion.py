@@ -9,17 +9,15 @@ from math import isfinite
 from typing import Any, TypeAlias
 
 from ekiden.core.conversation.messages import error_json
-from ekiden.core.current_agent import acting_as
 from ekiden.core.documents import Value
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
-from ekiden.core.errors.messages import InboxError
 from ekiden.core.events import Event
 from ekiden.core.values import owner_name
 from ekiden.inbox.items import DONE, ORDER as INBOX_ORDER, as_item, order_key
-from ekiden.runtime.questions.cancel_question import is_left, timer_end
+from ekiden.runtime.questions.cancel_question import is_left, withdraw_stored
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.budget import shared_budget_removals
-from ekiden.runtime.state.cursor import Cursor, OpenQuestion, open_questions
+from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.sessions.search import delete_with_texts
 from ekiden.storage.base import (
     Claim,
@@ -38,6 +36,8 @@ ASKED_IN = "asked_in"
 """Key of a session's meta: the session whose agent opened it with a question or a notice."""
 _LEASE_S = 30.0
 _PAGE = 200
+_LONGEST_S = 100 * 365 * 86400
+_IDLE: tuple[SessionStatus, ...] = ("idle",)
 _REASON = "the session was deleted"
 _DELETED = error_json("the session that was to answer was deleted", code="ask.deleted")
 
@@ -94,27 +94,22 @@ async def _detach(store: Store, claim: Claim, row: SessionRow) -> set[str]:
     )
     if not questions and not shared_budgets and ANSWERS not in row.meta and row.status == "idle":
         return set()
-    for question in questions:
-        if question.kind == "inbox":
-            await withdraw_item(store, question, by=row.agent, reason=_REASON)
-    queries = [question for question in questions if question.kind == "query"]
-    settles = [MessageSettle(key=question.id, state="cancelled") for question in queries]
+    side = await withdraw_stored(store, questions, by=row.agent, reason=_REASON)
     if ANSWERS in row.meta:
-        settles.append(MessageSettle(key=row.meta[ANSWERS], state="failed", answer=_DELETED))
+        side.settles.append(MessageSettle(key=row.meta[ANSWERS], state="failed", answer=_DELETED))
     cursor.budget.shared_budget, cursor.budget.levels = None, []
-    sessions = [question.session for question in queries if question.session is not None]
     # The session becomes idle, so that no worker claims it before it is deleted.
     await store.commit(
         claim,
         Commit(
             patch=SessionPatch(status="idle", outcome="failed", cursor=cursor.to_json()),
             events=(),
-            documents=[*(timer_end(question) for question in queries), *shared_budgets],
-            settles=settles,
-            wakes=sessions,
+            documents=[*side.documents, *shared_budgets],
+            settles=side.settles,
+            wakes=side.wakes,
         ),
     )
-    return set(sessions)
+    return set(side.wakes)
 
 
 async def _forget_messages(store: Store, session_id: str) -> None:
@@ -152,18 +147,6 @@ async def _goes_along(
     return row.meta.get(ASKED_IN) == asked_in and (
         is_over or ANSWERS in row.meta or only_if is not None
     )
-
-
-async def withdraw_item(store: Store, question: OpenQuestion, *, by: str, reason: str) -> None:
-    """Withdraw the session's question to people."""
-    from ekiden.inbox import Inbox
-
-    with suppress(InboxError), acting_as(""):
-        await Inbox(store).cancel(question.id, by=by, reason=reason)
-
-
-_LONGEST_S = 100 * 365 * 86400
-_IDLE: tuple[SessionStatus, ...] = ("idle",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,9 @@ from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.core.events import Event
 from ekiden.core.values import owner_name
 from ekiden.handoff.lifecycle import move_details
-from ekiden.runtime.history.deletion import withdraw_item
 from ekiden.runtime.history.point_in_time import PointInTime, point_in_time
 from ekiden.runtime.history.replay import beginning, runs_begun
-from ekiden.runtime.questions.cancel_question import abandon, timer_end
+from ekiden.runtime.questions.cancel_question import abandon, withdraw_stored
 from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.state.budget import shared_budget_removals
 from ekiden.runtime.state.calls import to_the_end
@@ -34,7 +33,6 @@ from ekiden.sessions.state import STATE, changes_between, told_state
 from ekiden.storage.base import (
     Claim,
     Commit,
-    MessageSettle,
     NewSession,
     SessionPatch,
     SessionRow,
@@ -308,10 +306,7 @@ async def _rewind(
         "variables": past.variables,
     }
     steps[snapshot_key(run)] = {**snapshot_of(row), REWOUND: after}
-    for question in asks:
-        if question.kind == "inbox":
-            await withdraw_item(store, question, by=row.agent, reason=_REASON)
-    queries = [question for question in asks if question.kind == "query"]
+    side = await withdraw_stored(store, asks, by=row.agent, reason=_REASON)
     await store.commit(
         claim,
         Commit(
@@ -324,9 +319,9 @@ async def _rewind(
             ),
             events=recorded,
             steps=steps,
-            documents=[*(timer_end(question) for question in queries), *shared_budgets],
-            settles=[MessageSettle(key=question.id, state="cancelled") for question in queries],
-            wakes=[question.session for question in queries if question.session is not None],
+            documents=[*side.documents, *shared_budgets],
+            settles=side.settles,
+            wakes=side.wakes,
             release=True,
         ),
     )

@@ -23,7 +23,7 @@ from ekiden.core.events import Event
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.loop.claim import claimed, owned
 from ekiden.runtime.state.cursor import Cursor
-from ekiden.runtime.state.snapshot import events_until
+from ekiden.runtime.state.snapshot import events_until, read_step
 from ekiden.runtime.state.variables import GONE, body_of, stored_variables, value_of, write_of
 from ekiden.sessions.scopes import (
     SharedScope,
@@ -151,9 +151,9 @@ async def _keep_in_rollbacks(
     cursor, steps = Cursor.from_json(row.cursor), {}
     for pending in cursor.handoffs.open:
         if pending.variables is not None:
-            before = await store.steps(row.id, prefix=pending.variables)
+            before = await read_step(store, row.id, pending.variables)
             key = f"{cursor.progress.run}.{pending.number}.variables.{seq}"
-            steps[key] = _changed(before[pending.variables], change)
+            steps[key] = _changed(before, change)
             pending.variables = key
     return (cursor.to_json() if steps else None), steps
 

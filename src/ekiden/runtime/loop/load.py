@@ -21,7 +21,13 @@ from ekiden.runtime.state.attempt import give_up_tried
 from ekiden.runtime.state.budget import shared_budget_removals
 from ekiden.runtime.state.cursor import ConversationView, Cursor, has_open_handoffs, open_questions
 from ekiden.runtime.state.leases import Hold
-from ekiden.runtime.state.snapshot import events_until, snapshot_key, snapshot_of, up_to
+from ekiden.runtime.state.snapshot import (
+    events_until,
+    read_step,
+    snapshot_key,
+    snapshot_of,
+    up_to,
+)
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.tools.unfinished_calls import ClosedCall, interrupted, interrupted_code
 from ekiden.sessions import current_events, history_length, open_calls, visible_items
@@ -106,9 +112,7 @@ async def _keep_in_rollbacks(run: RunState, given: Mapping[str, Any]) -> None:
     for pending in run.cursor.handoffs.open:
         before = run.variables.stored
         if pending.variables is not None:
-            before = (await run.store.steps(run.session_id, prefix=pending.variables))[
-                pending.variables
-            ]
+            before = await read_step(run.store, run.session_id, pending.variables)
         pending.variables = f"{run.number}.{pending.number}.variables.{run.next_seq}"
         run.remember(pending.variables, {**before, **given})
 
@@ -396,7 +400,7 @@ async def _view(
     `visible_items`."""
     base: list[Item] = []
     if view.base is not None:
-        base = (await store.steps(session_id, prefix=view.base))[view.base]
+        base = await read_step(store, session_id, view.base)
     return visible_items(events, base=base, after=view.after, anew=anew), base
 
 

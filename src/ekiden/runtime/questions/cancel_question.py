@@ -25,6 +25,7 @@ from ekiden.runtime.questions.questions import QUERY_TIMER
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.attempt import GIVEN_UP, ended_details, give_up_tried
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.parts import SideWrites
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions.progress import has_open_run, run_number
 from ekiden.storage.base import (
@@ -145,7 +146,7 @@ async def withdraw(
     for key, question in questions.items():
         if question.kind == "query":
             withdraw_query(run, question)
-        elif await _withdraw_item(run.store, question, by=by) == "answered":
+        elif await _withdraw_item(run.store, question, by, _NOT_NEEDED) == "answered":
             answered[key] = question
     if any(question.kind == "inbox" for question in questions.values()):
         await restart_timeouts(run)
@@ -228,19 +229,14 @@ async def abandon(
             return
         cursor = Cursor.from_json(row.cursor)
         questions, cursor.questions.open = cursor.questions.open, {}
+        side = await withdraw_stored(store, questions.values(), by=row.agent)
+        await store.commit(claim, await _end_commit(store, row, cursor, side))
         for question in questions.values():
-            if question.kind == "inbox":
-                await _withdraw_item(store, question, by=row.agent)
-        queries = [question for question in questions.values() if question.kind == "query"]
-        await store.commit(claim, await _end_commit(store, row, cursor, queries))
-        for question in queries:
             if question.session is not None:
                 await abandon(store, question.session, question.id, insist=insist)
 
 
-async def _end_commit(
-    store: Store, row: SessionRow, cursor: Cursor, queries: Iterable[OpenQuestion]
-) -> Commit:
+async def _end_commit(store: Store, row: SessionRow, cursor: Cursor, side: SideWrites) -> Commit:
     """The commit that ends a session whose answer is no longer needed."""
     events: list[Event] = []
     given_up_now = [each for each in cursor.handoffs.tried if not each.is_asked_of(row.id)]
@@ -272,21 +268,38 @@ async def _end_commit(
     return Commit(
         patch=SessionPatch(status="idle", outcome=WITHDRAWN.kind, cursor=cursor.to_json()),
         events=[*events, ended],
-        documents=[timer_end(question) for question in queries],
-        settles=[MessageSettle(key=question.id, state="cancelled") for question in queries],
-        wakes=[question.session for question in queries if question.session is not None],
+        documents=side.documents,
+        settles=side.settles,
+        wakes=side.wakes,
         release=True,
     )
 
 
-async def _withdraw_item(store: Store, question: OpenQuestion, *, by: str) -> str:
+async def withdraw_stored(
+    store: Store, questions: Iterable[OpenQuestion], *, by: str, reason: str = _NOT_NEEDED
+) -> SideWrites:
+    """Withdraw the questions to people now; returns the writes that withdraw the questions to
+    agents, for the next commit."""
+    side = SideWrites()
+    for question in questions:
+        if question.kind == "inbox":
+            await _withdraw_item(store, question, by, reason)
+            continue
+        side.documents.append(timer_end(question))
+        side.settles.append(MessageSettle(key=question.id, state="cancelled"))
+        if question.session is not None:
+            side.wakes.append(question.session)
+    return side
+
+
+async def _withdraw_item(store: Store, question: OpenQuestion, by: str, reason: str) -> str:
     """Withdraw the question to people; returns its status if it was closed before."""
     from ekiden.inbox import Inbox
 
     # The runtime withdraws it, even if this is called from an agent's code.
     with suppress(InboxError), acting_as(""):
         try:
-            await Inbox(store).cancel(question.id, by=by, reason=_NOT_NEEDED)
+            await Inbox(store).cancel(question.id, by=by, reason=reason)
         except InboxItemClosed as closed:
             return closed.status
     return ""

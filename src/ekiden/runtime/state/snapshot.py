@@ -117,6 +117,11 @@ def _kept_number(key: str) -> int:
     return int(key.rpartition("/")[2]) if key.startswith(KEPT) else 0
 
 
+async def read_step(store: Store, session_id: str, key: str) -> Any:
+    """The stored result of the step with this key. Raises `KeyError` if there is none."""
+    return (await store.steps(session_id, prefix=key))[key]
+
+
 async def events_until(
     store: Store, session_id: str, seq: int, *, after: int = 0, with_items: bool = False
 ) -> Sequence[Event]:
