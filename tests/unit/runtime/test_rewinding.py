@@ -91,6 +91,19 @@ async def test_the_session_stands_as_it_stood_and_its_history_tells_so() -> None
     assert (await branch.row()).variables == {"notes": ["one"], "count": 1}
 
 
+async def test_a_rewind_records_a_change_between_values_that_are_equal_in_python() -> None:
+    async def flag(ctx: CodeContext) -> str:
+        ctx.set("flag", True if ctx.text == "one" else 1)
+        return "set"
+
+    session = Session("s", store=MemoryStore())
+    for text in ("one", "two"):
+        await Runner.run(Agent("flags", run=flag), text, session=session)
+    await rewind_session(session.store, "s", to_seq=messages_to(await session.events())[1].seq - 1)
+    assert (await session.state()).variables["flag"] is True
+    assert (await session.row()).variables["flag"] is True
+
+
 async def test_a_step_back_can_be_taken_back() -> None:
     store = MemoryStore()
     session, _ = await talked(store, "one", "two")

@@ -179,7 +179,7 @@ class Blinking(MemoryStore):
 async def test_a_store_that_is_away_for_a_moment_is_waited_for(
     when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.runtime.loop.answer_wait._REST_S", 0.0)
+    monkeypatch.setattr("ekiden.runtime.loop.answer_wait._RETRY_S", 0.0)
 
     async def answer(ctx: CodeContext[Any]) -> str:
         return "done"
