@@ -11,8 +11,8 @@ from ekiden.api.methods.endpoint import Param, SessionId, endpoint, filter_by, i
 from ekiden.api.methods.values import MOST_EVENTS, PLAIN, SESSION_ID, Moment, Pages
 from ekiden.core.documents import Value, left_out, to_json
 from ekiden.core.events import Event, EventType
-from ekiden.runtime.history.fork import Rewind
 from ekiden.runtime.history.deletion import Pruned
+from ekiden.runtime.history.fork import Rewind
 from ekiden.sessions.search import SessionHit
 from ekiden.storage.base import SessionStatus
 

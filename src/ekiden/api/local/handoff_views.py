@@ -15,10 +15,10 @@ from ekiden.handoff.records.records import HandoffRecord, records_of
 from ekiden.handoff.records.views import (
     NOTHING_SHOWN,
     ShownConversation,
+    passed_data_of,
     read_result,
     shown_conversation,
     view_before,
-    passed_data_of,
 )
 from ekiden.sessions import current_events, is_rewind
 from ekiden.storage.base import Store

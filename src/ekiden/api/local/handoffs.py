@@ -30,7 +30,7 @@ from ekiden.handoff.filters.report import filter_report
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records.query import HandoffQuery, correlation_of, find_handoffs, task_of
 from ekiden.handoff.records.records import HandoffRecord, read_handoff
-from ekiden.handoff.records.views import read_views, passed_data_of
+from ekiden.handoff.records.views import passed_data_of, read_views
 from ekiden.handoff.tool import BEST
 from ekiden.project.run_options import tenant_config
 from ekiden.project.runs.stored_runs import read_run, run_status, until_free

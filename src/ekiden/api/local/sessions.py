@@ -16,11 +16,9 @@ from ekiden.core.events import Event, EventType
 from ekiden.core.runs import run_id_of
 from ekiden.core.text.keywords import alike
 from ekiden.handoff.records.records import HandoffRecord, records_of
-from ekiden.runtime.history.deletion import delete_session
+from ekiden.runtime.history.deletion import Pruned, delete_session, prune_sessions
 from ekiden.runtime.history.fork import Rewind, fork_session, rewind_session
-from ekiden.runtime.history.deletion import Pruned, prune_sessions
-from ekiden.runtime.history.session_document import export_session
-from ekiden.runtime.history.session_document import import_session
+from ekiden.runtime.history.session_document import export_session, import_session
 from ekiden.runtime.questions.questions import PAUSES
 from ekiden.runtime.state.cursor import OpenQuestion, open_questions
 from ekiden.sessions import Session, chain_of, conversation
