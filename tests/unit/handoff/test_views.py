@@ -11,7 +11,7 @@ from ekiden.core.conversation.model import Item, text_of
 from ekiden.handoff import handoff, keep_last, remove_all_tools
 from ekiden.handoff.filters.report import filter_report
 from ekiden.handoff.records.records import read_handoff, read_handoffs, records_of
-from ekiden.handoff.records.views import HandoffViews, read_views, words_of
+from ekiden.handoff.records.views import HandoffViews, read_views, passed_data_of
 from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
@@ -123,7 +123,7 @@ async def test_without_a_filter_and_without_a_transfer_there_are_no_views() -> N
 async def words(session: Session) -> dict[str, Any]:
     events = await session.events()
     [record] = await read_handoffs(session.store, "s")
-    return words_of(events, record)
+    return passed_data_of(events, record)
 
 
 async def test_the_words_of_a_model_are_those_of_its_call() -> None:
@@ -151,7 +151,7 @@ def test_words_that_are_no_object_are_told_as_they_are(
     transfer_event.items = (answer,)
     events = [written.event("s", 1, "llm_call", items=(asked,)), transfer_event]
     [record] = records_of(events)
-    assert words_of(events, record) == expected
+    assert passed_data_of(events, record) == expected
 
 
 async def test_the_reason_of_a_person_is_on_record() -> None:
