@@ -266,7 +266,7 @@ async def test_a_store_that_is_away_is_told_of(
                 raise StoreUnavailable("the network is down")
             return await super().get(session_id)
 
-    monkeypatch.setattr("ekiden.runtime.loop.answer_wait._REST_S", 0.001)
+    monkeypatch.setattr("ekiden.runtime.loop.answer_wait._RETRY_S", 0.001)
     store = Flaky()
     task = asyncio.create_task(watched(store).watch(STAY))
     told = Told(capsys)

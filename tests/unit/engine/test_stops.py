@@ -195,7 +195,7 @@ async def test_one_is_told_whether_the_code_has_ended(monkeypatch: pytest.Monkey
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(worker.run())
         await stubborn.begun.wait()
-        monkeypatch.setattr("ekiden.engine.store_worker._PATIENCE_S", 0.01)
+        monkeypatch.setattr("ekiden.engine.store_worker._STOP_TIMEOUT_S", 0.01)
         assert not await worker.cancel("s")
         assert not await worker.cancel("s")
         assert stubborn.ignored == 1, "it may be tidying up"

@@ -203,14 +203,14 @@ def _nothing_is_undone(patch: pytest.MonkeyPatch) -> None:
 
 
 def _cannot_be_taken_up(patch: pytest.MonkeyPatch) -> None:
-    take_up = StoreWorker._take_up
+    run_session = StoreWorker._run
 
     async def failing(self: Any, options: Any, claim: Any, row: Any) -> None:
         if claim.epoch % 2 == 0:
             raise KeyError("nobody expected that")
-        await take_up(self, options, claim, row)
+        await run_session(self, options, claim, row)
 
-    patch.setattr(StoreWorker, "_take_up", failing)
+    patch.setattr(StoreWorker, "_run", failing)
 
 
 def _store_dies(patch: pytest.MonkeyPatch) -> None:
