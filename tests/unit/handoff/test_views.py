@@ -11,7 +11,7 @@ from ekiden.core.conversation.model import Item, text_of
 from ekiden.handoff import handoff, keep_last, remove_all_tools
 from ekiden.handoff.filters.report import filter_report
 from ekiden.handoff.records.records import read_handoff, read_handoffs, records_of
-from ekiden.handoff.records.views import HandoffViews, read_views, passed_data_of
+from ekiden.handoff.records.views import HandoffViews, passed_data_of, read_views
 from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
