@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from unicodedata import normalize
@@ -17,6 +17,7 @@ from ekiden.agents.keys.foreign import is_key, is_safety_key, read_foreign
 from ekiden.agents.keys.table import read_own
 from ekiden.agents.yaml.literal import parse_front_matter
 from ekiden.agents.yaml.nodes import Mapping, Scalar
+from ekiden.core.dataclass import dataclass
 from ekiden.core.profile import Scope
 
 MAX_FILE_BYTES = 256 * 1024

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.conversation.model import ModelSettings
+from ekiden.core.dataclass import dataclass
 from ekiden.core.handoffs.handoff import (
     DEFAULT_TIMEOUT_S,
     Completion,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from ekiden.agents.definition import AgentFileProblem, Origin
+from ekiden.core.dataclass import dataclass
 from ekiden.core.profile import Scope
 
 MAX_FILES = 10_000

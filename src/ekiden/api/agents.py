@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
 from ekiden.api.methods.called import Called, calls, lists
@@ -12,6 +11,7 @@ from ekiden.api.methods.values import CAPABILITIES, ONE_LINE, PLAIN, SAID, Pages
 from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities.declared import Match
 from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
+from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value, left_out
 from ekiden.core.integrations.foreign_agents import Durability
 from ekiden.core.profile import Capability, Scope, Triggers

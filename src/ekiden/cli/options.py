@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 from ekiden.api.methods.values import AGO, PAGE, UNITS, read_moment
 from ekiden.cli.errors import UsageError
 from ekiden.cli.terminal.output import emit, note, say
+from ekiden.core.dataclass import dataclass
 from ekiden.core.values import dumps, loads
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from cyclopts import Parameter
@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import NO_LIMITS, TEAM, KeepGoingOption, TeamOption, TrustOption
 from ekiden.cli.terminal.output import note
+from ekiden.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from ekiden.api.administration import SettingsApi

@@ -13,8 +13,8 @@ import dataclasses
 import sys
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
-from functools import cache
-from operator import attrgetter
+from functools import cache, partial
+from operator import attrgetter, ge, gt, le, lt
 from reprlib import recursive_repr
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
 
-    def dataclass(cls=None, /, *, repr=True, eq=True, frozen=False, slots=False, kw_only=False):
+    def dataclass(
+        cls=None, /, *, repr=True, eq=True, order=False, frozen=False, slots=False, kw_only=False
+    ):
         """Make a class a data class. The options are the same as in the standard library."""
-        params = _params(repr, eq, frozen, slots, kw_only)
+        params = _params(repr, eq, order, frozen, slots, kw_only)
 
         def decorate(cls: type) -> type:
             return _data_class(cls, params, slots=slots, kw_only=kw_only)
@@ -34,12 +36,13 @@ else:
 
 
 @cache
-def _params(repr: bool, eq: bool, frozen: bool, slots: bool, kw_only: bool) -> Any:
+def _params(repr: bool, eq: bool, order: bool, frozen: bool, slots: bool, kw_only: bool) -> Any:
     """The options as the standard library stores them in `__dataclass_params__`."""
     options = {"init": False, "repr": False, "eq": False, "slots": slots, "kw_only": kw_only}
     plain: Any = dataclasses.dataclass(**options)(type("Plain", (), {"__doc__": "-"}))
     params = plain.__dataclass_params__
-    params.init, params.repr, params.eq, params.frozen = True, repr, eq, frozen
+    params.init, params.repr, params.eq, params.order = True, repr, eq, order
+    params.frozen = frozen
     return params
 
 
@@ -77,6 +80,8 @@ def _data_class(cls: Any, params: Any, *, slots: bool, kw_only: bool) -> type:
         late["__init__"] = lambda cls: _init(cls, frozen=frozen, slots=slots)
     if params.eq and "__eq__" not in has:
         late["__eq__"] = _eq
+    if params.order:
+        late |= {f"__{each.__name__}__": partial(_ordered, each) for each in (lt, le, gt, ge)}
     added: dict[str, Any] = {"__dataclass_params__": params, "__replace__": dataclasses.replace}
     if params.eq and has.get("__hash__") is None:
         added["__hash__"] = None
@@ -226,6 +231,18 @@ def _eq(cls: Any) -> Any:
         return NotImplemented
 
     return __eq__
+
+
+def _ordered(is_so: Callable[[Any, Any], bool], cls: Any) -> Any:
+    """The comparison `is_so` of two values of the class, by their fields in order."""
+    compared = _getter([each.name for each in fields(cls) if each.compare])
+
+    def compare(self: Any, other: object) -> bool:
+        if other.__class__ is self.__class__:
+            return is_so(compared(self), compared(other))
+        return NotImplemented
+
+    return compare
 
 
 def _hash(cls: Any) -> Any:

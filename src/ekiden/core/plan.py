@@ -6,12 +6,13 @@ import inspect
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
 from ekiden.core.checks.fields import Amount, Count, Seconds, WholeAmount, check_fields
 from ekiden.core.conversation.model import ModelRequest, ModelResponse
+from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value, to_json
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.profile import Budget

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from math import isfinite
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from ekiden.core.checks.fields import Checked
 from ekiden.core.checks.kinds import Allowed
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.questions import (
     DEFAULT_ROLE,

@@ -8,11 +8,12 @@ import os
 import random
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from ekiden.core.conversation.model import Model
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]

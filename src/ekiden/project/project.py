@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +17,7 @@ from ekiden.agents import (
     origin_of,
 )
 from ekiden.core.agent import Agent, Team
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import AgentFilesInvalid, UnknownAgent, UserError
 from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.profile import Budget

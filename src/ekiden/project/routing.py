@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ekiden.capabilities import CapabilityMatcher, Match
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.text.wording import suggestion
 from ekiden.routing.decision import STRATEGIES, Strategy

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias
 from unicodedata import category
 
 from ekiden.core.conversation.model import Usage
+from ekiden.core.dataclass import dataclass
 from ekiden.core.roles import RouteCause
 
 ROUTER_NAME = "router-agent"

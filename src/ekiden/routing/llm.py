@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from inspect import iscoroutine
 from time import perf_counter
 from typing import Any
@@ -27,6 +27,7 @@ from ekiden.core.conversation.model import (
     user_message,
 )
 from ekiden.core.conversation.quotes import quote
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import EkidenError, ModelBehaviorError, UserError
 from ekiden.core.handoffs.handoff import transfer_tool_name
 from ekiden.core.values import dumps, loads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ from ahocorasick_rs import AhoCorasick
 
 from ekiden.agents.pattern_set import PatternSet, fault_of
 from ekiden.core.agent import Agent
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.text.keywords import folded, marked, opening, stem
 from ekiden.routing.decision import Score, StageResult

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal, TypeAlias
 
 from ekiden.core.checks.fields import Checked
 from ekiden.core.checks.kinds import Allowed
+from ekiden.core.dataclass import dataclass
 from ekiden.routing.decision import Strategy
 
 Fallback: TypeAlias = Literal["none", "prompt_user", "default_agent"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
+from ekiden.core.dataclass import dataclass
 from ekiden.routing.decision import Method, Score, StageResult, Strategy
 
 MEANING_WEIGHT = 2.0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from ekiden.core.checks.fields import Checked
 from ekiden.core.checks.kinds import Allowed
+from ekiden.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ OPTIONS = [
     {"frozen": True, "slots": True},
     {"frozen": True, "slots": True, "kw_only": True},
     {"eq": False, "repr": False},
+    {"frozen": True, "slots": True, "order": True},
 ]
 
 
@@ -66,6 +67,13 @@ def test_a_class_is_described_and_filled_as_by_the_standard_library(
         assert (one == same, one == other) == (options.get("eq", True), False)
         assert (ours.__hash__ is None) == (theirs.__hash__ is None)
         assert replace(one, a=2).a == 2
+        if options.get("order"):
+            assert one < other
+            assert one <= same
+            assert other > one
+            assert not one >= other
+            with pytest.raises(TypeError):
+                assert one < 1
 
 
 @dataclass(frozen=True, slots=True)

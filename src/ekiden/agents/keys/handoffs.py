@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from unicodedata import normalize
 
@@ -31,6 +30,7 @@ from ekiden.agents.keys.objects import (
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar
 from ekiden.core.checks.kinds import Choice, Flag, FlagOrWord, Number, Text
+from ekiden.core.dataclass import dataclass
 from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S, HandoffTrigger
 from ekiden.core.profile import Budget, Confirmation
 

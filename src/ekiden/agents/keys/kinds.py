@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from ekiden.agents.checks import ProblemReport, shown
@@ -11,6 +10,7 @@ from ekiden.agents.definition import WrittenCondition
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
 from ekiden.core.checks.kinds import Choice, Flag, FlagOrWord, Number, RefusedValue, Text, wrong
+from ekiden.core.dataclass import dataclass
 
 INVALID: Final = object()
 """Given instead of a value after the fault was reported."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
 from ekiden.agents.checks import ProblemReport, shown, template_fault
@@ -11,6 +11,7 @@ from ekiden.agents.keys.kinds import INVALID, Kind, duplicate_key, read, wrong_t
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
 from ekiden.core.checks.kinds import Flag, Number, Text
+from ekiden.core.dataclass import dataclass
 from ekiden.core.profile import Confirmation
 from ekiden.core.text.wording import did_you_mean
 

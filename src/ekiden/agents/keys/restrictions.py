@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -19,6 +19,7 @@ from ekiden.agents.keys.objects import BUDGET, CONFIRMATION, split_names
 from ekiden.agents.keys.sections import GUARDRAILS, guardrail_definition
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
+from ekiden.core.dataclass import dataclass
 from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.text.names import READ_ONLY_TOOLS, builtin_name, plain_key
 

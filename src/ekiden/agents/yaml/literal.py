@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ekiden.agents.checks import ProblemReport
 from ekiden.agents.definition import FIRST_LINE
 from ekiden.agents.yaml.nodes import Mapping, Node, Scalar, YamlFault
 from ekiden.agents.yaml.quick import quick_yaml, surely_no_yaml
+from ekiden.core.dataclass import dataclass
 
 TEXT_KEYS = frozenset({"title", "description", "handoff_description", "handoffDescription"})
 """The keys whose text is read as it stands if it is not YAML."""

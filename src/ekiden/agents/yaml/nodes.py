@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
+
+from ekiden.core.dataclass import dataclass
 
 MAX_DEPTH = 20
 """How deep lists and mappings may be nested."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from types import NoneType
 from typing import (
@@ -22,6 +22,7 @@ from typing import (
 
 from ekiden.api.methods.called import AsyncStream
 from ekiden.api.methods.values import ONE_LINE, PLAIN, SESSION_ID, Pages
+from ekiden.core.dataclass import dataclass
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Final, Generic, TypeAlias, TypeVar
+
+from ekiden.core.dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from ekiden.bus.waits.graph import Cycle, Need, WaitGraph, victim_of
@@ -18,6 +18,7 @@ from ekiden.bus.waits.stored import (
     waits_of,
 )
 from ekiden.core.conversation.messages import VictimPolicy, check_policy, deadlock_json
+from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value, from_json, named, to_json
 from ekiden.core.errors import StaleDocument
 from ekiden.core.events import Event

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ekiden.core.conversation.messages import VictimPolicy, check_policy
+from ekiden.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

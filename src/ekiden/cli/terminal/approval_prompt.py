@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import isinf
 from typing import Final, Literal, TypeAlias
 
 from ekiden.cli.terminal.output import safe
 from ekiden.cli.terminal.transcript import shorten
+from ekiden.core.dataclass import dataclass
 from ekiden.core.questions import NOBODY
 from ekiden.core.roles import Approval, Approver, ConfirmationRequest
 

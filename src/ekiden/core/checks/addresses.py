@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 
 CARD_PATH = "/.well-known/agent-card.json"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.text.wording import suggestion
 

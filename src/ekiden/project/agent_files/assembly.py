@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from ekiden.agents.definition import (
 from ekiden.agents.team_checks import ROUTER, member_names
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import ModelSettings
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import EkidenError
 from ekiden.core.integrations.registry import integration
 from ekiden.core.plan import PlanSettings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias
 
 from ekiden.agents.checks import shown
@@ -11,6 +11,7 @@ from ekiden.agents.definition import AgentDefinition, AgentFileProblem, HandoffD
 from ekiden.agents.team_checks import ROUTER
 from ekiden.capabilities import missing_capabilities
 from ekiden.core.agent import Agent
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ConditionError, UserError
 from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.profile import Capability, Confirmation

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from ekiden.agents.definition import AgentDefinition, AgentFileProblem, GuardrailDefinition, Place
 from ekiden.core.agent import Agent
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.guardrails import HandoffGuardrail, InputGuardrail, OutputGuardrail
 from ekiden.core.tools.guardrails import ToolInputGuardrail, ToolOutputGuardrail

@@ -6,10 +6,10 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import SettingsInvalid, SettingsNotWritten, UnknownSetting
 from ekiden.project.settings.agreement import (
     DEFAULT_AGENT,

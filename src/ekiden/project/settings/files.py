@@ -9,11 +9,12 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.checks.kinds import Kind, shown_type
+from ekiden.core.dataclass import dataclass
 from ekiden.core.text.wording import did_you_mean
 from ekiden.project.settings.jsonc import (
     JsoncDocument,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import NoReturn
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.values import loads
 
 MAX_DEPTH = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from functools import reduce
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -21,6 +21,7 @@ from ekiden.core.checks.kinds import (
     shown_type,
     wrong,
 )
+from ekiden.core.dataclass import dataclass
 from ekiden.core.questions import EscalationStep
 from ekiden.core.values import is_tenant
 from ekiden.project.settings.model import SERVERS, Settings

@@ -7,12 +7,13 @@ documentation follow from the fields here and in the classes that they name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any
 
 from ekiden.core.checks.fields import Checked
 from ekiden.core.checks.kinds import Allowed
 from ekiden.core.conversation.messages import BusLimits
+from ekiden.core.dataclass import dataclass
 from ekiden.inbox.items import InboxSettings
 from ekiden.project.stores import DEFAULT_STORE
 from ekiden.routing.settings import RoutingSettings

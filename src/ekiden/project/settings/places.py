@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ekiden.core.checks.kinds import Kind
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UnknownSetting
 from ekiden.core.text.wording import closest
 from ekiden.project.settings.keys import SETTINGS, Setting

@@ -6,12 +6,12 @@ The functions for faults return the reason, or `None` for a usable text. They lo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Final, TypeAlias
 
 from ekiden.core.checks.addresses import parse_host, read_hosts, read_origins
 from ekiden.core.checks.kinds import Number, shown_type, wrong
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.text.names import full_model_name
 from ekiden.core.text.wording import suggestion

@@ -8,7 +8,6 @@ import importlib
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 from ekiden.agents import AgentDefinition, LoadedAgents, agent_folders
 from ekiden.agents.definition import printable
 from ekiden.core.checks.addresses import is_loopback
+from ekiden.core.dataclass import dataclass
 from ekiden.core.text.names import commands_of
 from ekiden.core.values import dumps
 from ekiden.project.agent_files.edges import is_mcp_name

@@ -8,13 +8,13 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ekiden.agents import AgentDefinition, LoadedAgents, agent_folders, load_agent_files
 from ekiden.agents.discovery import find_files
 from ekiden.core.current_agent import acting_agent
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import EkidenError, SettingsInvalid, TrustNotStored
 from ekiden.core.values import dumps, loads
 from ekiden.project.settings.files import (

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
+
+from ekiden.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

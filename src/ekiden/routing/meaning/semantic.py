@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ekiden.core.agent import Agent
+from ekiden.core.dataclass import dataclass
 from ekiden.embeddings.base import Embedder, KnowingEmbedder
 from ekiden.embeddings.found import second_encoder
 from ekiden.embeddings.letters import HashingEmbedder

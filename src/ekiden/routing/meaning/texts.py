@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.dataclass import dataclass
 
 MAX_TEXTS = 20_000
 """Of a whole team; if there are more, every agent gives an equal share of its own."""

@@ -9,12 +9,13 @@ Nothing is ever taken back: what a rollback undid stays in the mirror.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Final, Protocol
 
 from ekiden.core.checks.fields import Checked
 from ekiden.core.checks.kinds import Allowed
 from ekiden.core.conversation.model import Item
+from ekiden.core.dataclass import dataclass
 from ekiden.core.events import Event
 from ekiden.core.values import dumps, loads
 from ekiden.sessions.conversation import is_draft

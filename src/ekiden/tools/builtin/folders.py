@@ -17,9 +17,9 @@ import unicodedata
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ToolError
 
 HAS_HANDLES = {os.open, os.stat, os.readlink, os.mkdir, os.rename, os.unlink} <= os.supports_dir_fd
