@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from pathlib import Path
 from typing import Literal, Protocol
 
 from ekiden.agents.definition import AgentFileProblem, WrittenCondition, printable
 from ekiden.core.text.names import INHERIT, MAX_NAME, full_model_name, is_slug, slug_of
+from ekiden.core.text.wording import lazy_pattern
 
 PERSON = "person:"
 """Before a role, as the target of a handoff: people instead of an agent."""
 
 _NOT_IN_ROLES = ("Cc", "Zl", "Zp")
-_MODEL = re.compile(r"[^\s:]+:\S(?:.*\S)?")
-_FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-_FILTER = re.compile(r"[A-Za-z_]\w*(?:\([^()]*\))?")
-_PLACEHOLDER = re.compile(r"\{(?:tool_name|tool_args)\}")
+_MODEL = lazy_pattern(r"[^\s:]+:\S(?:.*\S)?")
+_FUNCTION = lazy_pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_FILTER = lazy_pattern(r"[A-Za-z_]\w*(?:\([^()]*\))?")
+_PLACEHOLDER = lazy_pattern(r"\{(?:tool_name|tool_args)\}")
 
 
 def target_fault(text: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -10,6 +9,7 @@ from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from ekiden.core.text.wording import lazy_pattern
 from ekiden.embeddings.one_thread import one_thread
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ _SPACE, _UNKNOWN = "\u2581", "<unk>"
 _LETTERS_OF_A_PIECE = 3
 """A word whose pieces have fewer letters on average is not known. 7 of 6,750 test requests of
 CLINC150 and xSID have no known word, for example "yup" and "hush"."""
-_SCRIPTS_WITHOUT_SPACES = re.compile(r"[\u0e00-\u0e7f\u2e80-\U0003ffff]")
+_SCRIPTS_WITHOUT_SPACES = lazy_pattern(r"[\u0e00-\u0e7f\u2e80-\U0003ffff]")
 
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufeff\s]+")
+_UNSEEN = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufeff\s]+")
 
 
 class LocalEmbedder:

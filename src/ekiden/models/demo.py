@@ -24,6 +24,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.conversation.quotes import is_request
 from ekiden.core.errors import UserError
+from ekiden.core.text.wording import lazy_pattern
 from ekiden.core.values import dumps
 
 PROVIDER: Final = "demo"
@@ -41,10 +42,10 @@ _EXAMPLES = '"examples":'
 _READ = 4000
 """Characters of a text that are looked at."""
 _QUOTED = 300
-_LATIN = re.compile(r"[a-z][a-z'-]{2,}")
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
-_CHINESE = re.compile(r"[\u4e00-\u9fff]")
-_KANA = re.compile(r"[\u3040-\u30ff]")
+_LATIN = lazy_pattern(r"[a-z][a-z'-]{2,}")
+_CJK = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
+_CHINESE = lazy_pattern(r"[\u4e00-\u9fff]")
+_KANA = lazy_pattern(r"[\u3040-\u30ff]")
 _COMMON_WORDS = """
 about agent agents all also and any are ask asks can conversation could does for from get give
 hand handles has have help here how into its just know knows let like make may more much new not
@@ -55,10 +56,10 @@ work would you your
 """
 _COMMON = frozenset(_COMMON_WORDS.split())
 _FINDERS: Mapping[str, re.Pattern[str]] = {
-    "path": re.compile(r"(?<![\w/:.@])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,7})(?![\w/])"),
-    "url": re.compile(r"(https?://[^\s\"'<>，。、）)]*[\w/])"),
-    "command": re.compile(r"`([^`\n]+)`"),
-    "order_id": re.compile(r"(?<!\d)(\d{3,})(?!\d)"),
+    "path": lazy_pattern(r"(?<![\w/:.@])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,7})(?![\w/])"),
+    "url": lazy_pattern(r"(https?://[^\s\"'<>，。、）)]*[\w/])"),
+    "command": lazy_pattern(r"`([^`\n]+)`"),
+    "order_id": lazy_pattern(r"(?<!\d)(\d{3,})(?!\d)"),
 }
 """How the value of a parameter of this name is found in a text."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ekiden.capabilities import CapabilityMatcher, Match
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
-from ekiden.core.text.wording import suggestion
+from ekiden.core.text.wording import lazy_pattern, suggestion
 from ekiden.routing.decision import STRATEGIES, Strategy
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _MENTION = re.compile(
     r"\s*[@＠](?:[\"“](?P<quoted>[^\"“”\n]+)[\"”]|(?P<name>[^\s@＠,，:：;；\"“”]+))"
     r"[,，:：]?(?:\s+|(?=[\"“])|$)"
 )
-_OPTION = re.compile(r"--(?P<name>[\w-]*)(?:=(?P<value>\S*))?(?:\s+|(?=[\"“])|$)")
+_OPTION = lazy_pattern(r"--(?P<name>[\w-]*)(?:=(?P<value>\S*))?(?:\s+|(?=[\"“])|$)")
 _QUOTES = {'"': '"', "“": "”"}
 
 

@@ -7,7 +7,6 @@ its file says.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from fnmatch import fnmatchcase
@@ -22,21 +21,22 @@ from ekiden.agents.yaml.nodes import Node, Scalar, value_of
 from ekiden.core.dataclass import dataclass
 from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.text.names import READ_ONLY_TOOLS, builtin_name, plain_key
+from ekiden.core.text.wording import lazy_pattern
 
 ALL = "*"
 _EDITS = frozenset({"edit_file", "write_file"})
 
-_DENY = re.compile(
+_DENY = lazy_pattern(
     r"(?:tools?)?(?:disallow(?:ed)?|den(?:y|ied)|excluded?|forbid(?:den)?|block(?:ed)?|blacklist|denylist"
     r"|disabled)(?:tools?)?"
 )
-_ASK = re.compile(
+_ASK = lazy_pattern(
     r"(?:tools?|human|manual|user)?(?:requires?d?|needs?|ask)?"
     r"(?:confirm(?:ation)?s?|approvals?|permission)(?:required|mode|policy|for|tools?|before)*"
 )
-_PERMISSIONS = re.compile(r"(?:tools?)?permissions?")
-_READ_ONLY = re.compile(r"(?:is)?readonly|sandbox(?:mode)?")
-_RESTRICTS = re.compile(
+_PERMISSIONS = lazy_pattern(r"(?:tools?)?permissions?")
+_READ_ONLY = lazy_pattern(r"(?:is)?readonly|sandbox(?:mode)?")
+_RESTRICTS = lazy_pattern(
     r"guard|confirm|approv|permission|permit|den(?:y|ied)|disallow|forbid|block|exclu|restrict|sandbox"
     r"|readonly|isolat|safe|polic(?:y|ies)|whitelist|blacklist|allow|hook|budget|limit|human|consent"
     r"|veto|disable|network|internet|trust|^ask|^no(?:write|edit|shell|exec)|review(?:required|before)"
@@ -55,7 +55,7 @@ _EACH = frozenset(
 _NOT_EDITS = frozenset({"acceptedits", "autoedit"})
 _READS = frozenset({"plan", "readonly", "dontask", "deny"})
 """`dontAsk` refuses whatever would have to be asked about."""
-_BLOCKING_HOOK = re.compile(r"pre|before|permission|submit")
+_BLOCKING_HOOK = lazy_pattern(r"pre|before|permission|submit")
 _SECONDS = {"timeoutmins": 60.0, "timeoutminutes": 60.0, "timeoutseconds": 1.0, "timeouts": 1.0}
 
 

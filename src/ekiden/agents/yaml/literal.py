@@ -10,7 +10,6 @@ line.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -19,15 +18,16 @@ from ekiden.agents.definition import FIRST_LINE
 from ekiden.agents.yaml.nodes import Mapping, Node, Scalar, YamlFault
 from ekiden.agents.yaml.quick import quick_yaml, surely_no_yaml
 from ekiden.core.dataclass import dataclass
+from ekiden.core.text.wording import lazy_pattern
 
 TEXT_KEYS = frozenset({"title", "description", "handoff_description", "handoffDescription"})
 """The keys whose text is read as it stands if it is not YAML."""
 
-_ENTRY = re.compile(r"(?P<key>[A-Za-z_]+):[ \t]+(?P<text>\S.*)")
-_LINE = re.compile(
+_ENTRY = lazy_pattern(r"(?P<key>[A-Za-z_]+):[ \t]+(?P<text>\S.*)")
+_LINE = lazy_pattern(
     r"(?P<key>[A-Za-z_][\w.-]*|\"[\w .-]+\"|'[\w .-]+')[ \t]*:(?:[ \t]+|$)(?P<text>.*)"
 )
-_WRITTEN_OUT = re.compile(r"[\"']|[|>][-+0-9]*[ \t]*(?:#.*)?$")
+_WRITTEN_OUT = lazy_pattern(r"[\"']|[|>][-+0-9]*[ \t]*(?:#.*)?$")
 """Texts in quotes and blocks: what is wrong with those is not guessed."""
 
 

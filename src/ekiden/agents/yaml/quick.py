@@ -13,24 +13,25 @@ from __future__ import annotations
 import re
 
 from ekiden.agents.yaml.nodes import MAX_DEPTH, MAX_NODES, Mapping, Node, Scalar, Sequence
+from ekiden.core.text.wording import lazy_pattern
 
-_UNSURE = re.compile(
+_UNSURE = lazy_pattern(
     "[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
     r"|^(?:---|\.\.\.|%)",
     re.MULTILINE,
 )
 """Tabs, other control characters, unusual line breaks; marks of documents and directives."""
 
-_KEY = re.compile(r"([A-Za-z_][A-Za-z0-9_-]{0,99}):(?: +|$)")
-_ITEM = re.compile(r"-(?: +)(?=[^ ])")
-_PLAIN = re.compile(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`](?:[^:#]|:(?=[^ ])|(?<! )#)*")
-_SINGLE = re.compile(r"'((?:[^']|'')*)'")
-_DOUBLE = re.compile(r'"((?:[^"\\]|\\["\\/nt])*)"')
-_ESCAPE = re.compile(r"\\(.)")
+_KEY = lazy_pattern(r"([A-Za-z_][A-Za-z0-9_-]{0,99}):(?: +|$)")
+_ITEM = lazy_pattern(r"-(?: +)(?=[^ ])")
+_PLAIN = lazy_pattern(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`](?:[^:#]|:(?=[^ ])|(?<! )#)*")
+_SINGLE = lazy_pattern(r"'((?:[^']|'')*)'")
+_DOUBLE = lazy_pattern(r'"((?:[^"\\]|\\["\\/nt])*)"')
+_ESCAPE = lazy_pattern(r"\\(.)")
 _ESCAPED = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t"}
-_BLOCK = re.compile(r"([|>])(-?) *")
-_END = re.compile(r" *(?: #.*)?")
-_FLOW_ITEM = re.compile(
+_BLOCK = lazy_pattern(r"([|>])(-?) *")
+_END = lazy_pattern(r" *(?: #.*)?")
+_FLOW_ITEM = lazy_pattern(
     r" *(?P<item>'(?P<single>[^'\\]*)'|\"(?P<double>[^\"\\]*)\""
     r"|(?P<plain>[A-Za-z0-9_/.\u00c0-\u052f\u3041-\u30ff\u4e00-\u9fff\uac00-\ud7a3]"
     r"(?:[^,\[\]{}:#'\"?&*!|>%@`]|:(?=[A-Za-z0-9_]))*)"

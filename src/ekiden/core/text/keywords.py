@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from unicodedata import category, normalize
 
+from ekiden.core.text.wording import lazy_pattern
+
 # Two steps turn "is this keyword a word of the text" into "is this string a substring of that one",
 # which one automaton answers for all keywords of all agents at once:
 #
@@ -23,6 +25,7 @@ from unicodedata import category, normalize
 MARK = "\x1f"
 """The mark around words. Folded text never contains it, because it counts as white space."""
 
+
 _UNSPACED = (
     "\u0e00-\u109f"  # Thai, Lao, Tibetan, Myanmar
     "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff\u3130-\u318f"  # Hangul: particles follow directly
@@ -33,7 +36,7 @@ _UNSPACED = (
 )
 """Scripts without spaces between words, or with endings attached to them, as character ranges."""
 
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_IS_UNSPACED = lazy_pattern(f"[{_UNSPACED}]")
 _WORD = re.compile(rf"[a-z](?:\+\+|#(?![^\W{_UNSPACED}]))|[^\W{_UNSPACED}]+")
 """A word: letters, digits and ``_``; or one letter with ``++`` or ``#``, so that the keyword C does
 not match C++ and C#. For `marked`, combining marks are letters as well, unlike in ``\\w``."""
@@ -127,12 +130,12 @@ def _is_letter(character: str) -> bool:
 # Words in other scripts and words with a digit are unchanged.
 
 
-_LATIN = re.compile(r"[a-zß-ɏ']+")
-_CYRILLIC = re.compile(r"[а-ӿ]+")
-_VOWEL = re.compile(r"[aeiouyà-æè-ïò-öø-ýā-ő]")
-_SHORT = re.compile(r"[^aeiouy][aeiouy][^aeiouywx]")
+_LATIN = lazy_pattern(r"[a-zß-ɏ']+")
+_CYRILLIC = lazy_pattern(r"[а-ӿ]+")
+_VOWEL = lazy_pattern(r"[aeiouyà-æè-ïò-öø-ýā-ő]")
+_SHORT = lazy_pattern(r"[^aeiouy][aeiouy][^aeiouywx]")
 """A stem like this has lost a final e: caring belongs to care, not to car."""
-_CYRILLIC_ENDING = re.compile(
+_CYRILLIC_ENDING = lazy_pattern(
     r"(?:ами|ями|ого|его|ому|ему|ыми|ими|ов|ев|ей|ам|ям|ах|ях|ым|им|ом|ем|ой|ий|ый|ую|ая|ые|ых|их"
     r"|[аеиоуыэюяьй])$"
 )

@@ -12,6 +12,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value
 from ekiden.core.errors import UnknownSetting
 from ekiden.core.questions import EscalationStep
+from ekiden.core.text.wording import lazy_pattern
 from ekiden.project.settings.keys import SETTINGS, Setting
 from ekiden.project.settings.model import SERVERS, Settings
 from ekiden.project.settings.places import ROOT, Group, ServerEntry, place_of
@@ -134,15 +135,15 @@ def _written(attribute: str) -> str:
 
 HIDDEN = "***"
 
-_PASSWORD = re.compile(r"(://[^/@:\s]*):[^/\s]*@")
-_PARAMETER = re.compile(r"([?&][^=&#\s]+)=[^&#\s]+")
-_SECRET = re.compile(
+_PASSWORD = lazy_pattern(r"(://[^/@:\s]*):[^/\s]*@")
+_PARAMETER = lazy_pattern(r"([?&][^=&#\s]+)=[^&#\s]+")
+_SECRET = lazy_pattern(
     r"token|secret|passw|auth|bearer|credential|(^|[^a-z])(key|pass$|pat$)"
     r"|(api|access|private|signing)[_-]?key",
     re.IGNORECASE,
 )
 """In the name of something, such as an argument: what it holds is nobody's business."""
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"""(?<![A-Za-z0-9])(?:
         gh[a-z]_\w+ | github_pat_\w+ | glpat-[\w-]+         # code hosting
     |   ek_[a-z0-9]{8}_\w+                                  # our own
@@ -155,11 +156,11 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 """Words that services give out as keys, known by how they begin."""
-_SCHEME = re.compile(r"\b(bearer(?=[ \t])|basic(?=[ \t]+\S{8}))[ \t]+\S+", re.IGNORECASE)
-_HEADER_FLAG = re.compile(r"(-H|--?(add-|extra-|http-)?headers?)", re.IGNORECASE)
-_ENV_FLAG = re.compile(r"(-e|--?env(ironment)?)", re.IGNORECASE)
-_HEADER = re.compile(r"([\w-]+)\s*[:=]\s*\S.*", re.DOTALL)
-_PAIR = re.compile(r"(?P<name>-{0,2}[\w.-]+)(?P<mark>=|:\s+)\S.*", re.DOTALL)
+_SCHEME = lazy_pattern(r"\b(bearer(?=[ \t])|basic(?=[ \t]+\S{8}))[ \t]+\S+", re.IGNORECASE)
+_HEADER_FLAG = lazy_pattern(r"(-H|--?(add-|extra-|http-)?headers?)", re.IGNORECASE)
+_ENV_FLAG = lazy_pattern(r"(-e|--?env(ironment)?)", re.IGNORECASE)
+_HEADER = lazy_pattern(r"([\w-]+)\s*[:=]\s*\S.*", re.DOTALL)
+_PAIR = lazy_pattern(r"(?P<name>-{0,2}[\w.-]+)(?P<mark>=|:\s+)\S.*", re.DOTALL)
 
 
 def redacted(name: str, value: Any) -> Any:

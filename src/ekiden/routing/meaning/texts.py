@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.dataclass import dataclass
+from ekiden.core.text.wording import lazy_pattern
 
 MAX_TEXTS = 20_000
 """Of a whole team; if there are more, every agent gives an equal share of its own."""
@@ -18,11 +18,11 @@ _MAX_CLAUSES = 12
 _SHORT_DESCRIPTION = 300
 """Only descriptions up to this length are cut into clauses: a long one has sentences enough."""
 _MAX_KEYWORDS = 40
-_CLAUSE_END = re.compile(
+_CLAUSE_END = lazy_pattern(
     r"[.!?;:,]+(?:\s+|$)|[。！？；：，、\n]+|\s(?:and|or|und|oder|et|ou|y|o)\s|以及|[和或及]"
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+")
-_WORD_BREAK = re.compile(r"[^\w]+|_+|\d+|(?<=[a-z])(?=[A-Z])")
+_SENTENCE_END = lazy_pattern(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+")
+_WORD_BREAK = lazy_pattern(r"[^\w]+|_+|\d+|(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ToolError
+from ekiden.core.text.wording import lazy_pattern
 
 HAS_HANDLES = {os.open, os.stat, os.readlink, os.mkdir, os.rename, os.unlink} <= os.supports_dir_fd
 
@@ -239,7 +240,7 @@ def _parts(path: str) -> list[str]:
 
 _OURS = ".ekiden"
 _SETTINGS = "settings.json"
-_SECRET = re.compile(
+_SECRET = lazy_pattern(
     r"""\.env([._-].*)? | \.envrc(\..*)? | .*\.env      # settings with passwords
     |   .*\.env\.(local|enc|dev.*|test.*|stag.*|prod.*)
     |   id_(rsa|dsa|ecdsa|ed25519)(_sk)?        # keys of ssh
@@ -251,33 +252,33 @@ _SECRET = re.compile(
     |   token\.json | kubeconfig | service[._-]?account.*\.json""",
     re.VERBOSE,
 )
-_TELLING = re.compile(
+_TELLING = lazy_pattern(
     r"(.*[._-])?((secrets?|credentials?)([._-].*)?"
     r"|(passwords?|passwd|api[._-]?keys?)(\.[^.]+)?)"
 )
 """Data of such a name is what the name says; a program or a page is about it."""
-_TELLING_FOLDER = re.compile(r"\.?(secrets|credentials)")
-_CODE = re.compile(
+_TELLING_FOLDER = lazy_pattern(r"\.?(secrets|credentials)")
+_CODE = lazy_pattern(
     r".*\.(pyi?|ipynb|[cm]?[jt]sx?|vue|svelte|html?|css|go|rs|java|kt|scala|swift|rb|php|cs|[ch]"
     r"|cc|cpp|hpp|exs?|erl|hs|lua|pl|r|sh|ps1|sql|proto|graphql|tf|mdx?|rst|adoc|tex)"
 )
-_SHOWN = re.compile(
+_SHOWN = lazy_pattern(
     r"(.*[._-])?(example|sample|template|dist)(\.(env|ya?ml|json|toml|ini|cfg|conf|properties))?"
     r"|.*\.pub"
 )
 """Meant to be read, though they look like the others."""
-_BACKUP = re.compile(r"(?<=.)(~|\.(bak|backup|old|orig|save|swp))+\Z")
+_BACKUP = lazy_pattern(r"(?<=.)(~|\.(bak|backup|old|orig|save|swp))+\Z")
 """What editors and people add to the name of a copy."""
 _SECRET_FOLDERS = frozenset(
     {".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".subversion", "gcloud"}
 )
 _SECRET_IN = {
-    ".git": re.compile(r"config(\.worktree)?"),
-    ".hg": re.compile(r"hgrc"),
-    "gh": re.compile(r"hosts\.ya?ml"),
-    ".m2": re.compile(r"settings.*\.xml"),
-    ".claude": re.compile(r"settings.*\.json"),
-    ".gemini": re.compile(r"settings.*\.json|oauth.*\.json"),
+    ".git": lazy_pattern(r"config(\.worktree)?"),
+    ".hg": lazy_pattern(r"hgrc"),
+    "gh": lazy_pattern(r"hosts\.ya?ml"),
+    ".m2": lazy_pattern(r"settings.*\.xml"),
+    ".claude": lazy_pattern(r"settings.*\.json"),
+    ".gemini": lazy_pattern(r"settings.*\.json|oauth.*\.json"),
 }
 """Names that are harmless elsewhere, by a folder above them."""
 _AGENTS = "agents"
