@@ -13,9 +13,6 @@ from unicodedata import normalize
 
 from ekiden.agents.checks import ProblemReport
 from ekiden.agents.definition import AgentDefinition, AgentFileProblem, Origin
-from ekiden.agents.keys.foreign import is_key, is_safety_key, read_foreign
-from ekiden.agents.keys.table import read_own
-from ekiden.agents.yaml.literal import parse_front_matter
 from ekiden.agents.yaml.nodes import Mapping, Scalar
 from ekiden.core.dataclass import dataclass
 from ekiden.core.profile import Scope
@@ -70,13 +67,15 @@ def read_bytes(path: Path, report: ProblemReport) -> bytes | None:
 
 
 def _content(descriptor: int, report: ProblemReport) -> bytes | None:
+    seen = os.fstat(descriptor)
     # What was a file a moment ago may be something else by now.
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    if not stat.S_ISREG(seen.st_mode):
         _not_a_file(report)
         return None
     parts: list[bytes] = []
     left = MAX_FILE_BYTES + 1
-    while left > 0 and (part := os.read(descriptor, left)):
+    # Python makes room for all that may come: for the usual file a thirtieth of the maximum.
+    while left > 0 and (part := os.read(descriptor, min(left, seen.st_size + 1))):
         parts.append(part)
         left -= len(part)
     return b"".join(parts)
@@ -264,6 +263,11 @@ def origin_of(path: Path) -> Origin:
 
 
 def _read(text: str | None, report: ProblemReport, origin: Origin, scope: Scope) -> AgentFile:
+    # A team whose definitions are cached needs no parser.
+    from ekiden.agents.keys.foreign import is_key, is_safety_key, read_foreign
+    from ekiden.agents.keys.table import read_own
+    from ekiden.agents.yaml.literal import parse_front_matter
+
     parts = None if text is None else _split(text, report, origin)
     root, found = None, None
     if parts is not None:

@@ -6,12 +6,19 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ekiden.agents.agent_file import AgentFile, read_agent_file
-from ekiden.agents.checks import shown
+from ekiden.agents.agent_file import AgentFile, read_agent_file, read_agent_text, read_bytes
+from ekiden.agents.checks import ProblemReport, shown
 from ekiden.agents.definition import AgentDefinition, AgentFileProblem, printable
 from ekiden.agents.discovery import AgentFolder, FoundFile, agent_folders, find_files
 from ekiden.agents.team_checks import check_team
+
+if TYPE_CHECKING:
+    from ekiden.agents.definition_cache import DefinitionCache
+
+_CACHED = 50
+"""From this number of files on, definitions are cached; fewer files are parsed soon enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,17 +67,40 @@ def load_agent_files(
     """
     folders = agent_folders(Path(root), home=home, foreign_user_folders=foreign_user_folders)
     problems: list[AgentFileProblem] = []
-    listed = [
-        (
-            folder,
-            [
-                read_agent_file(found.path, origin=folder.origin, scope=folder.scope)
-                for found in find_files(folder, problems)
-            ],
-        )
-        for folder in folders
-    ]
+    found = [(folder, find_files(folder, problems)) for folder in folders]
+    if sum(len(files) for _, files in found) < _CACHED:
+        listed = [(folder, [_file(each, folder) for each in files]) for folder, files in found]
+    else:
+        listed = _cached(Path(root), found)
     return combine(listed, problems, known=known)
+
+
+def _cached(
+    root: Path, found: Sequence[tuple[AgentFolder, Sequence[FoundFile]]]
+) -> list[tuple[AgentFolder, list[AgentFile]]]:
+    from ekiden.agents.definition_cache import DefinitionCache
+
+    cache = DefinitionCache(root)
+    listed = [
+        (folder, [_cached_file(each, folder, cache) for each in files]) for folder, files in found
+    ]
+    cache.save()
+    return listed
+
+
+def _cached_file(found: FoundFile, folder: AgentFolder, cache: DefinitionCache) -> AgentFile:
+    path, origin, scope = Path(found.path), folder.origin, folder.scope
+    data = read_bytes(path, ProblemReport(path))
+    if data is None:
+        return _file(found, folder)
+    key = cache.key(data, found.path, origin, scope)
+    definition = cache.get(key, path)
+    if definition is not None:
+        return AgentFile(path=path, definition=definition, name=definition.name)
+    file = read_agent_text(data, path=path, origin=origin, scope=scope)
+    if file.definition is not None and not file.problems:
+        cache.put(key, file.definition)
+    return file
 
 
 def combine(

@@ -37,9 +37,11 @@ _UNSPACED = (
 """Scripts without spaces between words, or with endings attached to them, as character ranges."""
 
 _IS_UNSPACED = lazy_pattern(f"[{_UNSPACED}]")
-_WORD = re.compile(rf"[a-z](?:\+\+|#(?![^\W{_UNSPACED}]))|[^\W{_UNSPACED}]+")
+_WORD = lazy_pattern(rf"[a-z](?:\+\+|#(?![^\W{_UNSPACED}]))|[^\W{_UNSPACED}]+")
 """A word: letters, digits and ``_``; or one letter with ``++`` or ``#``, so that the keyword C does
 not match C++ and C#. For `marked`, combining marks are letters as well, unlike in ``\\w``."""
+_ASCII_WORD = lazy_pattern(r"[a-z](?:\+\+|#(?!\w))|\w+", re.ASCII)
+"""The same in ASCII text; `_WORD` takes long to compile."""
 
 _ALIKE: dict[int, str | None] = {
     **dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u00b4"), "'"),
@@ -86,7 +88,8 @@ def marked(text: str, form: Callable[[str], str] = str) -> str:
             end = word.end()
         text = "".join((*pieces, text[end:]))
     else:
-        text = _WORD.sub(lambda word: f"{MARK}{form(word[0])}{MARK}", text)
+        words = _ASCII_WORD if text.isascii() else _WORD
+        text = words.sub(lambda word: f"{MARK}{form(word[0])}{MARK}", text)
     return text.replace(MARK + MARK, MARK)
 
 

@@ -39,6 +39,7 @@ from ekiden.routing.meaning.texts import (
     SUBJECTS_WEIGHT,
     AgentText,
     has_words,
+    sources_of,
     texts_of,
 )
 from ekiden.routing.settings import RuleSettings, SemanticSettings
@@ -107,24 +108,24 @@ class SemanticStage:
         self._letters = HashingEmbedder()
         self._alone: _Judge | None = None
         self._together: _Judge | None = None
-        if agents:
-            texts = texts_of(agents)
-            key = self._key(texts) if len(texts) >= _LARGE else None
-            if key is None:
-                with one_thread():
-                    self._learn(agents, texts, None)
-            elif not self._restore(key, agents):
-                self._learn(agents, texts, on_learning)
-                self._keep(key)
+        if not agents:
+            return
+        is_large = len(agents) >= _LARGE or len(texts_of(agents)) >= _LARGE
+        key = self._key(agents) if is_large else None
+        if key is None:
+            with one_thread():
+                self._learn(agents, texts_of(agents), None)
+        elif not self._restore(key, agents):
+            self._learn(agents, texts_of(agents), on_learning)
+            self._keep(key)
 
-    def _key(self, texts: Sequence[AgentText]) -> str:
-        """A hash of all that the learner is made of: texts, encoders and this code."""
+    def _key(self, agents: Sequence[Agent[Any]]) -> str:
+        """A hash of all that the learner is made of: what agents say, encoders and this code."""
         second = None if self._second is None else self._second.name
         told = [self._meaning.name, second, self._letters.name, self._described, self._names]
         digest = sha256(repr(told).encode("utf-8", "surrogatepass"))
-        for each in texts:
-            said = (each.agent, each.text, each.weight, each.is_request)
-            digest.update(repr(said).encode("utf-8", "surrogatepass"))
+        for agent in agents:
+            digest.update(repr(sources_of(agent)).encode("utf-8", "surrogatepass"))
         for path in sorted(Path(__file__).parent.glob("*.py")):
             digest.update(path.read_bytes())
         return digest.hexdigest()

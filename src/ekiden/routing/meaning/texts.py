@@ -67,6 +67,19 @@ def texts_of(agents: Sequence[Agent[Any]]) -> list[AgentText]:
     return found
 
 
+def sources_of(agent: Agent[Any]) -> tuple[object, ...]:
+    """All that the texts of an agent are made from."""
+    return (
+        agent.name,
+        agent.title,
+        agent.description,
+        agent.handoff_description,
+        agent.triggers.examples,
+        agent.triggers.keywords,
+        [(each.name, each.description, each.tags, each.proficiency) for each in agent.capabilities],
+    )
+
+
 def _said(agent: Agent[Any]) -> Iterator[tuple[str, float]]:
     for example in agent.triggers.examples:
         yield example, _EXAMPLE

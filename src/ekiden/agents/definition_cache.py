@@ -1,0 +1,185 @@
+"""Definitions of unchanged agent files, in the user's cache folder.
+
+To parse a file takes ten times as long as to read its definition from the cache. A definition is
+found by a hash of the file's content, so that a change of the file is never missed. Files with
+problems, and definitions that JSON cannot hold, are parsed each time.
+
+The cache is read as untrusted data: a definition that is not exactly as it must be is ignored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from ekiden import __version__
+from ekiden.agents.definition import (
+    AgentDefinition,
+    HandoffDefinition,
+    MemoryDefinition,
+    Peer,
+    RemoteDefinition,
+    SupervisorDefinition,
+    WrittenCondition,
+)
+from ekiden.core.checks.fields import check_fields
+from ekiden.core.conversation.model import ModelSettings
+from ekiden.core.errors import UserError
+from ekiden.core.handoffs.handoff import HandoffTrigger
+from ekiden.core.profile import Budget, Capability, Confirmation, Triggers
+from ekiden.core.values import dumps, loads
+from ekiden.embeddings.cache_folder import cache_folder, write_whole
+
+_MOST_BYTES: Final = 64 * 1024 * 1024
+_MOST_CACHES: Final = 20
+_SUFFIX: Final = ".json"
+_BAD: Final = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, UserError)
+_OBJECTS: Final[Mapping[str, Any]] = {
+    "agents": Peer,
+    "fallback": Peer,
+    "can_ask": Peer,
+    "can_tell": Peer,
+    "a2a": RemoteDefinition,
+    "budget": Budget,
+    "capabilities": Capability,
+    "conditions": WrittenCondition,
+    "confirm": Confirmation,
+    "confirmation": Confirmation,
+    "handoffs": HandoffDefinition,
+    "memory": MemoryDefinition,
+    "model_settings": ModelSettings,
+    "supervisor": SupervisorDefinition,
+    "trigger": HandoffTrigger,
+    "triggers": Triggers,
+}
+"""By the name of a field, the class of the objects that stand in it."""
+
+
+class DefinitionCache:
+    """The cached definitions of one project.
+
+    For example::
+
+        cache = DefinitionCache(root)
+        definition = cache.get(data, path, origin="ekiden", scope="project")
+        cache.save()
+    """
+
+    def __init__(self, root: Path) -> None:
+        digest = sha256(os.fsencode(root.absolute())).hexdigest()
+        self._path = cache_folder("agents") / f"{digest}{_SUFFIX}"
+        self._known = _read(self._path)
+        self._used: dict[str, Any] = {}
+        self._has_news = False
+
+    def key(self, data: bytes, *facts: str) -> str:
+        """The key of a file with this content; `facts` are what else its definition depends on."""
+        digest = sha256("\0".join((_code(), *facts)).encode("utf-8", "surrogatepass"))
+        digest.update(data)
+        return digest.hexdigest()
+
+    def get(self, key: str, path: Path) -> AgentDefinition | None:
+        """The definition of the file at `path`, or `None` if it is not in the cache."""
+        found = self._known.get(key)
+        if found is None:
+            return None
+        try:
+            definition = _definition(found, path)
+        except _BAD:
+            return None
+        self._used[key] = found
+        return definition
+
+    def put(self, key: str, definition: AgentDefinition) -> None:
+        """Keep the definition for `save`."""
+        self._has_news = True
+        with suppress(*_BAD):
+            written = loads(dumps(_json(definition)))
+            if _definition(written, definition.path) == definition:
+                self._used[key] = written
+
+    def save(self) -> None:
+        """Store the definitions that were used since the cache was read, if some are new.
+
+        If this is impossible, nothing is stored.
+        """
+        if self._has_news:
+            text = dumps({"code": _code(), "definitions": self._used}).encode()
+            if len(text) <= _MOST_BYTES:
+                with suppress(OSError):
+                    write_whole(self._path, [text])
+                    _remove_oldest(self._path.parent)
+
+
+@cache
+def _code() -> str:
+    """Differs when the code that parses and checks files was changed."""
+    folder = Path(__file__).parent
+    stamps = []
+    for each in sorted([*folder.rglob("*.py"), *folder.with_name("core").rglob("*.py")]):
+        seen = each.stat()
+        stamps.append((each.name, seen.st_size, seen.st_mtime_ns))
+    return f"{__version__} {sha256(repr(stamps).encode()).hexdigest()}"
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    with suppress(*_BAD):
+        if path.stat().st_size <= _MOST_BYTES:
+            found = loads(path.read_bytes())
+            if found["code"] == _code() and isinstance(found["definitions"], dict):
+                os.utime(path)
+                return found["definitions"]
+    return {}
+
+
+def _json(value: Any) -> Any:
+    """The value as JSON, without fields that have their defaults."""
+    if is_dataclass(value):
+        return {
+            each.name: _json(found)
+            for each in fields(value)
+            if (found := getattr(value, each.name)) != _default(each) and each.name != "path"
+        }
+    if isinstance(value, tuple):
+        return list(map(_json, value))
+    if isinstance(value, Mapping):
+        return {name: _json(each) for name, each in value.items()}
+    return value
+
+
+def _default(of: Any) -> Any:
+    return of.default if of.default_factory is MISSING else of.default_factory()
+
+
+def _definition(data: Any, path: Path) -> AgentDefinition:
+    return _object(AgentDefinition, {**data, "path": path})
+
+
+def _object(kind: Any, data: Mapping[str, Any]) -> Any:
+    made = kind(**{name: _value(name, each) for name, each in data.items()})
+    if not hasattr(kind, "__post_init__"):  # Which checks the fields.
+        check_fields(made)
+    return made
+
+
+def _value(name: str, data: Any) -> Any:
+    kind = _OBJECTS.get(name)
+    if isinstance(data, list):
+        return tuple([_object(kind, each) if isinstance(each, dict) else each for each in data])
+    if not isinstance(data, dict):
+        return data
+    if kind is not None:
+        return _object(kind, data)
+    return {key: tuple(place) for key, place in data.items()}
+
+
+def _remove_oldest(folder: Path) -> None:
+    found = sorted((each.stat().st_mtime, each) for each in folder.glob(f"*{_SUFFIX}"))
+    for _, path in found[:-_MOST_CACHES]:
+        path.unlink()
