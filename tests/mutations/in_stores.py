@@ -122,7 +122,7 @@ IN_STORES = (
     Mutation(
         name="postgres-commit-without-epoch",
         area="fencing",
-        file="storage/postgres/writing/statements.py",
+        file="storage/postgres/group_commit.py",
         text="sessions.num = {num} and sessions.epoch = {epoch} and",
         replacement="sessions.num = {num} and {epoch} > 0 and",
         why="an owner that lost the session and got it again writes what it meant to write before",
@@ -131,7 +131,7 @@ IN_STORES = (
     Mutation(
         name="postgres-commit-after-the-lease",
         area="leases",
-        file="storage/postgres/writing/statements.py",
+        file="storage/postgres/group_commit.py",
         text='"and lease_until > clock_timestamp()"',
         replacement='"and lease_until is not null"',
         why="a process that slept beyond its lease writes, though nobody renewed it",
@@ -176,7 +176,7 @@ IN_STORES = (
     Mutation(
         name="postgres-suspends-over-a-wake",
         area="wakes",
-        file="storage/postgres/writing/statements.py",
+        file="storage/postgres/group_commit.py",
         text="{status} = 'waiting' and sessions.wakes <> {seen_wakes} then 'ready' ",
         replacement="{status} = 'waiting' and {seen_wakes} < 0 then 'ready' ",
         why="an answer that came between looking and suspending wakes nobody: the session waits on",
@@ -185,8 +185,8 @@ IN_STORES = (
     Mutation(
         name="postgres-answers-for-another-commit",
         area="fencing",
-        file="storage/postgres/writing/statements.py",
-        text="each.parcel.token in stored",
+        file="storage/postgres/group_commit.py",
+        text="each.arguments.token in stored",
         replacement="bool(stored)",
         why="a process that lost its session is told that it wrote, because another did",
         tests=("tests/integration/storage/test_postgres_gathering.py", "-k", "old_claim"),
@@ -203,7 +203,7 @@ IN_STORES = (
     Mutation(
         name="postgres-stored-twice",
         area="doubt",
-        file="storage/postgres/writing/commits.py",
+        file="storage/postgres/commits.py",
         text="    if token == attempt.token:\n        return True\n",
         replacement="    if token == attempt.token:\n        raise LeaseLost(claim.session_id)\n",
         why="whoever sends a commit again is told that it lost the session, though it was stored",

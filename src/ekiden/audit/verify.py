@@ -22,10 +22,10 @@ from ekiden.storage.chain import (
     UNCOVERED,
     ChainHead,
     EventDigest,
-    content_of,
+    events_digest,
     head_text,
     json_digest,
-    linked,
+    link_digest,
 )
 
 _EVENTS_PAGE = 1000
@@ -90,10 +90,10 @@ class Coverage:
         number, _, digest = each.commit.partition(":")
         size = len(self._open)
         first = self._open[0].seq
-        content = content_of(event.own for event in self._open)
+        content = events_digest(event.own for event in self._open)
         # Events of a session are protected by the chain of its audited events; those of no session
         # have no row that could hold a head, so their digests are linked to each other.
-        expected = content if self._session_id else linked(self._head, content)
+        expected = content if self._session_id else link_digest(self._head, content)
         if (number, digest) != (str(size), expected):
             which = "it is" if size == 1 else f"the events {first} to {each.seq} are"
             self._break("changed", first, f"{which} not what was written{self._or_before()}")

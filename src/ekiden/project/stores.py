@@ -148,10 +148,10 @@ async def find_tenants(url: str, main: Store) -> list[str]:
         names = [each.stem for each in path.with_name(f"{path.stem}.tenants").glob("*.db")]
     else:
         from ekiden.storage.postgres import PostgresStore
-        from ekiden.storage.postgres.copying.snapshot import stores_beside
+        from ekiden.storage.postgres.copying.snapshot import neighbour_stores
 
         assert isinstance(main, PostgresStore)
-        names = await stores_beside(main, JOINT)
+        names = await neighbour_stores(main, JOINT)
     return sorted(name for name in names if is_tenant(name) and name != DEFAULT_TENANT)
 
 

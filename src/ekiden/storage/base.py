@@ -2,20 +2,20 @@
 
 Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContract` checks:
 
-* A session is owned by at most one `Claim`. Claiming raises the session's epoch; every write of the
-  owner says which epoch and owner it speaks for, and is refused with `LeaseLost` (and changes
-  nothing) once the epoch moved on *or the lease ran out*. Lease time is the store's own clock.
+* A session is owned by at most one `Claim`. Claiming raises the session's epoch. Every write of the
+  owner names its epoch and owner, and is refused with `LeaseLost` (and changes nothing) once the
+  epoch was raised *or the lease expired*. Leases are measured by the store's own clock.
 * `commit` is one transaction: all of it is stored durably, or none.
-* Events are numbered 1, 2, 3 … in a session by their writer; a number or a step key that is stored
-  already is `StepConflict`.
+* The writer numbers the events of a session 1, 2, 3 … A number or a step key that is already stored
+  raises `StepConflict`.
 * What is stored as JSON (`meta`, `cursor`, `variables`, results of steps, bodies of documents and
   messages, what an event carries) must be JSON: dicts with text as keys, lists, text, finite
-  numbers, booleans, `None`. Anything else is `UserError`, which names it, before anything is
-  stored. Only `MemoryStore` does not look into events, which it keeps as they are.
-* A session that waits is woken by others: every wake raises its `wakes`; who suspends it says
-  how many it has seen, so that no wake is lost between looking and suspending.
-* A message stays open until it is settled, once: the first settlement counts.
-* A database that cannot be reached is `StoreUnavailable`, never a foreign exception.
+  numbers, booleans, `None`. Anything else raises a `UserError` that names the value, before
+  anything is stored. Only `MemoryStore` does not check events, which it keeps as objects.
+* Each wake raises the `wakes` of a session. A process that suspends the session states the count it
+  has seen, so no wake is lost between reading and suspending.
+* A message stays open until it is settled; the first settlement counts.
+* A database that cannot be reached raises `StoreUnavailable`, never an exception of its driver.
 * A store opens with its first use. Once closed it refuses every call with `StoreUnavailable` until
   it is opened again.
 """
@@ -355,9 +355,9 @@ class SearchStore(Protocol):
 class QueueStarts:
     """Base class of stores that start a write to their queues before the call returns.
 
-    Writes that are under way together may take effect in any order. Cancelling a future does not
-    undo its write. The bus calls these methods instead of `put_messages` and `settle_messages`: a
-    subclass that overrides one of those overrides its counterpart here too.
+    Concurrent writes may take effect in any order. Cancelling a future does not undo its write. The
+    bus calls these methods instead of `put_messages` and `settle_messages`: a subclass that
+    overrides one of those must also override its counterpart here.
     """
 
     def start_put(self, messages: Sequence[QueuePut]) -> asyncio.Future[Sequence[PutReceipt]]:

@@ -22,13 +22,13 @@ from ekiden.core.values import dumps, loads, quick_ascii
 from ekiden.storage.records import SessionRow
 
 GENESIS = ""
-"""What stands before the first audited event of a session."""
+"""The previous hash of the first audited event of a session."""
 
 HASH = "hash"
 """The key in an event's details under which its hash is stored."""
 
-_LATER = ""
-"""Stands for a hash that has not been computed yet."""
+_DEFERRED = ""
+"""The placeholder for a hash that is computed later."""
 
 _HEAD, _COUNT = "hd", "hn"
 
@@ -56,7 +56,7 @@ class AuditChain:
 
     def to_json(self, data: dict[str, Any]) -> None:
         """Store it in a cursor's `data`."""
-        data[_HEAD] = _LATER if self.is_deferred else self.head
+        data[_HEAD] = _DEFERRED if self.is_deferred else self.head
         data[_COUNT] = self.count
 
     @classmethod
@@ -87,7 +87,7 @@ class AuditChain:
         before the event is read."""
         if event.details is None:
             event.details = {}
-        event.details[HASH] = _LATER
+        event.details[HASH] = _DEFERRED
         self.is_deferred = True
         self.count += 1
 
@@ -124,18 +124,18 @@ def link(previous: str, event: Event) -> str:
 
 
 def seal(events: Iterable[Event], head: str) -> str:
-    """Make the hashes that were put off, after an event whose hash is `head`; gives the last."""
+    """Compute the deferred hashes, after an event whose hash is `head`; returns the last hash."""
     for event in events:
         if event.type in AUDITED and event.details is not None and HASH in event.details:
-            if event.details[HASH] == _LATER:
+            if event.details[HASH] == _DEFERRED:
                 event.details[HASH] = link(head, event)
             head = event.details[HASH]
     return head
 
 
 def set_head(cursor: dict[str, Any], head: str) -> None:
-    """A stored cursor gets the head of its chain, if that was put off."""
-    if cursor.get(_HEAD) == _LATER and _COUNT in cursor:
+    """Put the head of the chain into a stored cursor whose head was deferred."""
+    if cursor.get(_HEAD) == _DEFERRED and _COUNT in cursor:
         cursor[_HEAD] = head
 
 
@@ -189,21 +189,22 @@ def _with_hash(event: Event, value: str) -> Event:
 
 
 HEAD = ("ekiden.store", "chain")
-"""Collection and key of the document with the last digest of the events of no session."""
+"""Collection and key of the document with the last digest of events outside sessions."""
 
 ITEM_DIGEST = "item_digest"
-"""The detail of the event that closes an inbox item: the digest of the item as it is stored."""
+"""A detail of the event that closes an inbox item: the digest of the stored item."""
 
 
 UNCOVERED = "-"
-"""In the place of a digest: the code that wrote the event knew none."""
+"""The default of the column `digest`: the code that wrote the event computed no digests."""
 
 
 class EventDigest(NamedTuple):
-    """What is stored of an event, as a digest."""
+    """The digest of a stored event."""
 
     seq: int
     own: bytes
+    """The digest of the event's own columns."""
     commit: str | None
     """The digest of the commit that ends with the event, or `UNCOVERED`."""
 
@@ -222,7 +223,7 @@ def own_digest(
 ) -> bytes:
     """The digest of one event; `details` and `items` are JSON as it is stored.
 
-    The number of an event of no session is the database's, and is not covered.
+    The database numbers events outside sessions, so their number is not part of the digest.
     """
     number = seq if session_id else 0
     of_details = None if details is None else len(details)
@@ -231,14 +232,14 @@ def own_digest(
         session_id, number, type, at_us, duration_us, agent, step, error, of_details, of_items
     )  # fmt: skip
     text = repr(fields)
-    if "\\ud" in text:  # Perhaps half a character.
-        read = map(_read_again, (agent, step, error))
+    if "\\ud" in text:  # Perhaps half of a surrogate pair.
+        read = map(_as_read_back, (agent, step, error))
         text = repr((*fields[:5], *read, *fields[8:]))
     return sha256(_to_bytes(f"{text}{details or ''}{items or ''}")).digest()
 
 
-def _read_again(text: str | None) -> str | None:
-    """The text as a store gives it back: JSON joins two halves of a character."""
+def _as_read_back(text: str | None) -> str | None:
+    """The text as a store returns it: JSON joins the halves of a surrogate pair."""
     if text is None or text.isascii():
         return text
     try:
@@ -252,7 +253,7 @@ def _to_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def content_of(own: Iterable[bytes]) -> str:
+def events_digest(own: Iterable[bytes]) -> str:
     """The digest of the events of one commit."""
     return sha256(b"".join(own)).hexdigest()
 
@@ -263,7 +264,8 @@ def commit_digest(
     details: Sequence[str | None],
     items: Sequence[str | None],
 ) -> str:
-    """What is stored with the last of the events, whose JSON is given as it is stored."""
+    """The digest that is stored with the last event of a commit; `details` and `items` are JSON as
+    it is stored."""
     own = [
         own_digest(
             session_id, each.seq, each.type, each.at_us, each.agent, each.step, each.duration_us,
@@ -271,7 +273,7 @@ def commit_digest(
         )
         for at, each in enumerate(events)
     ]  # fmt: skip
-    return f"{len(own)}:{content_of(own)}"
+    return f"{len(own)}:{events_digest(own)}"
 
 
 def head_text(digest: str) -> str:
@@ -279,8 +281,9 @@ def head_text(digest: str) -> str:
     return f'"{digest}"'
 
 
-def linked(before: str, content: str) -> str:
-    """The digest of a commit of no session: `before` is the body of the document, or empty."""
+def link_digest(before: str, content: str) -> str:
+    """The digest of events outside sessions; `before` is the body of the document `HEAD`, or
+    empty."""
     return sha256(_to_bytes(before + content)).hexdigest()
 
 

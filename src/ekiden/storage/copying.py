@@ -4,16 +4,19 @@ A row is a tuple of the columns that `TABLES` names, in that order. Text is Pyth
 text that is stored, times are integers since 1970, a vector is little-endian float32. So a row that
 was read from SQLite and written to PostgreSQL is read from there as the same row.
 
-What is not copied, because it means nothing elsewhere: leases of sessions and of messages (who had
-one is not there; all can be claimed at once, but messages that a session is to answer stay with
-it), the time at which a settled message would have been
-due, tokens by which a back end knows its own last commit, and indexes, which are made anew.
+Not copied, because they have no meaning in another store:
+
+* leases of sessions and messages: the owners are not there, so all can be claimed at once; only
+  messages that a session must answer stay with that session;
+* the time at which a settled message would have been due;
+* tokens by which a back end recognizes its own last commit;
+* indexes, which are created anew.
 """
 
 from __future__ import annotations
 
 import marshal
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias
@@ -46,33 +49,39 @@ TABLES: Final[Mapping[TableName, tuple[str, ...]]] = {
         "id", "space", "key", "updated_us", "model", "dims", "vector", "body", "text",
     ),
 }  # fmt: skip
-"""What a copy has. `place` is where the event stands in the feed, in the back
-end's own numbers; `ready_us` is a session's place in the line of those that are ready, which not
-all back ends store."""
+"""The columns of a copy. `place` is the position of an event in the feed, in the back end's own
+numbers. `ready_us` is the position of a ready session in the queue; not all back ends store it."""
+
+PARENTS: Final[tuple[tuple[TableName, str, TableName], ...]] = (
+    ("events", "session", "sessions"),
+    ("steps", "session", "sessions"),
+    ("search_entries", "space", "search_spaces"),
+)
+"""Tables whose rows belong to a row of another table: table, column, parent table."""
 
 OF_SESSIONS: Final = "session:%"
-"""Owners of messages that a session answers, in any process, as a pattern of SQL."""
+"""The owners of messages that a session answers, in any process, as a pattern for SQL `LIKE`."""
 
 WRITING: Final[tuple[TableName, ...]] = (
     "events", "steps", "documents", "search_spaces", "search_entries", "messages", "sessions",
 )  # fmt: skip
-"""In the order in which they are written: a session cannot be claimed, or a message taken, before
+"""The order in which tables are written: no session can be claimed, and no message taken, before
 its other rows exist."""
 
 LEFT_TO_VERIFY: Final = (
     "what rows belong to, and whether contents were changed, which `ekiden store verify` looks at"
 )
-"""What no quick examination finds."""
+"""The checks that a quick examination leaves out."""
 
 JSON_COLUMNS: Final = frozenset(
     {"meta", "cursor", "variables", "details", "items", "result", "body", "answer"}
 )
-_FORM: Final = 2
-"""Of `marshal`: the last one in which equal values are always equal bytes."""
+_MARSHAL_VERSION: Final = 2
+"""The last format of `marshal` in which equal values always become equal bytes."""
 _NOT_COMPARED: Final = frozenset({"place", "ready_us"})
 
 MARK: Final = ("ekiden.store", "unfinished")
-"""Collection and key of the document that a store has while something is copied into it."""
+"""Collection and key of the document that marks a store as an unfinished copy."""
 
 FOLLOWERS: Final[Mapping[str, str]] = {
     "sessions.search": "after",
@@ -84,35 +93,36 @@ FOLLOWERS: Final[Mapping[str, str]] = {
 PAGE_ROWS: Final = 2000
 PAGE_BYTES: Final = 4_000_000
 LAST_TIME_MS: Final = 253_402_300_799_000
-"""The last second of the year 9999: later ones count as this."""
+"""The last second of the year 9999; later times are stored as this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """The last numbers that were given, so that none is given twice in a copy either."""
+    """The highest numbers that a store ever assigned, so that a copy assigns none of them again."""
 
     sessions: int = 0
     messages: int = 0
     search_spaces: int = 0
     search_entries: int = 0
     free_events: int = 0
-    """Of events of no session."""
+    """The highest number of an event outside sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetState:
-    """What a place already has into which a store is to be copied."""
+    """The contents of the target of a copy before copying."""
 
     holds: str = ""
-    """What it has already; empty if nothing."""
+    """The first rows that were found, in words; empty if there are none."""
     mark: Mapping[str, Any] | None = None
+    """The document `MARK`, if the target is an unfinished copy."""
     neighbours: Sequence[str] = ()
-    """As `StoreSnapshot.neighbours` returns."""
+    """The result of `StoreSnapshot.neighbours`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What was looked at in a store as such, and what is wrong."""
+    """The checks of a store that were made or left out, and the faults they found."""
 
     faults: Sequence[str]
     checked: Sequence[str]
@@ -120,17 +130,17 @@ class Examination:
 
 
 class StoreSnapshot(Protocol):
-    """A whole store as it was at one moment; `async with` begins and ends that.
+    """A whole store as it was at one moment; `async with` begins and ends the read transaction.
 
-    It changes nothing. `StoreUnavailable`, `StoreTooNew`, and `NotCopyable` for what cannot be
-    read.
+    A snapshot changes nothing. Raises `StoreUnavailable`, `StoreTooNew`, and `NotCopyable` for
+    rows that cannot be read.
     """
 
     url: str
-    """For messages; without any password."""
+    """The address for messages, without a password."""
     missing: Sequence[str]
-    """Tables and columns that a store of its format has, and this one has not. What is left of such
-    a table is not read."""
+    """Tables and columns that this store lacks, though its format has them. A table with missing
+    columns is not read."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -141,24 +151,24 @@ class StoreSnapshot(Protocol):
         ...
 
     async def facts(self, *, exact: bool = True) -> Mapping[str, Any]:
-        """`engine`, `version`, `format`, the counts of all tables, `leases` of sessions, `taken`
-        (leased messages), and `unfinished`: the source of an incomplete copy. `estimated` names the
-        counts that are estimates; without `exact`, counts of large tables may be."""
+        """`engine`, `version`, `format`, the row counts of all tables, `leases` of sessions,
+        `taken` (leased messages), and `unfinished`: the source of an incomplete copy. Without
+        `exact`, the counts of large tables may be estimates; `estimated` names those."""
         ...
 
-    async def neighbours(self, joint: str) -> Sequence[str]:
-        """What the names of stores beside this one have after its own; `joint` stands between in
-        names of schemas."""
+    async def neighbours(self, separator: str) -> Sequence[str]:
+        """The suffixes of the other stores in this place whose names begin with this store's name:
+        the tenants. `separator` joins name and suffix in schema names."""
         ...
 
     async def examine(self, *, limit_s: float | None = None) -> Examination:
-        """Look for damage, and for rows that belong to nothing. With `limit_s` only for what is
-        found quickly, and no longer than that."""
+        """Look for damage, and for rows without a parent. With `limit_s`, make only quick checks,
+        and stop after this time."""
         ...
 
     def view(self) -> Store:
-        """As much of a store as `verify_audit` needs: `list`, `get` and `events`; `UserError` for a
-        store of an older format."""
+        """The snapshot as a store that can only be read, for `verify_audit`. Raises `UserError` for
+        a store of an older format."""
         ...
 
 
@@ -175,38 +185,57 @@ class Tally:
         self.count = 0
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Take rows in; events, whose order matters, with their ranks."""
+        """Count the rows. The digest of an event includes its rank, because the order of events
+        matters."""
         total, columns, count = self._sum, self._columns, self.count
         for rank, row in enumerate(rows, start=count + 1):
-            told = [row[at] for at in columns]
+            values = [row[at] for at in columns]
             if self._is_ordered:
-                told.append(rank)
-            digest = sha256(marshal.dumps(told, _FORM)).digest()
+                values.append(rank)
+            digest = sha256(marshal.dumps(values, _MARSHAL_VERSION)).digest()
+            # A sum, because the two back ends return rows in different orders.
             total += int.from_bytes(digest)
         self._sum = total % (1 << 256)
         self.count = count + len(rows)
 
     @property
     def digest(self) -> str:
-        """Of all rows, in hexadecimal."""
+        """The digest of all rows, in hexadecimal."""
         return f"{self._sum:064x}"
 
 
-def holding(facts: Mapping[str, Any], missing: Sequence[str]) -> str:
-    """What a store has, in words; empty if nothing."""
+def describe_rows(facts: Mapping[str, Any], missing: Sequence[str]) -> str:
+    """The first contents of a store, in words; empty if it has none."""
     if missing:
         return f"tables of a store that is not whole: {missing[0]} is missing"
     found = (f"{facts[table]} {table.replace('_', ' ')}" for table in TABLES if facts[table])
     return next(found, "")
 
 
-def weight(row: Row) -> int:
-    """About how many bytes it is."""
+def whole_tables(
+    expected: Mapping[str, Collection[str]], found: Mapping[str, set[str]]
+) -> tuple[dict[str, set[str]], list[str]]:
+    """The tables that have all expected columns, and the names of missing tables and columns."""
+    whole: dict[str, set[str]] = {}
+    missing: list[str] = []
+    for table, columns in expected.items():
+        present = found.get(table, set())
+        if not present:
+            missing.append(f"the table {table}")
+        elif lost := sorted(set(columns) - present):
+            missing += [f"the column {name} of {table}" for name in lost]
+        else:
+            whole[table] = present
+    return whole, missing
+
+
+def row_size(row: Row) -> int:
+    """The approximate size of a row in bytes."""
     return sum([len(value) for value in row if isinstance(value, str | bytes)], 64)
 
 
 def check_current(where: str, *, found: int, known: int) -> None:
-    """`UserError` for a store of an older format, of which only the rows can be read."""
+    """Raise `UserError` for a store of an older format: only its rows can be read."""
     if found != known:
         raise UserError(
             f"{where} has format {found}, and only {known} can be looked into without changing it: "

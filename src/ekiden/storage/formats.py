@@ -1,13 +1,13 @@
-"""The formats of a store, and which Ekiden can use which.
+"""The formats of a store, and which versions of Ekiden can use them.
 
 A store's format is the number of the last migration that ran. The first migration is the baseline:
-it makes all tables. A later one that only adds says in its first line the oldest format whose code
-still works with the store::
+it creates all tables. The first line of a later migration that only adds tables or columns names
+the oldest format whose code still works with the store::
 
     -- works with: 8
 
-Then processes that know format 8 use the store together with newer ones, as a rolling upgrade
-needs. After a migration that does not say so, older code is refused.
+Processes that know format 8 can then use the store together with newer ones, as a rolling upgrade
+needs. After a migration without this line, older code is refused.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def load_migrations(folder: Path) -> tuple[Migration, ...]:
 
 
 def check_newer(where: str, *, known: int, ran: Mapping[int, int | None], found: int) -> None:
-    """`StoreTooNew` if code that knows format `known` cannot use a store of format `found`.
+    """Raise `StoreTooNew` if code that knows format `known` cannot use a store of format `found`.
 
-    `ran`: the migrations that ran, each with the format that it works with. One that is missing, or
-    says nothing, is taken for one that breaks.
+    `ran` has the migrations that ran, each with the oldest format that it works with. A migration
+    that is missing there, or names no format, is assumed to break older code.
     """
     for number in range(known + 1, found + 1):
         oldest = ran.get(number)
@@ -69,13 +69,13 @@ def check_newer(where: str, *, known: int, ran: Mapping[int, int | None], found:
 
 
 def check_applied(where: str, migrations: Sequence[Migration], ran: Mapping[int, str]) -> None:
-    """`StoreTooOld`, or `MigrationChanged` if a migration of which `ran` has the checksum is not
-    the one in `migrations`."""
+    """Raise `StoreTooOld`, or `MigrationChanged` if a checksum in `ran` differs from that of the
+    migration with this number."""
     baseline = migrations[0].number
     if ran and max(ran) < baseline:
         raise StoreTooOld(where, found=max(ran), oldest=baseline)
-    # Development versions came to the same tables by smaller migrations.
-    came_otherwise = any(number < baseline for number in ran)
-    for migration in migrations[came_otherwise:]:
+    # Development versions created the tables of the baseline with smaller migrations.
+    skips_baseline = any(number < baseline for number in ran)
+    for migration in migrations[skips_baseline:]:
         if ran.get(migration.number, migration.checksum) != migration.checksum:
             raise MigrationChanged(where, migration.number)

@@ -1,8 +1,8 @@
-"""What stores keep and return: sessions, claims, commits, documents, messages, pages of events.
+"""The values that stores keep and return: sessions, claims, commits, documents, messages, events.
 
-Workers take ready sessions in the order of the time at which they became ready, less the head start
-of their priority. Important sessions go first, but none starves: a session is overtaken only by
-sessions that became ready at most the difference of the head starts later.
+Workers take ready sessions in the order of the time at which they became ready, minus the head
+start of their priority. Important sessions go first, but none starves: a session can be overtaken
+only by sessions that became ready at most the difference of the head starts later.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ekiden.core.events import Event, EventType
 from ekiden.core.values import priority_number
 
 SessionStatus: TypeAlias = Literal["idle", "ready", "waiting"]
-"""`idle`: no work until the next message; `ready`: has work; `waiting`: for the answer of a person
-or an agent."""
+"""`idle`: has no work until the next message; `ready`: has work; `waiting`: waits for the answer of
+a person or an agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSession:
-    """What a session is created with."""
+    """The values of a session to be created."""
 
     id: str
     agent: str
@@ -39,12 +39,12 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The contents of a session that came along with its claim."""
+    """The contents of a session that a store returns with a new claim."""
 
     events: Sequence[Event]
-    """All."""
+    """All events of the session."""
     steps: Mapping[str, Any]
-    """All remembered results, by key."""
+    """The stored results of all steps, by key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +55,13 @@ class SessionRow:
     agent: str
     status: SessionStatus
     outcome: str | None
-    """The kind of the last run's outcome; `None` before the first and while one is under way."""
+    """The kind of the last run's outcome; `None` before the first run and during a run."""
     user_id: str | None
     meta: Mapping[str, Any]
     cursor: Mapping[str, Any]
-    """Where the run stands: the runtime's own, opaque to the store."""
+    """The position of the run, which only the runtime reads."""
     variables: Mapping[str, Any]
-    """What agents remembered with `ctx.set`."""
+    """Values that agents stored with `ctx.set`."""
     seq: int
     """The number of the last event."""
     epoch: int
@@ -70,17 +70,17 @@ class SessionRow:
     created_at_us: int
     updated_at_us: int
     wakes: int = 0
-    """How often it was woken."""
+    """How often the session was woken."""
     priority: int = 2
     loaded: Loaded | None = field(default=None, compare=False, repr=False)
-    """For the owner of a new claim, if the store has it at hand; otherwise it must be read."""
+    """For the owner of a new claim, if the store has read it anyway; `None`: the owner reads it."""
 
 
 def is_copied(row: SessionRow, event: Event) -> bool:
-    """Whether the event happened in the session that this one branched off.
+    """Whether the event was copied from the session that this one was forked from.
 
-    ``forked_at`` is the last event that was copied, or the message in whose place the branch says
-    something else: that one is younger than the branch.
+    ``forked_at`` is the number of the last copied event, or of the message that the fork replaced;
+    the replacement is younger than the fork.
     """
     last = row.meta.get("forked_at") if "forked_from" in row.meta else None
     if not isinstance(last, int) or event.seq > last:
@@ -97,21 +97,21 @@ class Claim:
     epoch: int
     lease_s: float
     key: Any = None
-    """The back end's own handle to the row."""
+    """The back end's handle to the row."""
 
 
 class OwnJson(dict[str, Any]):
-    """JSON that its writer never changes again, nor anything in it.
+    """JSON that its writer never changes again, at any depth.
 
-    A store in memory may then keep it without looking into it.
+    A store in memory may keep it without copying or checking it.
     """
 
     __slots__ = ()
 
 
-@dataclass(slots=True, kw_only=True)  # A frozen one takes three times as long to make.
+@dataclass(slots=True, kw_only=True)  # Creating a frozen one takes three times as long.
 class SessionPatch:
-    """The session's row after a commit; a field that is `None` stays as it is."""
+    """The changes of a session's row in a commit; `None` leaves a field as it is."""
 
     agent: str | None = None
     status: SessionStatus | None = None
@@ -145,43 +145,44 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpening:
-    """A session that is made together with something else, with its first events."""
+    """A session that is created within another write, with its first events."""
 
     new: NewSession
-    """`SessionExists` if the id is taken; then nothing is written."""
+    """If the id is taken, `SessionExists` is raised and nothing is written."""
     events: Sequence[Event] = ()
-    """Numbered from 1."""
+    """The first events, numbered from 1."""
     cursor: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True, kw_only=True)  # As above.
+@dataclass(slots=True, kw_only=True)  # Not frozen: see `SessionPatch`.
 class Commit:
     """One step of a session, written as one transaction."""
 
     patch: SessionPatch
     events: Sequence[Event] = ()
-    """Numbered on from the row's `seq`."""
+    """New events, numbered from the row's `seq` + 1."""
     steps: Mapping[str, Any] = field(default_factory=dict)
-    """Results to remember, by key; JSON."""
+    """Results of steps to be stored, by key; JSON."""
     documents: Sequence[DocumentWrite] = ()
     messages: Sequence[QueuePut] = ()
     settles: Sequence[MessageSettle] = ()
     openings: Sequence[SessionOpening] = ()
     wakes: Sequence[str] = ()
-    """Other sessions to wake; one that does not exist is left out."""
+    """The ids of other sessions to wake; ids of missing sessions are ignored."""
     seen_wakes: int | None = None
-    """With the status `waiting`: if the row's `wakes` differ, the session stays `ready` instead."""
+    """With the status `waiting`: if the row's `wakes` differ, the session becomes `ready` instead,
+    because it was woken since the run read them."""
     release: bool = False
-    """Give the claim up in the same transaction; otherwise the lease is renewed."""
+    """Release the claim in the same transaction; otherwise the lease is renewed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Writes that belong to no session that the writer owns, as one transaction.
+    """Writes of a process that owns no session, as one transaction.
 
-    They are made in the order of the fields: what a batch puts it can settle, and what it opens it
-    can wake.
+    They are written in the order of the fields: a batch can settle the messages that it puts, and
+    wake the sessions that it opens.
     """
 
     documents: Sequence[DocumentWrite] = ()
@@ -190,7 +191,7 @@ class Batch:
     openings: Sequence[SessionOpening] = ()
     wakes: Sequence[str] = ()
     events: Sequence[Event] = ()
-    """Of no session: `Event.session_id` is empty, and `seq` is given by the store."""
+    """Events outside sessions: `Event.session_id` is empty, and the store sets `seq`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +204,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFilter:
-    """Which sessions to list; `None` does not restrict."""
+    """A filter of sessions; `None` matches all."""
 
     status: SessionStatus | None = None
     agent: str | None = None
@@ -213,51 +214,54 @@ class SessionFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
-    """Some sessions, newest first, and how to get the next ones."""
+    """A page of sessions, the newest first."""
 
     sessions: Sequence[SessionRow]
     next_cursor: str | None
+    """The cursor of the next page; `None` after the last page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Which events to find, and in which order; `None` does not restrict."""
+    """A filter of events, and their order; `None` matches all."""
 
     types: Collection[EventType] | None = None
-    """Of the types in `AUDITED` there is an index; to find others, all events are looked at."""
+    """The types in `AUDITED` have an index; a search for other types reads all events."""
     session_id: str | None = None
     since_us: int | None = None
-    """Those of this microsecond and later."""
+    """The earliest time, inclusive, in microseconds since 1970."""
     until_us: int | None = None
-    """Those before this microsecond."""
+    """The latest time, exclusive, in microseconds since 1970."""
     newest_first: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPage:
-    """Some events of any sessions, and how to get the next ones."""
+    """A page of events of any sessions."""
 
     events: Sequence[Event]
     cursors: Sequence[str]
     """For each event the cursor of a page that begins after it."""
     next_cursor: str | None
+    """The cursor of the next page; `None` after the last page."""
 
 
 NORMAL = 2
+"""The default priority."""
 
 HEAD_START_S: Mapping[int, int] = MappingProxyType({1: -60, 2: 0, 3: 60, 4: 600})
-"""By priority: low (1), normal (2), high (3), urgent (4)."""
+"""The head start in the queue by priority: low (1), normal (2), high (3), urgent (4)."""
 
 
 def check_priority(new: NewSession) -> int:
-    """The priority of a new session; `UserError` if it is none."""
+    """The priority of a new session; `UserError` if it is not 1 to 4."""
     if isinstance(new.priority, str):
         raise UserError(f"a stored priority is a number, 1 to 4, not {new.priority!r:.40}")
     return priority_number(new.priority)
 
 
 def head_start_sql(priority: str) -> str:
-    """Its head start in seconds, as SQL; `priority` is a column or a parameter."""
+    """The head start in seconds, as SQL; `priority` is a column or a parameter."""
     cases = " ".join(f"when {number} then {start}" for number, start in HEAD_START_S.items())
     return f"case {priority} {cases} else 0 end"
 
@@ -300,24 +304,24 @@ class SearchHit:
 
 
 EXECUTIONS = "collaborations.execution"
-"""The collection with a document for each agreement to execute: who does so, and until when."""
+"""The collection with a document for each agreement to execute: its owner and the owner's lease."""
 MESSAGES = "queued messages"
-"""What changes of messages are about; see `LeaseStore.wait_for_change`."""
+"""The topic of changes of messages, for `LeaseStore.wait_for_change`."""
 
 MessageState: TypeAlias = Literal[
     "open", "answered", "failed", "timed_out", "cancelled", "late", "expired", "dead"
 ]
 """`open`: queued or leased; `answered`, `failed`: settled with an answer or an error;
 `timed_out`, `cancelled`: the sender no longer waits; `late`: answered after that;
-`expired`: its time was over before it was taken; `dead`: given up after too many tries."""
+`expired`: its `ttl_s` passed before it was taken; `dead`: given up after too many deliveries."""
 
 
 @dataclass(slots=True, kw_only=True)
 class QueuePut:
     """A message to be stored in a queue.
 
-    Treat it, and the other values that are made for every message, as read-only: that Python sees
-    to it would take longer than to store them.
+    Treat it, and the other values that are made for every message, as read-only. They are not
+    frozen, because creating frozen values would take longer than storing them.
     """
 
     queue: str
@@ -326,21 +330,21 @@ class QueuePut:
     """Higher is taken first; first in, first out within one priority."""
     delay_s: float = 0.0
     dedup_key: str | None = None
-    """A second message with this key in the queue, taken or not, is dropped until the first is
+    """A second message with this key in the queue is dropped until the first, taken or not, is
     acknowledged or settled."""
     bound: int | None = None
-    """Refuse with `QueueFull` if the queue holds this many open messages already."""
+    """Raise `QueueFull` if the queue already has this many open messages."""
     key: str | None = None
-    """A name by which it is found; a second message of that name, in any queue and while the first
-    is stored in any state, is dropped."""
+    """A unique name of the message. A second message with this name, in any queue, is dropped while
+    the first one is stored, in any state."""
     waiter: str | None = None
     """The waiting session or agent: its name in the graph of waits."""
     session_id: str | None = None
-    """The session that is woken when it is settled, or expires."""
+    """The session to wake when the message is settled or expires."""
     ttl_s: float | None = None
-    """Not taken after so long: then it is `expired`."""
+    """A message that was not taken in this time becomes `expired`."""
     taken_by: str | None = None
-    """Stored as the first delivery to this owner, which has the lease for `lease_s`."""
+    """Store the message as already delivered to this owner, with a lease of `lease_s`."""
     lease_s: float = 30.0
 
 
@@ -349,14 +353,15 @@ class PutReceipt:
     """The result of putting a message; read-only."""
 
     id: int
-    """Of the message, or of the one that was there under its name; 0 for a dropped duplicate of a
+    """The id of the message, or of the stored message with the same `key`; 0 for a duplicate of a
     `dedup_key`."""
     is_new: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueMessage:
-    """A message as it was taken: it is the taker's until acknowledged, released, or expired."""
+    """A delivery of a message: the owner has it until it is acknowledged, released or settled, or
+    the lease expires."""
 
     id: int
     queue: str
@@ -384,14 +389,14 @@ class StoredMessage:
     waiter: str | None
     session_id: str | None
     answer: Any
-    """`None` until it is settled with one."""
+    """The answer; `None` if the message was settled without one, or is open."""
     created_at_us: int
     settled_at_us: int | None
 
 
 @dataclass(slots=True, kw_only=True)
 class MessageSettle:
-    """Bring a message to its end; read-only.
+    """The final state of a message; read-only.
 
     For an open message, the state and the answer are stored, and its session is woken. `answered`
     or `failed` for a `timed_out` or `cancelled` message stores the answer as `late` and wakes no
@@ -402,19 +407,19 @@ class MessageSettle:
     state: MessageState
     answer: Any = None
     by: QueueMessage | None = None
-    """If given, only while this delivery is its last."""
+    """If given, settle the message only if this is its last delivery."""
     forget: bool = False
     """Remove the message in any state instead of keeping it. Its session is not woken, and `state`
     is ignored. For callers that have stored the answer elsewhere."""
 
 
 Settled: TypeAlias = Literal["settled", "late", "no"]
-"""What came of a `MessageSettle`; `forget` of a message that was there is `settled`."""
+"""The result of a `MessageSettle`; the result of `forget` is `settled` if the message existed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFilter:
-    """Which messages to find; `None` does not restrict."""
+    """A filter of messages; `None` matches all."""
 
     keys: Collection[str] | None = None
     queue: str | None = None

@@ -28,43 +28,44 @@ from ekiden.storage.records import SearchEntry
 from ekiden.storage.values import json_text
 
 
-class OwnEntry(NamedTuple):
-    """An entry that is fine, and of which the caller has no part that could change."""
+class CheckedEntry(NamedTuple):
+    """A valid entry that shares no mutable value with the caller."""
 
     space: str
     key: str
     text: str
     body: str
-    """As JSON."""
+    """JSON text."""
     model: str
     vector: array[float] | None
-    """As float32, of length 1 or all zeros."""
+    """float32 values of Euclidean length 1, or all zeros."""
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The name in error messages."""
         return f"entry {self.key!r} of space {self.space!r}"
 
 
-def own_entries(entries: Sequence[SearchEntry]) -> list[OwnEntry]:
-    """The entries in the order of their spaces and keys, of those with the same the last.
+def checked_entries(entries: Sequence[SearchEntry]) -> list[CheckedEntry]:
+    """The entries ordered by space and key; of several with the same space and key, the last.
 
-    `UserError` as `put_entries` says, but for what depends on what is stored.
+    Raises the `UserError`s of `SearchStore.put_entries` that do not depend on stored entries.
     """
-    owned: dict[tuple[str, str], OwnEntry] = {}
+    checked: dict[tuple[str, str], CheckedEntry] = {}
     for entry in entries:
-        owned[entry.space, entry.key] = _own(entry)
+        checked[entry.space, entry.key] = _checked(entry)
     lengths: dict[tuple[str, str], int] = {}
-    for each in owned.values():
+    for each in checked.values():
         if each.vector is not None:
             length = lengths.setdefault((each.space, each.model), len(each.vector))
             if length != len(each.vector):
-                raise other_length(each.name, each.model, len(each.vector), length)
-    return [owned[at] for at in sorted(owned)]
+                raise wrong_length(each.name, each.model, len(each.vector), length)
+    return [checked[at] for at in sorted(checked)]
 
 
-def own_vector(vector: Sequence[float], name: str) -> array[float]:
-    """The vector as float32, of length 1 or all zeros; `UserError`."""
+def unit_vector(vector: Sequence[float], name: str) -> array[float]:
+    """The vector as float32 values of Euclidean length 1, or all zeros; `UserError` for values that
+    are not finite numbers."""
     try:
         numbers = array("d", vector)
         size = hypot(*numbers)
@@ -89,20 +90,20 @@ def to_bytes(vector: array[float]) -> bytes:
 
 
 def from_bytes(stored: bytes) -> tuple[float, ...]:
-    """The vector that `to_bytes` made `stored` from."""
+    """The inverse of `to_bytes`."""
     return tuple(_array(stored))
 
 
-def other_length(name: str, model: str, length: int, known: int) -> UserError:
-    """The error of a vector that cannot be compared with those of its model."""
+def wrong_length(name: str, model: str, length: int, known: int) -> UserError:
+    """The error of a vector that has another length than the other vectors of its model."""
     return UserError(
         f"the vector of {name} has {length} numbers, but those of model {model!r} have {known}: "
         "name another model, or replace all of them"
     )
 
 
-def is_name(name: str) -> bool:
-    """Whether a space or key can have this name: otherwise there is nothing under it."""
+def is_valid_name(name: str) -> bool:
+    """Whether a space or key can have this name."""
     if not isinstance(name, str) or not name:
         return False
     try:
@@ -112,38 +113,38 @@ def is_name(name: str) -> bool:
     return True
 
 
-def names_among(keys: Collection[str]) -> list[str]:
-    """Those of the keys that can be keys, each once, in order."""
+def valid_keys(keys: Collection[str]) -> list[str]:
+    """The valid keys, in order and without duplicates."""
     if isinstance(keys, str):
         raise UserError(f"`keys` is a list of keys, not the text {keys[:40]!r}")
-    return sorted({key for key in keys if is_name(key)})
+    return sorted({key for key in keys if is_valid_name(key)})
 
 
 def check_after(after: str) -> str:
-    """`after`; `UserError` if no key can be compared with it."""
-    if after and not is_name(after):
+    """`after`; `UserError` for text that cannot be compared with keys."""
+    if after and not is_valid_name(after):
         raise UserError(f"no key can come after {after[:40]!r}: it is not valid text")
     return after
 
 
-def cosines(vectors: Sequence[bytes], asked: array[float]) -> list[float]:
-    """How near each is to `asked`, -1 to 1; all are of the same length.
+def cosines(vectors: Sequence[bytes], query: array[float]) -> list[float]:
+    """The cosine of each vector and `query`, from -1 to 1; all have the same length.
 
-    Rounded, so that what is computed in other ways comes in the same order.
+    Cosines are rounded, so that the back ends and numpy order the results alike.
     """
     if not vectors:
         return []
     try:
         import numpy as np
     except ImportError:
-        return [_cosine(_array(each), asked) for each in vectors]
-    table = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), len(asked))
-    near: list[float] = (table @ np.frombuffer(asked, dtype=np.float32)).tolist()
+        return [round(sum(map(mul, _array(each), query)), 6) for each in vectors]
+    table = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), len(query))
+    near: list[float] = (table @ np.frombuffer(query, dtype=np.float32)).tolist()
     return [round(each, 6) for each in near]
 
 
 def numpy_or_python() -> str:
-    """What `cosines` computes with."""
+    """The name of the implementation that `cosines` uses."""
     try:
         import numpy as np
     except ImportError:
@@ -152,24 +153,24 @@ def numpy_or_python() -> str:
 
 
 def score_of(cosine: float) -> float:
-    """The score of a hit."""
+    """The score of a hit, from 0 to 1."""
     return min(1.0, max(0.0, cosine))
 
 
-def _own(entry: SearchEntry) -> OwnEntry:
+def _checked(entry: SearchEntry) -> CheckedEntry:
     space, key, model = entry.space, entry.key, entry.model
     for what, name in (("space", space), ("key", key)):
-        if not is_name(name):
+        if not is_valid_name(name):
             raise UserError(f"an entry has the {what} {name!r}: it must be text, and not empty")
     place = f"entry {key!r} of space {space!r}"
     if not isinstance(entry.text, str):
         raise UserError(f"the text of {place} is not text, but {type(entry.text).__name__}")
     body = json_text(entry.body, "the body of entry {!r} of space {!r}", key, space)
     if entry.vector is None:
-        return OwnEntry(space, key, entry.text, body, "", None)
-    if not is_name(model):
+        return CheckedEntry(space, key, entry.text, body, "", None)
+    if not is_valid_name(model):
         raise UserError(f"the vector of {place} has no `model`: name the embedder that made it")
-    return OwnEntry(space, key, entry.text, body, model, own_vector(entry.vector, place))
+    return CheckedEntry(space, key, entry.text, body, model, unit_vector(entry.vector, place))
 
 
 def _array(stored: bytes) -> array[float]:
@@ -179,18 +180,13 @@ def _array(stored: bytes) -> array[float]:
     return vector
 
 
-def _cosine(one: array[float], other: array[float]) -> float:
-    near: float = sum(map(mul, one, other))
-    return round(near, 6)
-
-
-LONGEST_WORD = 64
-"""Of a longer one only so many characters count."""
-MOST_ASKED = 256
-"""Of a longer question only so many different words count."""
-_LONGEST_CLUSTER = 8
+MAX_WORD_LENGTH = 64
+"""Longer words are cut off."""
+MAX_QUERY_WORDS = 256
+"""Further words of a query are ignored."""
+_MAX_CLUSTER_LENGTH = 8
 _LONG_TEXT = 20_000
-"""Longer ones are split beside the event loop."""
+"""Longer texts are split in a thread, so that they do not block the event loop."""
 
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _ASCII_WORD = re.compile("[a-z0-9]+")
@@ -219,7 +215,7 @@ _UNSPACED = (
     (0x20000, 0x3FFFF),  # Han
 )
 _PICTURES = (0x1F000, 0x1FAFF)
-"""Also emoji that this version of Python does not know."""
+"""Code points of emoji, including those that this version of Python does not know."""
 _FLAGS = (0x1F1E6, 0x1F1FF)
 _SKINS = (0x1F3FB, 0x1F3FF)
 _SELECTORS = (0xFE00, 0xFE0F)
@@ -227,7 +223,7 @@ _KEYCAP = 0x20E3
 
 
 class _Kinds(dict[int, str]):
-    """The kind of each character, found out when it is first seen."""
+    """The kind of each character, computed at first use."""
 
     def __missing__(self, code: int) -> str:
         kind = self[code] = _kind(code)
@@ -238,10 +234,10 @@ _KINDS = _Kinds()
 
 
 def words_of(text: str) -> dict[str, None]:
-    """The different words, in the order in which they first come."""
+    """The different words, in the order of their first occurrence."""
     folded = _folded(text)
     if folded.isascii():
-        return dict.fromkeys(word[:LONGEST_WORD] for word in _ASCII_WORD.findall(folded))
+        return dict.fromkeys(word[:MAX_WORD_LENGTH] for word in _ASCII_WORD.findall(folded))
     found: dict[str, None] = {}
     kinds = folded.translate(_KINDS)
     for piece in _PIECE.finditer(kinds):
@@ -249,32 +245,33 @@ def words_of(text: str) -> dict[str, None]:
         if piece.lastgroup == "run":
             _add_run(found, folded, kinds, begin, end)
         else:
-            found[folded[begin : min(end, begin + LONGEST_WORD)]] = None
+            found[folded[begin : min(end, begin + MAX_WORD_LENGTH)]] = None
     return found
 
 
 async def words_of_all(texts: Sequence[str]) -> list[dict[str, None]]:
-    """`words_of` each; the event loop goes on while long texts are split."""
+    """`words_of` each text, without blocking the event loop."""
     if sum(map(len, texts)) > _LONG_TEXT:
         return await asyncio.to_thread(lambda: [words_of(text) for text in texts])
     return [words_of(text) for text in texts]
 
 
-def asked_words(question: str) -> list[str]:
-    """The different words of a question, as far as they count."""
-    return list(words_of(question[: MOST_ASKED * LONGEST_WORD]))[:MOST_ASKED]
+def query_words(query: str) -> list[str]:
+    """The different words of a query, at most `MAX_QUERY_WORDS`."""
+    return list(words_of(query[: MAX_QUERY_WORDS * MAX_WORD_LENGTH]))[:MAX_QUERY_WORDS]
 
 
 def weights(counts: Mapping[str, int], texts: int) -> dict[str, int]:
-    """The weight of each word: smaller the more of the `texts` contain it.
+    """The weight of each word: the more of the `texts` contain it, the smaller.
 
-    A word in no text counts as much as a word in one text.
+    `counts` has the number of texts with each word. A word in no text counts as much as a word in
+    one text.
     """
-    return {word: _weight(max(count, 1), texts) for word, count in counts.items()}
 
+    def weight(count: int) -> int:
+        return max(round(1000 * log(1 + (texts - count + 0.5) / (count + 0.5))), 1)
 
-def _weight(count: int, texts: int) -> int:
-    return max(round(1000 * log(1 + (texts - count + 0.5) / (count + 0.5))), 1)
+    return {word: weight(max(count, 1)) for word, count in counts.items()}
 
 
 def _folded(text: str) -> str:
@@ -285,11 +282,11 @@ def _folded(text: str) -> str:
 
 
 def _add_run(found: dict[str, None], text: str, kinds: str, begin: int, end: int) -> None:
-    """The characters of a run, each with its marks, and their pairs."""
+    """Add the characters of a run, each with its marks, and the pairs of neighbours."""
     before = ""
     for cluster in _CLUSTER.finditer(kinds, begin, end):
         at, to = cluster.span()
-        character = text[at : min(to, at + _LONGEST_CLUSTER)]
+        character = text[at : min(to, at + _MAX_CLUSTER_LENGTH)]
         found[character] = None
         if before:
             found[before + character] = None
@@ -297,8 +294,8 @@ def _add_run(found: dict[str, None], text: str, kinds: str, begin: int, end: int
 
 
 def _kind(code: int) -> str:
-    """`w` of a word, `u` of a script without spaces, `m` a mark, `f` half of a flag, `s` a
-    picture, or a space."""
+    """The kind of a character: `w` part of a word, `u` a character of a script without spaces, `m`
+    a mark, `f` half of a flag, `s` a picture, or a space for separators."""
     if _within(code, _FLAGS):
         return "f"
     if _within(code, _SKINS) or _within(code, _SELECTORS) or code == _KEYCAP:

@@ -1,6 +1,6 @@
-"""Timers: documents whose keys are in the order of their times.
+"""Timers: documents whose keys are ordered by due time.
 
-A timer is a hint: the process that finds a due timer reads its subject, does what is due and
+A timer is a hint: the process that finds a due timer reads the timer's subject, does the work and
 removes the timer. Times are those of the store's clock.
 """
 
@@ -18,28 +18,29 @@ _DIGITS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timer:
-    """Something that is due at a time."""
+    """Work that is due at a time."""
 
     due_us: int
     kind: str
-    """What is to be done: ``inbox``, ``query`` …"""
+    """The kind of work: ``inbox``, ``query`` …"""
     id: str
-    """What it is about."""
+    """The id of the subject, e.g. of an inbox item."""
     version: int = 0
+    """The version of the document."""
 
     @property
     def key(self) -> str:
-        """The key of its document."""
+        """The key of the document."""
         return f"{max(self.due_us, 0):0{_DIGITS}d}/{self.kind}/{self.id}"
 
 
 def timer_write(timer: Timer, body: Any = True) -> DocumentWrite:
-    """Set it; a second one for the same time and thing is the same timer."""
+    """The write that sets the timer; timers with the same time, kind and id are one timer."""
     return DocumentWrite(collection=TIMERS, key=timer.key, body=body)
 
 
 def timer_removal(timer: Timer) -> DocumentWrite:
-    """Remove it; nothing happens if it is gone."""
+    """The write that removes the timer, if it exists."""
     return DocumentWrite(collection=TIMERS, key=timer.key, body=None)
 
 
@@ -51,7 +52,7 @@ async def due_timers(
     kind: str | None = None,
     after: str = "",
 ) -> list[Timer]:
-    """Due timers, the oldest first: of one kind if given, and behind the key `after`."""
+    """Due timers with keys above `after`, the oldest first; with `kind` only those of this kind."""
     found: list[Timer] = []
     while True:
         documents = await store.list_documents(TIMERS, after=after, limit=limit)
@@ -64,7 +65,7 @@ async def due_timers(
 
 
 async def next_due_us(store: DocumentStore) -> int | None:
-    """When the next one is due."""
+    """The due time of the next timer; `None` without timers."""
     after = ""
     while documents := await store.list_documents(TIMERS, after=after, limit=1):
         timer = _timer(documents[0])
@@ -75,7 +76,7 @@ async def next_due_us(store: DocumentStore) -> int | None:
 
 
 async def remove_timer(store: DocumentStore, timer: Timer) -> bool:
-    """Remove it; whether it was there: of several who find one that is due, one gets `True`."""
+    """Remove the timer. Returns true for only one of several processes that found it."""
     removal = DocumentWrite(
         collection=TIMERS, key=timer.key, body=None, expected_version=timer.version
     )
@@ -87,7 +88,7 @@ async def remove_timer(store: DocumentStore, timer: Timer) -> bool:
 
 
 def _timer(document: Document) -> Timer | None:
-    """The timer of a document; `None` for what is none of ours."""
+    """The timer of a document; `None` if its key is not that of a timer."""
     due, _, rest = document.key.partition("/")
     kind, _, about = rest.partition("/")
     if not (due.isascii() and due.isdecimal() and about):

@@ -1,4 +1,4 @@
-"""Helpers that several back ends share: JSON, prefixes, cursors, numbers, refusals, bulk reads."""
+"""Shared by the back ends: JSON, prefixes, cursors, checks of arguments, errors, bulk reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ekiden.core.values import dumps, loads
 from ekiden.storage.records import EventPage, MessageSettle
 
 EXACT_COUNT: Final = 10_000
-"""So many rows of a table are counted for `Store.info`; of more, their number is estimated."""
+"""`Store.info` counts this many rows of a table; the number of more rows is estimated."""
 _MAX_CURSOR_DIGITS = 18
 _EVENT_CURSOR = lazy_pattern(r"-?[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}", re.ASCII)
 _ENDS = frozenset({"answered", "failed", "timed_out", "cancelled", "expired", "dead"})
@@ -27,13 +27,13 @@ _LEAVES = frozenset({str, int, bool, type(None)})
 _LISTS = (list, tuple)
 _NESTED = (dict, *_LISTS)
 _NOT_JSON = (TypeError, ValueError, RecursionError)
-_DEEPEST_PLACE = 8
+_MAX_PATH_DEPTH = 8
 
 
 def copy_json(value: Any) -> Any:
-    """What JSON makes of `value`, sharing no dict or list with it.
+    """`value` as JSON would return it, sharing no dict or list with `value`.
 
-    Raises `TypeError`, `ValueError` or `RecursionError` for what is not JSON.
+    Raises `TypeError`, `ValueError` or `RecursionError` for a value that is not JSON.
     """
     if isinstance(value, dict):
         return {
@@ -52,7 +52,8 @@ def copy_json(value: Any) -> Any:
 
 
 def checked_copy(value: Any, what: str, *names: object) -> Any:
-    """`copy_json`, but `UserError` for what is not JSON; `what.format(*names)` names the value."""
+    """`copy_json` that raises `UserError` for a value that is not JSON; `what.format(*names)` names
+    the value."""
     try:
         return copy_json(_plain(value))
     except _NOT_JSON as exc:
@@ -60,7 +61,7 @@ def checked_copy(value: Any, what: str, *names: object) -> Any:
 
 
 def json_text(value: Any, what: str, *names: object) -> str:
-    """`value` as JSON text; refuses as `checked_copy` does."""
+    """`value` as JSON text; raises as `checked_copy` does."""
     try:
         return dumps(_plain(value))
     except _NOT_JSON as exc:
@@ -73,16 +74,18 @@ def closed_store(where: str) -> StoreUnavailable:
 
 
 def prefix_end(prefix: str) -> str | None:
-    """The first text, by code points, above all that begin with `prefix`; `None`: there is none."""
+    """The smallest text, by code points, above all texts that begin with `prefix`; `None` if there
+    is none."""
     while prefix:
         prefix, last = prefix[:-1], ord(prefix[-1])
         if last < 0x10FFFF:
+            # Surrogates, from U+D800 on, cannot be encoded in a query.
             return prefix + chr(0xE000 if last == 0xD7FF else last + 1)
     return None
 
 
 def parse_cursor(cursor: str) -> int:
-    """The number in the cursor of a page; `UserError` when it is not one of ours."""
+    """The number in the cursor of a list of sessions; `UserError` for other text."""
     if cursor.isascii() and cursor.isdecimal() and len(cursor) <= _MAX_CURSOR_DIGITS:
         return int(cursor)
     raise UserError(
@@ -91,7 +94,7 @@ def parse_cursor(cursor: str) -> int:
 
 
 def event_page(events: Sequence[Event], sessions: Sequence[int], *, more: bool) -> EventPage:
-    """A page of these events; `sessions` are the numbers of their sessions, which order them."""
+    """A page of these events; `sessions` are the numbers of their sessions, for the cursors."""
     cursors = [
         f"{event.at_us}.{session}.{event.seq}"
         for event, session in zip(events, sessions, strict=True)
@@ -100,8 +103,7 @@ def event_page(events: Sequence[Event], sessions: Sequence[int], *, more: bool) 
 
 
 def parse_event_cursor(cursor: str) -> tuple[int, int, int]:
-    """Time, session and number of the event that the cursor names; `UserError` when it is not one
-    of ours."""
+    """Time, session and number of the event that the cursor names; `UserError` for other text."""
     if _EVENT_CURSOR.fullmatch(cursor) is None:
         raise UserError(
             f"{cursor[:40]!r} is not a cursor of a list of events: pass the `next_cursor` of a page"
@@ -111,7 +113,7 @@ def parse_event_cursor(cursor: str) -> tuple[int, int, int]:
 
 
 def parse_feed_cursor(cursor: str) -> int:
-    """The place in the feed that the cursor names; `UserError` when it is not one of ours."""
+    """The position in the feed that the cursor names; `UserError` for other text."""
     if cursor.isascii() and cursor.isdecimal() and len(cursor) <= _MAX_CURSOR_DIGITS:
         return int(cursor)
     raise UserError(
@@ -121,19 +123,19 @@ def parse_feed_cursor(cursor: str) -> int:
 
 
 def check_limit(limit: int, what: str = "events") -> None:
-    """`UserError` for a page that could hold nothing."""
+    """Raise `UserError` for a limit below 1."""
     if limit < 1:
         raise UserError(f"a page of {limit} {what} is not possible: `limit` is 1 or more")
 
 
 def check_session_id(session_id: str) -> None:
-    """`UserError` for an empty one: that is where the events of no session are."""
+    """Raise `UserError` for an empty id, which stands for the events outside sessions."""
     if not session_id:
         raise UserError("a session needs an id: '' stands for the events of no session")
 
 
 def check_free_event(event: Event) -> None:
-    """`UserError` for an event of a session where there may be events of none only."""
+    """Raise `UserError` for an event of a session in a batch."""
     if event.session_id:
         raise UserError(
             f"{event!r} belongs to session {event.session_id!r}: only `commit` writes events of a "
@@ -142,7 +144,7 @@ def check_free_event(event: Event) -> None:
 
 
 def check_settle(settle: MessageSettle) -> None:
-    """`UserError` for a state that is no end of a message."""
+    """Raise `UserError` for a state that is not final."""
     if settle.state not in _ENDS and not settle.forget:
         raise UserError(
             f"message {settle.key!r} cannot be settled as {settle.state!r}: only as "
@@ -151,12 +153,12 @@ def check_settle(settle: MessageSettle) -> None:
 
 
 def is_late(stored: str, state: str) -> bool:
-    """Whether `state` is an answer to a message that is settled as `stored`, but too late."""
+    """Whether `state` is an answer that comes after the sender gave up, as `stored` says."""
     return state in _ANSWERS and stored in _GIVEN_UP
 
 
 def check_numbers(session_id: str, seq: int, events: Sequence[Event]) -> None:
-    """`StepConflict` unless the events are numbered on from `seq`."""
+    """Raise `StepConflict` unless the events are numbered from `seq` + 1."""
     first, last = events[0].seq, events[-1].seq
     if first == seq + 1 and last == seq + len(events):
         return
@@ -164,7 +166,7 @@ def check_numbers(session_id: str, seq: int, events: Sequence[Event]) -> None:
 
 
 def event_conflict(session_id: str, first: int, last: int, seq: int) -> StepConflict:
-    """The error of a commit whose events do not follow on those that are stored."""
+    """The error of a commit whose events do not follow the stored ones."""
     return StepConflict(
         f"events {first} to {last} do not follow event {seq} of session {session_id!r}: "
         "the session moved on; load it again"
@@ -172,7 +174,7 @@ def event_conflict(session_id: str, first: int, last: int, seq: int) -> StepConf
 
 
 def step_conflict(session_id: str, key: str) -> StepConflict:
-    """The error of a commit that remembers a result a second time."""
+    """The error of a commit that stores the result of a step a second time."""
     return StepConflict(
         f"step {key!r} of session {session_id!r} is stored already: use the stored result"
     )
@@ -184,22 +186,22 @@ def _copy_key(key: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A mapping of any kind as the dict that JSON knows; of what is in it nothing is changed."""
+    """A mapping of any type as a dict, which JSON needs; its values stay as they are."""
     if isinstance(value, _NESTED) or not isinstance(value, Mapping):
         return value
     return dict(value)
 
 
 def _not_json(value: Any, exc: Exception, what: str, names: tuple[object, ...]) -> UserError:
-    place = _place(_plain(value))
+    path = _path_to_fault(_plain(value))
     return UserError(
         f"{what.format(*names)} cannot be stored, it is not JSON"
-        f"{f' at {place}' if place else ''}: {exc}"
+        f"{f' at {path}' if path else ''}: {exc}"
     )
 
 
-def _place(value: Any, depth: int = 0) -> str:
-    """Where in `value` that is which is not JSON, as one writes it in Python."""
+def _path_to_fault(value: Any, depth: int = 0) -> str:
+    """The path to the part of `value` that is not JSON, as Python subscripts."""
     children: Any = ()
     if isinstance(value, dict):
         children = value.items()
@@ -209,34 +211,34 @@ def _place(value: Any, depth: int = 0) -> str:
         try:
             dumps(child)
         except _NOT_JSON:
-            if depth == _DEEPEST_PLACE:
+            if depth == _MAX_PATH_DEPTH:
                 return "…"
-            return f"[{key!r}]{_place(child, depth + 1)}"
+            return f"[{key!r}]{_path_to_fault(child, depth + 1)}"
     return ""
 
 
-_lock = threading.Lock()
-_inside = 0
+_pause_lock = threading.Lock()
+_pauses = 0
 _was_enabled = False
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep Python's garbage collector from looking at what is being read.
+    """Disable Python's garbage collector during a bulk read.
 
-    It would look again and again at all of a long list that only grows: more than half of the
-    time it takes to read 100,000 events. Threads may be inside at the same time.
+    The collector would traverse the growing list again and again, which takes more than half of the
+    time it takes to read 100,000 events. Several threads may pause it at the same time.
     """
-    global _inside, _was_enabled
-    with _lock:
-        if _inside == 0:
+    global _pauses, _was_enabled
+    with _pause_lock:
+        if _pauses == 0:
             _was_enabled = gc.isenabled()
             gc.disable()
-        _inside += 1
+        _pauses += 1
     try:
         yield
     finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0 and _was_enabled:
+        with _pause_lock:
+            _pauses -= 1
+            if _pauses == 0 and _was_enabled:
                 gc.enable()

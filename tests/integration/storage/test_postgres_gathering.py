@@ -15,9 +15,9 @@ from ekiden.core.events import Event
 from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.connection.errors import ConnectionLost
+from ekiden.storage.postgres.group_commit import CommitArguments, CommitGroups
 from ekiden.storage.postgres.rows import EVENT
 from ekiden.storage.postgres.writing import statements
-from ekiden.storage.postgres.writing.statements import Gathering, Parcel
 from tests.support.proxy import Proxy
 from tests.support.sql import connect, execute
 
@@ -306,8 +306,8 @@ async def never(waits: bool) -> bool:
     raise AssertionError("it is not tried alone")
 
 
-def parcel(num: int) -> Parcel:
-    return Parcel((num, 1, "me", 0, 1000 + num, *[None] * 10), [[] for _ in range(12)])
+def arguments(num: int) -> CommitArguments:
+    return CommitArguments((num, 1, "me", 0, 1000 + num, *[None] * 10), [[] for _ in range(12)])
 
 
 class Broken:
@@ -330,11 +330,11 @@ class Broken:
 
 async def two_behind(broken: Broken, alone: Callable[[bool], Awaitable[bool]]) -> list[Any]:
     """Two commits that go together because others are under way."""
-    commits: Any = Gathering(broken)  # type: ignore[arg-type]  # it is no real one
-    first = [asyncio.create_task(commits.store(parcel(n), broken.slow)) for n in LANES]
+    commits: Any = CommitGroups(broken)  # type: ignore[arg-type]  # it is no real one
+    first = [asyncio.create_task(commits.store(arguments(n), broken.slow)) for n in LANES]
     await asyncio.sleep(0)
-    behind = [asyncio.create_task(commits.store(parcel(10 + n), alone)) for n in range(2)]
-    left = asyncio.create_task(commits.store(parcel(20), never))
+    behind = [asyncio.create_task(commits.store(arguments(10 + n), alone)) for n in range(2)]
+    left = asyncio.create_task(commits.store(arguments(20), never))
     await asyncio.sleep(0)
     left.cancel()
     await asyncio.sleep(0)
@@ -373,11 +373,11 @@ async def test_whoever_gets_no_answer_holds_up_nobody_for_long(
     async def alone(waits: bool) -> bool:
         return True
 
-    commits: Any = Gathering(silent)  # type: ignore[arg-type]  # as above
-    first = [asyncio.create_task(commits.store(parcel(n), silent.slow)) for n in LANES]
+    commits: Any = CommitGroups(silent)  # type: ignore[arg-type]  # as above
+    first = [asyncio.create_task(commits.store(arguments(n), silent.slow)) for n in LANES]
     await asyncio.sleep(0)
     async with asyncio.timeout(60):
-        assert await commits.store(parcel(10), alone)
+        assert await commits.store(arguments(10), alone)
     assert not any(each.done() for each in first)
     silent.busy.set()
     await asyncio.gather(*first)
@@ -385,12 +385,12 @@ async def test_whoever_gets_no_answer_holds_up_nobody_for_long(
 
 
 def test_the_next_event_loop_begins_anew() -> None:
-    commits: Any = Gathering(Broken(RuntimeError()))  # type: ignore[arg-type]  # as above
+    commits: Any = CommitGroups(Broken(RuntimeError()))  # type: ignore[arg-type]  # as above
     for _ in range(2):
         busy = Broken(RuntimeError())
 
         async def leave(busy: Broken = busy) -> None:
-            tasks = [asyncio.create_task(commits.store(parcel(n), busy.slow)) for n in range(9)]
+            tasks = [asyncio.create_task(commits.store(arguments(n), busy.slow)) for n in range(9)]
             await asyncio.sleep(0)
             assert not any(task.done() for task in tasks)
 

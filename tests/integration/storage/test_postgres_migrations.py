@@ -101,7 +101,7 @@ async def test_a_migration_that_waits_for_a_reader_lets_the_others_work(
         await reader.execute("begin; select from sessions")
         pid = reader.get_server_pid()
         with pytest.raises(StoreUnavailable, match=rf"others use its tables.*process {pid} of"):
-            await migrate(connection, address, [*shipped(), wider], patience_s=0)
+            await migrate(connection, address, [*shipped(), wider], timeout_s=0)
         waiting = asyncio.create_task(migrate(connection, address, [*shipped(), wider]))
         await until_waited_for(pid, postgres_url)
         async with asyncio.timeout(60):

@@ -18,6 +18,7 @@ from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.storage.base import NewSession, SessionPage, SessionRow
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.storage.sqlite.connection import TransactionTime, connect, unavailable
+from ekiden.storage.sqlite.opening import StoreFile
 from ekiden.storage.sqlite.readers import Readers
 from ekiden.storage.sqlite.writer import Writer
 from tests.support.sqlite import one_event
@@ -213,14 +214,14 @@ async def test_a_store_that_is_closed_while_it_opens_is_closed(
 ) -> None:
     store = SqliteStore(tmp_path / "ekiden.db")
     preparing, go_on = threading.Event(), threading.Event()
-    prepare = store._prepare
+    open_file = StoreFile.open
 
-    def slowly() -> Any:
+    def slowly(file: StoreFile) -> Any:
         preparing.set()
         go_on.wait(WAIT_S)
-        return prepare()
+        return open_file(file)
 
-    monkeypatch.setattr(store, "_prepare", slowly)
+    monkeypatch.setattr(StoreFile, "open", slowly)
     reading = asyncio.ensure_future(store.queue_depth("q"))
     await asyncio.to_thread(preparing.wait, WAIT_S)
     closing = asyncio.ensure_future(store.close())

@@ -8,13 +8,13 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.storage.base import SearchEntry
 from ekiden.storage.search import (
+    checked_entries,
     cosines,
     from_bytes,
     numpy_or_python,
-    own_entries,
-    own_vector,
     score_of,
     to_bytes,
+    unit_vector,
 )
 from tests.support.cases import each_case
 
@@ -30,8 +30,8 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 def test_cosines_are_the_same_with_and_without_numpy(engine: str) -> None:
-    asked = own_vector([1.0, 1.0], "q")
-    vectors = [to_bytes(own_vector(each, "v")) for each in ([1, 1], [1, 0], [-1, -1], [0, 0])]
+    asked = unit_vector([1.0, 1.0], "q")
+    vectors = [to_bytes(unit_vector(each, "v")) for each in ([1, 1], [1, 0], [-1, -1], [0, 0])]
     assert cosines(vectors, asked) == [1.0, 0.707107, -1.0, 0.0]
     assert cosines([], asked) == []
     assert numpy_or_python().startswith(engine)
@@ -67,22 +67,24 @@ def test_a_vector_is_stored_in_one_order_on_every_machine(monkeypatch: pytest.Mo
 )
 def test_what_is_no_vector_is_refused(vector: object, told: str) -> None:
     with pytest.raises(UserError, match=f"the vector of q .*{told}"):
-        own_vector(vector, "q")
+        unit_vector(vector, "q")
 
 
 def test_the_smallest_numbers_have_a_direction() -> None:
-    assert list(own_vector([5e-324, 0.0], "q")) == [1.0, 0.0]
-    assert list(own_vector([-0.0, 0.0], "q")) == [0.0, 0.0]
+    assert list(unit_vector([5e-324, 0.0], "q")) == [1.0, 0.0]
+    assert list(unit_vector([-0.0, 0.0], "q")) == [0.0, 0.0]
 
 
 def test_numpy_vectors_are_taken() -> None:
     np = pytest.importorskip("numpy")
-    assert list(own_vector(np.array([3.0, 4.0], dtype="float32"), "q")) == pytest.approx([0.6, 0.8])
+    assert list(unit_vector(np.array([3.0, 4.0], dtype="float32"), "q")) == pytest.approx(
+        [0.6, 0.8]
+    )
 
 
 def test_entries_come_in_the_order_of_spaces_and_keys_each_once() -> None:
     places = [("b", "1"), ("a", "2"), ("a", "1"), ("b", "1")]
-    owned = own_entries(
+    owned = checked_entries(
         [SearchEntry(space=s, key=k, text=str(n)) for n, (s, k) in enumerate(places)]
     )
     assert [(own.space, own.key, own.text) for own in owned] == [
@@ -95,8 +97,8 @@ def test_entries_come_in_the_order_of_spaces_and_keys_each_once() -> None:
 def test_the_message_names_the_entry_and_the_way_out() -> None:
     entry = SearchEntry(space="s", key="k", text="x", vector=[1.0])
     with pytest.raises(UserError, match="entry 'k' of space 's' has no `model`: name the embedder"):
-        own_entries([entry])
+        checked_entries([entry])
     with pytest.raises(UserError, match=r"body of entry 'k' of space 's' .* at \['a'\]"):
-        own_entries([SearchEntry(space="s", key="k", text="x", body={"a": {1}})])
+        checked_entries([SearchEntry(space="s", key="k", text="x", body={"a": {1}})])
     with pytest.raises(UserError, match="the key 7: it must be text"):
-        own_entries([SearchEntry(space="s", key=7, text="x")])
+        checked_entries([SearchEntry(space="s", key=7, text="x")])

@@ -6,9 +6,9 @@ import threading
 from hypothesis import given, strategies as st
 
 from ekiden.storage.search import (
-    LONGEST_WORD,
-    MOST_ASKED,
-    asked_words,
+    MAX_QUERY_WORDS,
+    MAX_WORD_LENGTH,
+    query_words,
     weights,
     words_of,
     words_of_all,
@@ -54,18 +54,18 @@ def test_a_picture_that_python_does_not_know_yet_is_a_word() -> None:
 
 
 def test_of_a_long_word_the_beginning_counts() -> None:
-    assert list(words_of("a" * 1000)) == ["a" * LONGEST_WORD]
-    assert list(words_of("é" + "a" * 1000)) == ["e" + "a" * (LONGEST_WORD - 1)]
-    assert list(words_of("ö1" * 500)) == ["o1" * (LONGEST_WORD // 2)]
-    assert list(words_of("д" * 1000)) == ["д" * LONGEST_WORD]
+    assert list(words_of("a" * 1000)) == ["a" * MAX_WORD_LENGTH]
+    assert list(words_of("é" + "a" * 1000)) == ["e" + "a" * (MAX_WORD_LENGTH - 1)]
+    assert list(words_of("ö1" * 500)) == ["o1" * (MAX_WORD_LENGTH // 2)]
+    assert list(words_of("д" * 1000)) == ["д" * MAX_WORD_LENGTH]
     (stacked,) = words_of("น" + "้" * 1000)
     assert len(stacked) < 10
 
 
 def test_of_a_long_question_the_first_words_count() -> None:
-    words = asked_words(" ".join(f"w{number}" for number in range(10_000)))
-    assert words == [f"w{number}" for number in range(MOST_ASKED)]
-    assert asked_words("tea tea Tea") == ["tea"]
+    words = query_words(" ".join(f"w{number}" for number in range(10_000)))
+    assert words == [f"w{number}" for number in range(MAX_QUERY_WORDS)]
+    assert query_words("tea tea Tea") == ["tea"]
 
 
 def test_a_rarer_word_counts_more() -> None:
@@ -101,7 +101,7 @@ def test_words_have_nothing_that_parts_words_and_are_their_own_words(text: str) 
     for word in words_of(text):
         assert word
         assert not any(sign in word for sign in " \x00\"'*·:()-")
-        assert len(word) <= LONGEST_WORD
+        assert len(word) <= MAX_WORD_LENGTH
         word.encode()
         assert word in words_of(word)
 

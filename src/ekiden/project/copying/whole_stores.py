@@ -29,7 +29,7 @@ from ekiden.storage.copying import (
     StoreSnapshot,
     TableName,
     TargetState,
-    holding,
+    describe_rows,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ async def target_state(url: str, tenant: str = DEFAULT_TENANT) -> TargetState:
     if not tenant_file(url, tenant).exists():
         return TargetState(neighbours=neighbours)
     async with file:
-        return TargetState(holds=holding(await file.facts(), file.missing), neighbours=neighbours)
+        return TargetState(
+            holds=describe_rows(await file.facts(), file.missing), neighbours=neighbours
+        )
 
 
 async def check_source(source: StoreSnapshot, *, final: bool) -> Mapping[str, Any]:

@@ -1,3 +1,3 @@
-"""The store that lives and dies with its process."""
+"""The in-memory store."""
 
 from ekiden.storage.memory.store import MemoryStore as MemoryStore

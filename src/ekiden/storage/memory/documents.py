@@ -12,7 +12,7 @@ from ekiden.storage.base import Document, DocumentWrite
 from ekiden.storage.values import checked_copy, copy_json
 
 StagedDocuments: TypeAlias = Mapping[tuple[str, str], Document | None]
-"""Documents as they will be, by collection and key; `None` is deleted."""
+"""The documents after a write, by collection and key; `None` marks a deleted document."""
 
 
 class MemoryDocuments:
@@ -23,7 +23,7 @@ class MemoryDocuments:
     def __init__(self) -> None:
         self._documents: dict[tuple[str, str], Document] = {}
         self._keys: dict[str, list[str]] = {}
-        """By collection, in order."""
+        """The keys of each collection, in order."""
 
     def get(self, collection: str, key: str) -> Document | None:
         """The document, or `None`."""
@@ -31,7 +31,7 @@ class MemoryDocuments:
         return None if document is None else _copy(document)
 
     def page(self, collection: str, *, prefix: str, after: str, limit: int) -> list[Document]:
-        """Documents by key, those above `after`."""
+        """Documents with keys above `after`, ordered by key."""
         keys = self._keys.get(collection, [])
         page: list[Document] = []
         for place in range(max(bisect_left(keys, prefix), bisect_right(keys, after)), len(keys)):
@@ -41,7 +41,7 @@ class MemoryDocuments:
         return page
 
     def stage(self, writes: Sequence[DocumentWrite], *, now_us: int) -> StagedDocuments:
-        """What the writes come to; `StaleDocument`, `UserError` before anything is changed."""
+        """The result of the writes, for `apply`; raises `StaleDocument` or `UserError`."""
         staged: dict[tuple[str, str], Document | None] = {}
         for write in writes:
             at = (write.collection, write.key)
@@ -63,7 +63,7 @@ class MemoryDocuments:
         return staged
 
     def apply(self, staged: StagedDocuments) -> None:
-        """Make it so."""
+        """Store the result of `stage`."""
         for at, document in staged.items():
             collection, key = at
             if document is not None:

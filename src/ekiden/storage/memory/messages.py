@@ -1,18 +1,17 @@
-"""The messages of the in-memory store: all states, and the order of each queue."""
+"""The messages of the in-memory store, in all states."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from ekiden.core.errors import QueueFull
+from ekiden.storage.memory.queues import MemoryMessage, MemoryQueue
 from ekiden.storage.records import (
     MessageFilter,
     MessageSettle,
-    MessageState,
     OwnJson,
     PutReceipt,
     QueueMessage,
@@ -20,216 +19,16 @@ from ekiden.storage.records import (
     Settled,
     StoredMessage,
 )
-from ekiden.storage.values import check_limit, check_settle, checked_copy, copy_json, is_late
-
-
-class MemoryMessage:
-    """A stored message. `due` is when it may be taken; `None` while it stands in line."""
-
-    __slots__ = (
-        "answer",
-        "attempts",
-        "body",
-        "created_us",
-        "dedup_key",
-        "due",
-        "expires",
-        "id",
-        "key",
-        "owner",
-        "priority",
-        "queue",
-        "session_id",
-        "settled_us",
-        "state",
-        "waiter",
-    )
-
-    def __init__(self, message_id: int, put: QueuePut, body: Any) -> None:
-        self.id = message_id
-        self.queue = put.queue
-        self.key = put.key
-        self.body = body
-        self.priority = put.priority
-        self.dedup_key = put.dedup_key
-        self.attempts = 0
-        self.owner: str | None = None
-        self.due: float | None = None
-        self.expires: float | None = None
-        self.state: MessageState = "open"
-        self.waiter = put.waiter
-        self.session_id = put.session_id
-        self.answer: Any = None
-        self.created_us = 0
-        self.settled_us: int | None = None
-
-    def is_with(self, delivery: QueueMessage) -> bool:
-        """Whether this delivery is its last."""
-        return (
-            self.id == delivery.id
-            and self.owner == delivery.owner
-            and self.attempts == delivery.attempts
-        )
-
-    def is_over(self, now: float) -> bool:
-        """Whether an open message is expired and not leased."""
-        is_free = self.due is None or self.due <= now
-        return is_free and self.expires is not None and self.expires <= now
-
-    def delivery(self, owner: str) -> QueueMessage:
-        """As its taker gets it."""
-        return QueueMessage(
-            id=self.id,
-            queue=self.queue,
-            body=copy_json(self.body),
-            priority=self.priority,
-            attempts=self.attempts,
-            owner=owner,
-            key=self.key,
-        )
-
-    def stored(self) -> StoredMessage:
-        """As it is found."""
-        return StoredMessage(
-            id=self.id,
-            queue=self.queue,
-            key=self.key,
-            body=copy_json(self.body),
-            priority=self.priority,
-            attempts=self.attempts,
-            owner=self.owner,
-            state=self.state,
-            waiter=self.waiter,
-            session_id=self.session_id,
-            answer=copy_json(self.answer),
-            created_at_us=self.created_us,
-            settled_at_us=self.settled_us,
-        )
-
-
-class MemoryQueue:
-    """Open messages by priority and age; times are those of the caller's clock.
-
-    A message is in `_line` when it can be taken, and in `_later` while it is delayed or with a
-    taker. Entries of either heap that the message has left behind are skipped when they come up.
-    """
-
-    __slots__ = ("_later", "_line", "dedup_keys", "open")
-
-    def __init__(self) -> None:
-        self.open: dict[int, MemoryMessage] = {}
-        """By id, in the order of ids."""
-        self.dedup_keys: set[str] = set()
-        self._line: list[tuple[int, int]] = []
-        self._later: list[tuple[float, int]] = []
-
-    def add(self, message: MemoryMessage, put: QueuePut, now: float) -> None:
-        """Take up a new message; ids rise from one to the next."""
-        self.open[message.id] = message
-        if put.dedup_key is not None:
-            self.dedup_keys.add(put.dedup_key)
-        if put.ttl_s is not None:
-            message.expires = now + put.ttl_s
-        if put.taken_by is not None:
-            message.owner = put.taken_by
-            message.attempts = 1
-            self._wait(message, now + put.lease_s)
-        elif put.delay_s > 0:
-            self._wait(message, now + put.delay_s)
-        else:
-            self._stand(message)
-
-    def reopen(self, message: MemoryMessage) -> None:
-        """Take up a message again that had left."""
-        self.open[message.id] = message
-        # `_by_age` relies on the order of ids, and this one is older than the last.
-        self.open = dict(sorted(self.open.items()))
-        self._stand(message)
-
-    def remove(self, message: MemoryMessage) -> None:
-        """An open message is open no more, or gone."""
-        del self.open[message.id]
-        message.due = None
-        if message.dedup_key is not None:
-            self.dedup_keys.discard(message.dedup_key)
-            message.dedup_key = None
-
-    def take(
-        self, *, owner: str, lease_s: float, limit: int, oldest_first: bool, now: float
-    ) -> tuple[list[MemoryMessage], list[MemoryMessage]]:
-        """The next messages in line, leased to `owner`, and those whose time is over, which are
-        removed."""
-        taken: list[MemoryMessage] = []
-        expired: list[MemoryMessage] = []
-        if limit < 1:
-            return taken, expired
-        self._collect(now)
-        for message in self._by_age() if oldest_first else self._by_priority():
-            if message.expires is not None and message.expires <= now:
-                expired.append(message)
-                continue
-            message.owner = owner
-            message.attempts += 1
-            self._wait(message, now + lease_s)
-            taken.append(message)
-            if len(taken) == limit:
-                break
-        for message in expired:
-            self.remove(message)
-        return taken, expired
-
-    def release(self, message: MemoryMessage, *, delay_s: float, now: float) -> None:
-        """Put an open message back in its place."""
-        message.owner = None
-        if delay_s > 0:
-            self._wait(message, now + delay_s)
-        else:
-            self._stand(message)
-
-    def _by_priority(self) -> Iterator[MemoryMessage]:
-        while self._line:
-            message = self.open.get(heappop(self._line)[1])
-            if message is not None and message.due is None:
-                yield message
-
-    def _by_age(self) -> Iterator[MemoryMessage]:
-        return (message for message in self.open.values() if message.due is None)
-
-    def _stand(self, message: MemoryMessage) -> None:
-        message.due = None
-        heappush(self._line, (-message.priority, message.id))
-        if len(self._line) > 2 * len(self.open) + 64:
-            self._line = [
-                (-each.priority, each.id) for each in self.open.values() if each.due is None
-            ]
-            heapify(self._line)
-
-    def _wait(self, message: MemoryMessage, due: float) -> None:
-        message.due = due
-        heappush(self._later, (due, message.id))
-        if len(self._later) > 2 * len(self.open) + 64:
-            self._later = [
-                (each.due, each.id) for each in self.open.values() if each.due is not None
-            ]
-            heapify(self._later)
-
-    def _collect(self, now: float) -> None:
-        while self._later and self._later[0][0] <= now:
-            due, message_id = heappop(self._later)
-            message = self.open.get(message_id)
-            # An entry with another time is outdated: the message was released or taken again since.
-            if message is not None and message.due == due:
-                self._stand(message)
-
+from ekiden.storage.values import check_limit, check_settle, checked_copy, is_late
 
 StagedPuts: TypeAlias = Sequence[tuple[QueuePut, MemoryMessage | None, bool]]
-"""For each put the message that it comes to, if any, and whether that is a new one."""
+"""For each put its message, if any, and whether the message is new."""
 StagedSettles: TypeAlias = Sequence[tuple[MessageSettle, Any]]
-"""For each settlement the store's own copy of the answer."""
+"""Each settlement with the store's copy of the answer."""
 
 
 class MemoryMessages:
-    """Messages by id, key, waiter and session; the open ones of each queue in its line."""
+    """Messages by id, key, waiter and session, and the queues of open messages."""
 
     __slots__ = (
         "_by_id",
@@ -248,15 +47,15 @@ class MemoryMessages:
         self._by_id: dict[int, MemoryMessage] = {}
         self._by_key: dict[str, MemoryMessage] = {}
         self._waiting: dict[str, dict[int, MemoryMessage]] = {}
-        """The open ones, by who waits for them."""
+        """The open messages by waiter."""
         self._of_session: defaultdict[str, dict[int, MemoryMessage]] = defaultdict(dict)
         self._expiring: dict[int, MemoryMessage] = {}
-        """The open ones that were put with a time."""
+        """The open messages with an expiry time."""
         self.next_expiry = math.inf
-        """Before then none of them is over."""
+        """No message expires before this time."""
 
     def stage(self, puts: Sequence[QueuePut]) -> StagedPuts:
-        """What the puts come to; `QueueFull`, `UserError` before anything is changed."""
+        """The messages of these puts, for `put`; raises `QueueFull` or `UserError`."""
         staged: list[tuple[QueuePut, MemoryMessage | None, bool]] = []
         new_keys: dict[str, MemoryMessage] = {}
         new_dedups: set[tuple[str, str]] = set()
@@ -293,7 +92,7 @@ class MemoryMessages:
         return staged
 
     def put(self, staged: StagedPuts, *, now: float, now_us: int) -> list[PutReceipt]:
-        """Make it so."""
+        """Store the result of `stage`."""
         receipts = []
         for put, message, is_new in staged:
             if message is None:
@@ -306,7 +105,8 @@ class MemoryMessages:
         return receipts
 
     def put_one(self, put: QueuePut, now: float, now_us: int) -> int | None:
-        """Store one message; its id, or `None` if one of its name is there. As `stage`."""
+        """Store one message, without the lists of `stage` and `put`. Returns its id, or `None` if
+        the key is taken; raises as `stage`."""
         if put.dedup_key is not None:
             [receipt] = self.put(self.stage((put,)), now=now, now_us=now_us)
             return receipt.id if receipt.is_new else None
@@ -345,7 +145,7 @@ class MemoryMessages:
 
     def expire(self, *, now: float, now_us: int) -> list[str]:
         """Settle expired messages without a lease; returns their sessions."""
-        over = [each for each in self._expiring.values() if each.is_over(now)]
+        over = [each for each in self._expiring.values() if each.has_expired(now)]
         for message in over:
             self._queues[message.queue].remove(message)
         woken = self._ended(over, now_us)
@@ -364,12 +164,12 @@ class MemoryMessages:
         return [message.session_id for message in expired if message.session_id is not None]
 
     def stage_settles(self, settles: Sequence[MessageSettle]) -> StagedSettles:
-        """The settlements with answers of the store's own; `UserError`."""
+        """The settlements with copies of their answers, for `settle`; raises `UserError`."""
         return [(settle, self.own_answer(settle)) for settle in settles]
 
     @staticmethod
     def own_answer(settle: MessageSettle) -> Any:
-        """The store's own copy of the answer; `UserError`."""
+        """The store's copy of the answer; raises `UserError`."""
         check_settle(settle)
         answer = settle.answer
         if answer is None or type(answer) is OwnJson:
@@ -377,7 +177,7 @@ class MemoryMessages:
         return checked_copy(answer, "the answer to message {!r}", settle.key)
 
     def settle(self, staged: StagedSettles, *, now_us: int) -> tuple[list[Settled], list[str]]:
-        """What came of each, and the sessions to wake."""
+        """The result of each settlement, and the sessions to wake."""
         woken: list[str] = []
         results = [self.settle_one(settle, answer, now_us, woken) for settle, answer in staged]
         return results, woken
@@ -385,9 +185,11 @@ class MemoryMessages:
     def settle_one(
         self, settle: MessageSettle, answer: Any, now_us: int, woken: list[str]
     ) -> Settled:
-        """What came of it; a session to wake is added to `woken`."""
+        """The result of the settlement; a session to wake is added to `woken`."""
         message = self._by_key.get(settle.key)
-        if message is None or (settle.by is not None and not message.is_with(settle.by)):
+        if message is None:
+            return "no"
+        if settle.by is not None and not message.was_last_delivered_as(settle.by):
             return "no"
         if settle.forget:
             self._forget(message)
@@ -407,20 +209,20 @@ class MemoryMessages:
         return "no"
 
     def forget(self, key: str) -> None:
-        """Remove the message, if it is there."""
+        """Remove the message, if it exists."""
         message = self._by_key.get(key)
         if message is not None:
             self._forget(message)
 
     def find(self, where: MessageFilter, *, after: int, limit: int) -> list[StoredMessage]:
-        """One page by id."""
+        """One page of messages, ordered by id."""
         check_limit(limit, "messages")
-        fitting = {
+        found = {
             each.id: each
             for each in self._candidates(where)
-            if each.id > after and _fits(each, where)
+            if each.id > after and _matches(each, where)
         }
-        return [fitting[number].stored() for number in sorted(fitting)[:limit]]
+        return [found[number].stored() for number in sorted(found)[:limit]]
 
     def requeue(self, keys: Collection[str]) -> int:
         """Open `dead` and `expired` messages again."""
@@ -437,7 +239,7 @@ class MemoryMessages:
         return count
 
     def prune(self, *, before_us: int, limit: int) -> int:
-        """Remove what was settled long ago."""
+        """Remove messages that were settled before this time, the oldest first."""
         old = [
             message
             for message in self._by_id.values()
@@ -450,7 +252,7 @@ class MemoryMessages:
         return len(old)
 
     def ack(self, delivery: QueueMessage) -> bool:
-        """Remove an open message if this delivery is its last."""
+        """Remove an open message if this is its last delivery."""
         message = self._open(delivery)
         if message is None:
             return False
@@ -458,7 +260,7 @@ class MemoryMessages:
         return True
 
     def release(self, delivery: QueueMessage, *, delay_s: float, now: float) -> bool:
-        """Put an open message back in its place if this delivery is its last."""
+        """Put an open message back in its place if this is its last delivery."""
         message = self._open(delivery)
         if message is None:
             return False
@@ -468,7 +270,7 @@ class MemoryMessages:
         return True
 
     def depth(self, queue: str) -> int:
-        """How many open messages the queue holds."""
+        """The number of open messages in the queue."""
         line = self._queues.get(queue)
         return 0 if line is None else len(line.open)
 
@@ -520,12 +322,12 @@ class MemoryMessages:
 
     def _open(self, delivery: QueueMessage) -> MemoryMessage | None:
         message = self._by_id.get(delivery.id)
-        if message is None or message.state != "open" or not message.is_with(delivery):
+        if message is None or message.state != "open":
             return None
-        return message
+        return message if message.was_last_delivered_as(delivery) else None
 
     def _candidates(self, where: MessageFilter) -> Iterable[MemoryMessage]:
-        """Messages among which are all that fit: as few as are quickly told."""
+        """Messages that include all matches; the indexes narrow them down."""
         only_open = where.states is not None and set(where.states) <= {"open"}
         if where.keys is not None:
             return (self._by_key[key] for key in where.keys if key in self._by_key)
@@ -546,7 +348,7 @@ class MemoryMessages:
         return self._by_id.values()
 
 
-def _fits(message: MemoryMessage, where: MessageFilter) -> bool:
+def _matches(message: MemoryMessage, where: MessageFilter) -> bool:
     return (
         (where.keys is None or message.key in where.keys)
         and (where.queue is None or message.queue == where.queue)

@@ -1,4 +1,4 @@
-"""The texts of the in-memory store that are found by words or meaning."""
+"""The search entries of the in-memory store."""
 
 from __future__ import annotations
 
@@ -11,62 +11,62 @@ from typing import NamedTuple
 from ekiden.core.values import loads
 from ekiden.storage.base import SearchEntry, SearchHit
 from ekiden.storage.search import (
-    OwnEntry,
-    asked_words,
+    CheckedEntry,
     check_after,
     cosines,
-    names_among,
-    other_length,
-    own_vector,
+    query_words,
     score_of,
     to_bytes,
+    unit_vector,
+    valid_keys,
     weights,
+    wrong_length,
 )
 from ekiden.storage.values import check_limit
 
 
 class _Stored(NamedTuple):
-    own: OwnEntry
+    checked: CheckedEntry
     words: Collection[str]
     updated_at_us: int
 
     def entry(self, *, with_vector: bool) -> SearchEntry:
-        own = self.own
+        checked = self.checked
         return SearchEntry(
-            space=own.space,
-            key=own.key,
-            text=own.text,
-            body=loads(own.body),
-            vector=tuple(own.vector) if with_vector and own.vector is not None else None,
-            model=own.model,
+            space=checked.space,
+            key=checked.key,
+            text=checked.text,
+            body=loads(checked.body),
+            vector=tuple(checked.vector) if with_vector and checked.vector is not None else None,
+            model=checked.model,
             updated_at_us=self.updated_at_us,
         )
 
 
 class _Space:
-    """The entries of one space, and where each word is."""
+    """The entries of one space, and the index of their words."""
 
-    __slots__ = ("entries", "having")
+    __slots__ = ("entries", "keys_by_word")
 
     def __init__(self) -> None:
         self.entries: dict[str, _Stored] = {}
-        self.having: dict[str, set[str]] = {}
+        self.keys_by_word: dict[str, set[str]] = {}
 
     def put(self, stored: _Stored) -> None:
-        self.drop(stored.own.key)
-        self.entries[stored.own.key] = stored
+        self.drop(stored.checked.key)
+        self.entries[stored.checked.key] = stored
         for word in stored.words:
-            self.having.setdefault(word, set()).add(stored.own.key)
+            self.keys_by_word.setdefault(word, set()).add(stored.checked.key)
 
     def drop(self, key: str) -> bool:
         stored = self.entries.pop(key, None)
         if stored is None:
             return False
         for word in stored.words:
-            keys = self.having[word]
+            keys = self.keys_by_word[word]
             keys.remove(key)
             if not keys:
-                del self.having[word]
+                del self.keys_by_word[word]
         return True
 
 
@@ -79,27 +79,28 @@ class MemorySearch:
         self._spaces: dict[str, _Space] = {}
 
     def put(
-        self, entries: Sequence[OwnEntry], words: Iterable[Collection[str]], *, now_us: int
+        self, entries: Sequence[CheckedEntry], words: Iterable[Collection[str]], *, now_us: int
     ) -> None:
-        """Store them all; `UserError` for a vector of another length than those of its model."""
+        """Store all entries; `UserError` for a vector of another length than others of its
+        model."""
         self._check_lengths(entries)
-        for own, found in zip(entries, words, strict=True):
-            self._spaces.setdefault(own.space, _Space()).put(_Stored(own, found, now_us))
+        for entry, its_words in zip(entries, words, strict=True):
+            self._spaces.setdefault(entry.space, _Space()).put(_Stored(entry, its_words, now_us))
 
-    def put_vectors(self, entries: Sequence[OwnEntry]) -> list[str]:
-        """Give entries that have the same text still these vectors; which."""
-        same = [own for own in entries if self._has_text(own)]
-        self._check_lengths(same)
-        for own in same:
-            within = self._spaces[own.space].entries
-            stored = within[own.key]
-            changed = stored.own._replace(model=own.model, vector=own.vector)
-            within[own.key] = stored._replace(own=changed)
-        return [own.key for own in same]
+    def put_vectors(self, entries: Sequence[CheckedEntry]) -> list[str]:
+        """Store the vectors of entries whose text is unchanged; returns their keys."""
+        unchanged = [entry for entry in entries if self._has_text(entry)]
+        self._check_lengths(unchanged)
+        for entry in unchanged:
+            within = self._spaces[entry.space].entries
+            stored = within[entry.key]
+            changed = stored.checked._replace(model=entry.model, vector=entry.vector)
+            within[entry.key] = stored._replace(checked=changed)
+        return [entry.key for entry in unchanged]
 
-    def _has_text(self, own: OwnEntry) -> bool:
-        stored = self._of(own.space).entries.get(own.key)
-        return stored is not None and stored.own.text == own.text
+    def _has_text(self, entry: CheckedEntry) -> bool:
+        stored = self._space(entry.space).entries.get(entry.key)
+        return stored is not None and stored.checked.text == entry.text
 
     def find(
         self,
@@ -110,14 +111,14 @@ class MemorySearch:
         not_of_model: str | None,
         limit: int,
     ) -> list[SearchEntry]:
-        """Entries by key."""
+        """Entries with keys above `after`, ordered by key."""
         check_limit(limit, "entries")
-        entries = self._of(space).entries
-        named = sorted(entries) if keys is None else names_among(keys)
+        entries = self._space(space).entries
+        named = sorted(entries) if keys is None else valid_keys(keys)
         found = []
         for key in named[bisect_right(named, check_after(after)) :]:
             stored = entries.get(key)
-            if stored is None or (not_of_model and stored.own.model == not_of_model):
+            if stored is None or (not_of_model and stored.checked.model == not_of_model):
                 continue
             found.append(stored.entry(with_vector=True))
             if len(found) == limit:
@@ -125,22 +126,22 @@ class MemorySearch:
         return found
 
     def delete(self, space: str, keys: Collection[str] | None) -> int:
-        """Remove these, or all; how many there were."""
-        within = self._of(space)
-        count = sum(map(within.drop, list(within.entries) if keys is None else names_among(keys)))
+        """Remove these entries, or all; returns their number."""
+        within = self._space(space)
+        count = sum(map(within.drop, list(within.entries) if keys is None else valid_keys(keys)))
         if not within.entries:
             self._spaces.pop(space, None)
         return count
 
     def by_words(self, space: str, query: str, limit: int) -> list[SearchHit]:
-        """The entries with most of the words by weight, the best first."""
+        """The entries with the highest weight of shared words, the best first."""
         check_limit(limit, "entries")
-        within, asked = self._of(space), asked_words(query)
-        having = {word: within.having.get(word, ()) for word in asked}
-        weight = weights({word: len(keys) for word, keys in having.items()}, len(within.entries))
+        within = self._space(space)
+        found = {word: within.keys_by_word.get(word, ()) for word in query_words(query)}
+        weight = weights({word: len(keys) for word, keys in found.items()}, len(within.entries))
         total = sum(weight.values())
         shared: Counter[str] = Counter()
-        for word, keys in having.items():
+        for word, keys in found.items():
             shared.update(dict.fromkeys(keys, weight[word]))
         best = sorted(shared, key=lambda key: (-shared[key], key))[:limit]
         return [
@@ -151,38 +152,38 @@ class MemorySearch:
     def by_vector(
         self, space: str, vector: Sequence[float], model: str, limit: int
     ) -> list[SearchHit]:
-        """The nearest entries, the nearest first."""
+        """The entries with the most similar vectors, most similar first."""
         check_limit(limit, "entries")
-        asked = own_vector(vector, "the question")
+        query = unit_vector(vector, "the question")
         found: list[tuple[_Stored, array[float]]] = [
-            (stored, stored.own.vector)
-            for stored in self._of(space).entries.values()
-            if stored.own.vector is not None
-            and stored.own.model == model
-            and len(stored.own.vector) == len(asked)
+            (stored, stored.checked.vector)
+            for stored in self._space(space).entries.values()
+            if stored.checked.vector is not None
+            and stored.checked.model == model
+            and len(stored.checked.vector) == len(query)
         ]
-        near = zip(cosines([to_bytes(vector) for _, vector in found], asked), found, strict=True)
-        best = sorted(near, key=lambda each: (-each[0], each[1][0].own.key))[:limit]
+        near = zip(cosines([to_bytes(vector) for _, vector in found], query), found, strict=True)
+        best = sorted(near, key=lambda each: (-each[0], each[1][0].checked.key))[:limit]
         return [
             SearchHit(entry=stored.entry(with_vector=False), score=score_of(cosine))
             for cosine, (stored, _) in best
         ]
 
-    def _of(self, space: str) -> _Space:
-        return self._spaces.get(space) or _Space()
+    def _space(self, name: str) -> _Space:
+        return self._spaces.get(name) or _Space()
 
-    def _check_lengths(self, entries: Sequence[OwnEntry]) -> None:
-        """All that will stay and all that come must fit, for each model of a space."""
-        coming = {(own.space, own.key) for own in entries}
-        checked: set[tuple[str, str]] = set()
-        for own in entries:
-            if own.vector is None or (own.space, own.model) in checked:
+    def _check_lengths(self, entries: Sequence[CheckedEntry]) -> None:
+        """Compare the new vectors of each model with a stored one that is not replaced."""
+        replaced = {(entry.space, entry.key) for entry in entries}
+        seen: set[tuple[str, str]] = set()
+        for entry in entries:
+            if entry.vector is None or (entry.space, entry.model) in seen:
                 continue
-            checked.add((own.space, own.model))
-            for key, stored in self._of(own.space).entries.items():
-                known = stored.own.vector
-                if known is None or stored.own.model != own.model or (own.space, key) in coming:
+            seen.add((entry.space, entry.model))
+            for key, stored in self._space(entry.space).entries.items():
+                known, model = stored.checked.vector, stored.checked.model
+                if known is None or model != entry.model or (entry.space, key) in replaced:
                     continue
-                if len(known) != len(own.vector):
-                    raise other_length(own.name, own.model, len(own.vector), len(known))
-                break
+                if len(known) != len(entry.vector):
+                    raise wrong_length(entry.name, model, len(entry.vector), len(known))
+                break  # The stored vectors of a model all have the same length.

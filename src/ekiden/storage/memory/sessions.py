@@ -1,20 +1,15 @@
-"""Sessions of the in-memory store: their events in order, their leases, and event search."""
+"""Sessions of the in-memory store: their rows, events and leases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from heapq import nlargest, nsmallest
-from itertools import chain
-from operator import itemgetter
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
 from ekiden.core.events import Event
 from ekiden.core.roles import Clock
 from ekiden.storage.base import (
     Claim,
-    EventFilter,
-    EventPage,
     NewSession,
     SessionFilter,
     SessionOpening,
@@ -27,19 +22,16 @@ from ekiden.storage.chain import GENESIS, seal, set_head
 from ekiden.storage.changes import LAPSE_S, ChangeSignal
 from ekiden.storage.records import HEAD_START_S, NORMAL, check_priority
 from ekiden.storage.values import (
-    check_limit,
     check_numbers,
     check_session_id,
     checked_copy,
     closed_store,
     copy_json,
-    event_page,
     parse_cursor,
-    parse_event_cursor,
-    parse_feed_cursor,
 )
 
-_FEW = 64
+if TYPE_CHECKING:
+    from ekiden.storage.memory.events import MemoryFeed
 
 
 class MemorySession:
@@ -72,14 +64,14 @@ class MemorySession:
     )
 
     def __init__(self, new: NewSession, number: int, now_us: int) -> None:
-        """`UserError` for an empty id, a priority that is none, or a `meta` that is not JSON."""
+        """Raises `UserError` for an empty id, an invalid priority, or `meta` that is not JSON."""
         if not new.id or new.priority is not NORMAL:
             check_session_id(new.id)
             check_priority(new)
         self.priority = new.priority
         self.head_start_us = HEAD_START_S[self.priority] * 1_000_000
         self.place_us = 0
-        """Its place among the ready sessions, while it is ready."""
+        """The position in the queue of ready sessions, while the session is ready."""
         self.id = new.id
         self.number = number
         self.agent = new.agent
@@ -99,13 +91,13 @@ class MemorySession:
         self.created_at_us = self.updated_at_us = now_us
         self.events: list[Event] = []
         self.sealed = 0
-        """So many of them have their hashes."""
+        """The number of events whose audit hashes are computed."""
         self.head = GENESIS
-        """The hash of the last of these."""
+        """The hash of the last audited one of these events."""
         self.steps: dict[str, Any] = {}
 
     def matches(self, where: SessionFilter) -> bool:
-        """Whether a list with this filter shows it."""
+        """Whether the session matches the filter."""
         return (
             (where.status is None or where.status == self.status)
             and (where.agent is None or where.agent == self.agent)
@@ -114,7 +106,7 @@ class MemorySession:
         )
 
     def seal(self) -> None:
-        """Compute the audit hashes that were put off, before a read."""
+        """Compute the deferred audit hashes; called before a read."""
         if self.sealed < len(self.events):
             self.head = seal(self.events[self.sealed :], self.head)
             self.sealed = len(self.events)
@@ -122,7 +114,7 @@ class MemorySession:
             set_head(self.cursor, self.head)
 
     def row(self, now: float) -> SessionRow:
-        """As it is given out, at a time of the leases' clock."""
+        """The row for callers; `now` is a time of the lease clock."""
         self.seal()
         return SessionRow(
             id=self.id,
@@ -143,111 +135,23 @@ class MemorySession:
         )
 
 
-class MemoryFeed:
-    """The log of all events, and those of no session.
-
-    The events of a deleted session are passed over, and let go once they are more than half of
-    the log. Places never change: the n-th event has the cursor n.
-    """
-
-    __slots__ = ("_dead", "_dropped", "_log", "free")
-
-    def __init__(self) -> None:
-        self.free: list[Event] = []
-        """Of no session."""
-        self._log: list[Event | None] = []
-        self._dropped = 0
-        """So many events are gone from the beginning of the log."""
-        self._dead = 0
-
-    @property
-    def end(self) -> str:
-        """The cursor after the last event."""
-        return str(self._dropped + len(self._log))
-
-    def extend(self, events: Sequence[Event]) -> None:
-        """These were stored."""
-        self._log.extend(events)
-
-    def add_free(self, events: Sequence[Event]) -> None:
-        """Events of no session were stored; they get their numbers."""
-        for number, event in enumerate(events, start=len(self.free) + 1):
-            numbered = Event(
-                session_id="",
-                seq=number,
-                type=event.type,
-                at_us=event.at_us,
-                agent=event.agent,
-                step=event.step,
-                duration_us=event.duration_us,
-                details=event.details,
-                items=event.items,
-                error=event.error,
-            )
-            self.free.append(numbered)
-            self._log.append(numbered)
-
-    def forget(self, deleted: MemorySession, sessions: Mapping[str, MemorySession]) -> None:
-        """A session was deleted; `sessions` are the others."""
-        self._dead += deleted.seq
-        if self._dead <= _FEW + len(self._log) // 2:
-            return
-        self._dead = 0
-        kept = [each if each and _is_stored(each, sessions) else None for each in self._log]
-        first = next((place for place, each in enumerate(kept) if each), len(kept))
-        self._dropped += first
-        self._log = kept[first:]
-
-    def page(
-        self, sessions: Mapping[str, MemorySession], after: str | None, limit: int
-    ) -> EventPage:
-        """The events behind the cursor."""
-        check_limit(limit)
-        place = 0 if after is None else parse_feed_cursor(after)
-        events: list[Event] = []
-        cursors: list[str] = []
-        for number in range(max(place - self._dropped, 0), len(self._log)):
-            event = self._log[number]
-            if event is not None and _is_stored(event, sessions):
-                if event.session_id:
-                    sessions[event.session_id].seal()
-                events.append(event)
-                cursors.append(str(self._dropped + number + 1))
-                if len(events) == limit:
-                    break
-        return EventPage(
-            events=events, cursors=cursors, next_cursor=cursors[-1] if cursors else after
-        )
-
-
-def _is_stored(event: Event, sessions: Mapping[str, MemorySession]) -> bool:
-    """Whether its session is still the one that it was written in."""
-    if not event.session_id:
-        return True
-    session = sessions.get(event.session_id)
-    return (
-        session is not None
-        and len(session.events) >= event.seq
-        and session.events[event.seq - 1] is event
-    )
-
-
 class MemorySessions:
-    """`SessionStore` and `LeaseStore` in memory: the lower half of `MemoryStore`."""
+    """The base class of `MemoryStore`, with `SessionStore` and `LeaseStore`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._advanced_s = 0.0
         self._sessions: dict[str, MemorySession] = {}
         self._ready: dict[int, dict[str, MemorySession]] = {}
-        """By priority, the one that came first in front."""
+        """The ready sessions of each priority, the first in the queue first."""
         self._created = 0
+        """The number of sessions that were ever created."""
         self._feed: MemoryFeed | None = None
-        """`None` as long as one session is all there ever was: its events are the feed."""
+        """`None` while the store never had more than one session: its events are the feed."""
         self._changes: ChangeSignal | None = None
-        """Made for the first wait."""
+        """Created by the first wait."""
         self._changed = False
-        """Whether anything changed before it."""
+        """Whether anything changed before the first wait."""
         self._closed = False
 
     @property
@@ -285,7 +189,7 @@ class MemorySessions:
         self._check_open()
         session = self._find(session_id)
         self._check_free(session)
-        feed = self._whole_feed()
+        feed = self._kept_feed()
         del self._sessions[session_id]
         self._leave_line(session)
         feed.forget(session, self._sessions)
@@ -348,10 +252,9 @@ class MemorySessions:
     ) -> None:
         await self.wait_for_change(min(timeout_s, LAPSE_S))
 
-    # Within
+    # Internal
 
     def _notify(self) -> None:
-        """Something changed."""
         self._changed = True
         if self._changes is not None:
             self._changes.notify()
@@ -360,10 +263,12 @@ class MemorySessions:
         if self._closed:
             raise closed_store(self.url)
 
-    def _whole_feed(self) -> MemoryFeed:
-        """The feed, from now on kept."""
+    def _kept_feed(self) -> MemoryFeed:
+        """The feed, which is created at the first call and kept up to date from then on."""
         feed = self._feed
         if feed is None:
+            from ekiden.storage.memory.events import MemoryFeed
+
             feed = self._feed = MemoryFeed()
             for session in self._sessions.values():
                 feed.extend(session.events)
@@ -376,14 +281,14 @@ class MemorySessions:
 
     def _add(self, session: MemorySession) -> None:
         if self._created == 1:
-            self._whole_feed()
+            self._kept_feed()
         self._created += 1
         self._sessions[session.id] = session
         if session.status == "ready":
             self._line_up(session, session.created_at_us)
 
     def _line_up(self, session: MemorySession, now_us: int) -> None:
-        """It is ready from now on: it takes its place in the line."""
+        """Put a session that became ready into the queue."""
         session.place_us = now_us + int(self._advanced_s * 1e6) - session.head_start_us
         self._ready.setdefault(session.priority, {})[session.id] = session
 
@@ -402,7 +307,8 @@ class MemorySessions:
         return None
 
     def _stage_openings(self, openings: Sequence[SessionOpening]) -> Sequence[MemorySession]:
-        """The sessions, not yet among the others; `SessionExists`, `StepConflict`, `UserError`."""
+        """The new sessions, for `_open_sessions`; raises `SessionExists`, `StepConflict` or
+        `UserError`."""
         staged: dict[str, MemorySession] = {}
         now_us = self._clock.now_us()
         for opening in openings:
@@ -479,11 +385,12 @@ class MemorySessions:
         variables: Mapping[str, Any] | None,
         seen_wakes: int | None,
     ) -> None:
-        """`cursor` and `variables` are the store's own copies."""
+        """Change the row; `cursor` and `variables` are the store's own copies."""
         if patch.agent is not None:
             session.agent = patch.agent
         if patch.status is not None:
             session.status = patch.status
+            # The session was woken after the run read `wakes`: suspending it would lose the wake.
             if patch.status == "waiting" and seen_wakes not in (None, session.wakes):
                 session.status = "ready"
         if patch.outcome is not None:
@@ -496,49 +403,3 @@ class MemorySessions:
         self._leave_line(session)
         if session.status == "ready":
             self._line_up(session, session.updated_at_us)
-
-
-_Place: TypeAlias = tuple[int, int, int]
-
-
-def find_events(
-    sessions: Iterable[MemorySession],
-    free: Sequence[Event],
-    where: EventFilter,
-    limit: int,
-    cursor: str | None,
-) -> EventPage:
-    """One page of the events that fit, of these sessions and of none; looks at all of them, so
-    that a commit pays nothing."""
-    check_limit(limit)
-    after = None if cursor is None else parse_event_cursor(cursor)
-    sessions = list(sessions)
-    for each in sessions:
-        each.seal()
-    pick = nlargest if where.newest_first else nsmallest
-    journals = chain([("", 0, free)], ((each.id, each.number, each.events) for each in sessions))
-    found = pick(limit + 1, _fitting(journals, where, after), key=itemgetter(0))
-    page = found[:limit]
-    return event_page(
-        [event for _, event in page],
-        [session for (_, session, _), _ in page],
-        more=len(found) > limit,
-    )
-
-
-def _fitting(
-    journals: Iterable[tuple[str, int, Sequence[Event]]], where: EventFilter, after: _Place | None
-) -> Iterator[tuple[_Place, Event]]:
-    types = None if where.types is None else frozenset(where.types)
-    for session_id, session, events in journals:
-        if where.session_id is not None and session_id != where.session_id:
-            continue
-        for event in events:
-            place = (event.at_us, session, event.seq)
-            if (
-                (types is None or event.type in types)
-                and (where.since_us is None or event.at_us >= where.since_us)
-                and (where.until_us is None or event.at_us < where.until_us)
-                and (after is None or (place < after if where.newest_first else place > after))
-            ):
-                yield place, event

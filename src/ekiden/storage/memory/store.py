@@ -1,9 +1,9 @@
-"""The store that lives and dies with its process: for tests, and for runs without a session.
+"""The in-memory store: for tests, and for runs without a session.
 
 Events are stored and returned as the same objects, which must not be changed (see `Event`); an
 event outside sessions gets its number in a copy. Other values that a caller could change later are
-copied on the way in and out, and refused if they are not JSON; contents of events are not checked.
-A store belongs to one event loop and needs no locks, because no method awaits halfway.
+copied on the way in and out, and refused if they are not JSON. Contents of events are not checked.
+A store belongs to one event loop and needs no locks, because no method awaits between its changes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class MemoryStore(MemorySessions):
 
     @cached_property
     def _begin_us(self) -> int:
-        """What the store's clock shows at the beginning of the monotonic one."""
+        """The store's time when the monotonic clock is 0."""
         return self._clock.now_us() - int(self._clock.monotonic() * 1e6)
 
     @cached_property
@@ -137,7 +137,7 @@ class MemoryStore(MemorySessions):
             check_free_event(event)
         written = self._apply(self._stage(batch))
         if batch.events:
-            self._whole_feed().add_free(batch.events)
+            self._kept_feed().add_free(batch.events)
         self._notify()
         return written
 
@@ -161,6 +161,8 @@ class MemoryStore(MemorySessions):
             variables = checked_copy(variables, "`variables` of session {!r}", session.id)
         results = _results(session, steps) if steps else {}
 
+        # Everything that can be refused is staged before the first change, so that a commit is
+        # stored whole or not at all.
         staged = None
         if commit.messages or commit.settles or commit.documents or commit.openings or commit.wakes:
             staged = self._stage(commit)
@@ -209,7 +211,7 @@ class MemoryStore(MemorySessions):
     async def find_events(
         self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
     ) -> EventPage:
-        from ekiden.storage.memory.sessions import find_events
+        from ekiden.storage.memory.events import find_events
 
         self._check_open()
         free = () if self._feed is None else self._feed.free
@@ -217,11 +219,11 @@ class MemoryStore(MemorySessions):
 
     async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
         self._check_open()
-        return self._whole_feed().page(self._sessions, after, limit)
+        return self._kept_feed().page(self._sessions, after, limit)
 
     async def feed_end(self) -> str:
         self._check_open()
-        return self._whole_feed().end
+        return self._kept_feed().end
 
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
         self._check_open()
@@ -374,19 +376,19 @@ class MemoryStore(MemorySessions):
     # Search
 
     async def put_entries(self, entries: Sequence[SearchEntry]) -> None:
-        from ekiden.storage.search import own_entries, words_of_all
+        from ekiden.storage.search import checked_entries, words_of_all
 
         self._check_open()
-        owned = own_entries(entries)
-        words = await words_of_all([own.text for own in owned])
-        self._search.put(owned, words, now_us=self._clock.now_us())
+        checked = checked_entries(entries)
+        words = await words_of_all([entry.text for entry in checked])
+        self._search.put(checked, words, now_us=self._clock.now_us())
         self._notify()
 
     async def put_vectors(self, entries: Sequence[SearchEntry]) -> Sequence[str]:
-        from ekiden.storage.search import own_entries
+        from ekiden.storage.search import checked_entries
 
         self._check_open()
-        keys = self._search.put_vectors(own_entries(entries))
+        keys = self._search.put_vectors(checked_entries(entries))
         self._notify()
         return keys
 
@@ -420,7 +422,7 @@ class MemoryStore(MemorySessions):
         self._check_open()
         return self._search.by_vector(space, vector, model, limit)
 
-    # Within
+    # Internal
 
     def _now(self) -> float:
         return self._clock.monotonic() + self._advanced_s
@@ -429,8 +431,8 @@ class MemoryStore(MemorySessions):
         return self._begin_us + int(now * 1e6)
 
     def _stage(self, write: Commit | Batch) -> _Staged:
-        """What the write comes to, but for what only one of the two kinds has; raises as `commit`
-        and `write` do, before anything is changed."""
+        """The parts that commits and batches share, for `_apply`; raises as `commit` and `write`
+        do."""
         return _Staged(
             self._documents.stage(write.documents, now_us=self._clock.now_us()),
             self._messages.stage(write.messages),
@@ -440,7 +442,7 @@ class MemoryStore(MemorySessions):
         )
 
     def _apply(self, staged: _Staged) -> Written:
-        """Make it so."""
+        """Store the result of `_stage`; nothing is refused here."""
         now = self._now()
         now_us = self._us(now)
         self._documents.apply(staged.documents)
@@ -453,7 +455,7 @@ class MemoryStore(MemorySessions):
 
 
 class _Staged(NamedTuple):
-    """A write that nothing can refuse any more."""
+    """The checked parts of a write."""
 
     documents: StagedDocuments
     messages: StagedPuts
@@ -463,7 +465,7 @@ class _Staged(NamedTuple):
 
 
 def _results(session: MemorySession, steps: Mapping[str, Any]) -> dict[str, Any]:
-    """Copies of the results; `StepConflict`, `UserError`."""
+    """Copies of the results; raises `StepConflict` or `UserError`."""
     for key in steps:
         if key in session.steps:
             raise step_conflict(session.id, key)

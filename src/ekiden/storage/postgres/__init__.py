@@ -10,10 +10,10 @@ if TYPE_CHECKING or find_spec("asyncpg") is not None:
 else:
 
     class _DriverMissing:
-        """Stands where the driver is missing, and says so when it is to be used."""
+        """The replacement for `PostgresStore` without the driver; it can only raise an error."""
 
         def __init__(self, *args: Any, **options: Any) -> None:
-            """`UserError`, with the way to get it."""
+            """Raise the `UserError` that tells how to install the driver."""
             import ekiden.storage.postgres.connection.errors  # noqa: F401
 
     PostgresStore = _DriverMissing

@@ -1,4 +1,4 @@
-"""The store as `DocumentStore`."""
+"""Documents in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class PostgresDocumentWrite(NamedTuple):
 
     @property
     def place(self) -> tuple[str, str]:
-        """Collection and key as they are stored."""
+        """The stored collection and key."""
         return to_column(self.write.collection), to_column(self.write.key)
 
 
 def prepare_documents(writes: Sequence[DocumentWrite]) -> Sequence[PostgresDocumentWrite]:
-    """The writes in an order that all writers keep; `UserError` for what is not JSON.
+    """The writes ordered by key; `UserError` for bodies that are not JSON.
 
-    The order by key keeps two writers of the same documents from waiting for each other; writes to
-    the same key stay in the order in which they were given.
+    All writers use this order, so two writers of the same documents cannot deadlock. Writes to the
+    same key keep their order.
     """
     return [
         PostgresDocumentWrite(
@@ -91,7 +91,8 @@ class Documents(Role):
 
 
 async def store_documents(connection: Any, prepared: Sequence[PostgresDocumentWrite]) -> None:
-    """Write within the transaction of `connection`; `StaleDocument`: it must be undone."""
+    """Write within the transaction of `connection`, which must be rolled back after
+    `StaleDocument`."""
     for each in prepared:
         if not await _store(connection, each):
             raise StaleDocument(
@@ -103,7 +104,7 @@ async def store_documents(connection: Any, prepared: Sequence[PostgresDocumentWr
 
 
 async def _store(connection: Any, prepared: PostgresDocumentWrite) -> bool:
-    """Whether the version was as expected, and so the document was written."""
+    """Write one document; returns false if its version is not the expected one."""
     expected, place, body = prepared.write.expected_version, prepared.place, prepared.body
     if body is None:
         if expected is None:

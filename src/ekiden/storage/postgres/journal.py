@@ -1,4 +1,9 @@
-"""The journal in PostgreSQL: events of one session, or of all by filter or in feed order."""
+"""The journal in PostgreSQL: commits, events, steps and the feed.
+
+Feed cursors are transaction numbers (`xid`), then session and event number. A transaction with a
+lower number may commit later than one with a higher number. The feed therefore returns only events
+below a horizon: the lowest number of a running transaction that may still add events.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,8 @@ from ekiden.core.values import dumps, loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.chain import EventDigest, own_digest
 from ekiden.storage.copying import FOLLOWERS
+from ekiden.storage.postgres.commits import store_commit
+from ekiden.storage.postgres.group_commit import CommitGroups
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import (
     EVENT,
@@ -23,8 +30,6 @@ from ekiden.storage.postgres.rows import (
     from_column_or_null,
     to_column,
 )
-from ekiden.storage.postgres.writing.commits import store_commit
-from ekiden.storage.postgres.writing.statements import Gathering
 from ekiden.storage.values import (
     check_limit,
     collector_paused,
@@ -34,27 +39,28 @@ from ekiden.storage.values import (
 )
 
 _INDEXED = "type in ('guardrail', 'handoff', 'inbox', 'route', 'tool_confirmation')"
-"""As the index says it: the planner cannot know what is in a parameter."""
+"""The condition of the index, word for word: the planner does not know the values of parameters."""
 
 NUMBER = "case {0} when '' then 0 else (select num from sessions where id = {0}) end"
-"""The number of the session with this id, under which its events are; 0 is that of none."""
+"""The number of the session with this id; 0 stands for events outside sessions."""
 
 COLUMNS = ", ".join(f"events.{column.strip()}" for column in EVENT.split(","))
-"""The `EVENT` columns beside those of other tables."""
+"""The `EVENT` columns with the name of their table, for joins."""
 _BEGINNING = (-(2**63), 0, 0)
 _CURSOR = re.compile(r"(-?[0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
-_IS_OVER = "xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint as is_over"
+_IS_FINAL = "xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint as is_final"
 _BELOW = "($1::bigint is null or xid < $1)"
 _FEED = f"""
-select {_IS_OVER}, xid, session, coalesce(sessions.id, ''), {COLUMNS}
+select {_IS_FINAL}, xid, session, coalesce(sessions.id, ''), {COLUMNS}
 from events left join sessions on sessions.num = session
 where {_BELOW} and (xid, session, events.seq) > ($2, $3, $4)
 order by xid, session, events.seq limit $5"""
 _END = f"""
-select {_IS_OVER}, xid, session, seq from events where {_BELOW}
+select {_IS_FINAL}, xid, session, seq from events where {_BELOW}
 order by xid desc, session desc, seq desc limit 1"""
-# The snapshot is older than what is read of the locks: whoever has a number below its end, and
-# still writes, is among them; whoever is not has ended, and the next statement sees what it wrote.
+# The snapshot is taken before the locks are read. A transaction with a number below the end of the
+# snapshot that may still write events holds a lock and is found here. All others have ended, and
+# the next statement sees their events.
 _HORIZON = """
 with locks as materialized (select * from pg_locks where granted)
 select least(pg_snapshot_xmax(snapshot)::text::bigint, (
@@ -76,14 +82,14 @@ _LOWER = "update events set xid = xid - $1::bigint"
 _MOVE = """
 update documents set body = $3, version = version + 1, updated_at = clock_timestamp()
 where collection = $1 and key = $2"""
-_PATIENCE_S = 600.0
+_TIMEOUT_S = 600.0
 _LOCK = "select pg_advisory_xact_lock(hashtextextended($1, 0))"
 
 
 def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, list[Any]]:
-    """The statement for a page and one event more, with its arguments.
+    """The statement for a page and one more event, with its arguments.
 
-    It gives the number and the id of the session, and the `EVENT` columns.
+    It returns the number and the id of the session, and the `EVENT` columns.
     """
     args: list[Any] = [limit + 1]
     conditions: list[str] = []
@@ -121,30 +127,30 @@ def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, l
 
 
 async def mend_feed(connection: Any, schema: str) -> None:
-    """Lower the numbers of all events if they are those of another server's transactions.
+    """Lower the transaction numbers of all events if they come from another server.
 
-    A copy of the database that was loaded into a new server brings numbers along that this one has
-    not reached: nothing would be shown until it has, and then in the wrong order. Cursors in the
-    documents of followers are lowered by the same amount, so each follower continues at the same
-    event. Cursors that other programs keep do not fit any more.
+    A dump that was restored on a new server has transaction numbers that this server has not
+    reached: the feed would show no new event until then, and afterwards in the wrong order. Cursors
+    in the documents of followers are lowered by the same amount, so each follower continues at the
+    same event. Cursors that other programs keep become invalid.
     """
     if not await _excess(connection):
         return
     async with connection.transaction():
-        await connection.execute(_LOCK, f"ekiden/feed/{schema}", timeout=_PATIENCE_S)
+        await connection.execute(_LOCK, f"ekiden/feed/{schema}", timeout=_TIMEOUT_S)
         excess = await _excess(connection)
         if excess:
-            await connection.execute(_LOWER, excess, timeout=_PATIENCE_S)
+            await connection.execute(_LOWER, excess, timeout=_TIMEOUT_S)
             await _lower_cursors(connection, excess)
 
 
 async def _excess(connection: Any) -> int:
-    """By how much the highest number of an event or a follower's cursor exceeds the last number
-    that this server gave; 0 if it does not.
+    """The difference of the highest transaction number in events or cursors and the last number
+    that this server assigned; 0 if it is not positive.
 
-    Cursors count, too: the event that one names may be deleted, and be the last.
+    Cursors count because their event may be the last one, and deleted.
     """
-    # In this order: a follower that moves on meanwhile does not get beyond `following`.
+    # Cursors are read first: a follower that advances meanwhile does not get beyond `following`.
     numbers = [found.place[0] for found in await _stored_cursors(connection)]
     highest, following = await connection.fetchrow(_NUMBERS)
     if highest is not None:
@@ -160,11 +166,11 @@ async def _lower_cursors(connection: Any, excess: int) -> None:
 
 
 class _StoredCursor(NamedTuple):
-    """A follower's document and the place in the feed that it names."""
+    """A follower's document, and the position in the feed that it names."""
 
     collection: str
     key: str
-    """As it is stored."""
+    """The key in its stored form."""
     body: dict[str, Any]
     place: tuple[int, int, int]
 
@@ -174,7 +180,7 @@ async def _stored_cursors(connection: Any) -> list[_StoredCursor]:
     for collection, key, text in await connection.fetch(_FOLLOWERS, list(FOLLOWERS)):
         body = loads(text)
         cursor = body.get(FOLLOWERS[collection]) if isinstance(body, dict) else None
-        # A follower at the beginning has none; anything else that is no cursor stays as it is.
+        # A follower at the beginning has no cursor; other text is left as it is.
         if isinstance(cursor, str):
             with suppress(UserError):
                 found.append(_StoredCursor(collection, key, body, parse_place(cursor)))
@@ -182,12 +188,12 @@ async def _stored_cursors(connection: Any) -> list[_StoredCursor]:
 
 
 class Feed(Role):
-    """All events: those of sessions, and those without a session."""
+    """The feed of all events."""
 
     async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
         check_limit(limit)
         place = _BEGINNING if after is None else parse_place(after)
-        rows = await self._settled(_FEED, *place, limit)
+        rows = await self._final_rows(_FEED, *place, limit)
         events = events_of([from_column(row[3]) for row in rows], [tuple(row)[4:] for row in rows])
         cursors = [
             f"{row['xid']}.{row['session']}.{event.seq}"
@@ -198,20 +204,22 @@ class Feed(Role):
         )
 
     async def feed_end(self) -> str:
-        rows = await self._settled(_END)
+        rows = await self._final_rows(_END)
         return "{xid}.{session}.{seq}".format(**rows[0]) if rows else "0.0.0"
 
-    async def _settled(self, sql: str, *args: Any) -> list[Any]:
-        """The rows among which no other can come any more."""
+    async def _final_rows(self, sql: str, *args: Any) -> list[Any]:
+        """The rows below the horizon: no row can be added between them any more."""
         rows = await self._database.query(sql, None, *args, repeatable=True)
-        if all(row["is_over"] for row in rows):
+        # Without concurrent writers, the first query is enough.
+        if all(row["is_final"] for row in rows):
             return rows
         horizon = await self._database.query(_HORIZON, repeatable=True)
         return await self._database.query(sql, horizon[0][0], *args, repeatable=True)
 
 
 def parse_place(cursor: str) -> tuple[int, int, int]:
-    """The transaction, session and number that a cursor names; `UserError`."""
+    """The transaction, session and event number that a cursor names; `UserError` for other
+    text."""
     found = _CURSOR.fullmatch(cursor)
     if found is None:
         raise UserError(
@@ -223,7 +231,7 @@ def parse_place(cursor: str) -> tuple[int, int, int]:
 
 
 _PAGE = 5_000
-"""Events are fetched in portions, so that a long history does not hold up the event loop."""
+"""Events are fetched in pages, so that a long history does not block the event loop."""
 
 _EVENTS = f"""
 select {EVENT} from events
@@ -240,12 +248,12 @@ where session = (select num from sessions where id = $1)
 class PostgresJournal(Role):
     """The events and steps of a session."""
 
-    _gathering: Gathering
+    _commit_groups: CommitGroups
 
     async def commit(self, claim: Claim, commit: Commit) -> None:
         handle = await self._handle(claim)
         fault_point("store.postgres.before_commit")
-        topics = await store_commit(self._database, self._gathering, handle, claim, commit)
+        topics = await store_commit(self._database, self._commit_groups, handle, claim, commit)
         fault_point("store.postgres.after_commit")
         self._changes.changed(topics)
 
@@ -264,7 +272,7 @@ class PostgresJournal(Role):
             size = _PAGE if limit is None else min(_PAGE, limit - len(events))
             last = events[-1].seq if events else after
             page = await self._database.query(sql, stored_id, last, size, repeatable=True)
-            # Only here: a collector that rests while others have the event loop may rest for long.
+            # Not around the query: other tasks run meanwhile, and need the collector.
             with collector_paused():
                 events += events_of([session_id] * len(page), page)
             if len(page) < size or len(events) == limit:

@@ -18,9 +18,9 @@ from ekiden.storage.postgres.rows import IS_IN_TIME, READY_NOW, to_column, to_co
 from ekiden.storage.values import check_settle, is_late, json_text
 
 WRITES_EVENTS = "writer as (delete from events where false)"
-"""Deletes nothing, but locks the table like a writer, before the transaction has a number. So
-`feed` knows the transactions that may still add events with a lower number. The first statement of
-a transaction that adds events has this or writes to the table itself."""
+"""Deletes nothing, but takes a writer's lock on the table before the transaction has a number. So
+`feed` knows which transactions may still add events with a lower number. The first statement of a
+transaction that adds events must contain this, or write to the table itself."""
 
 _WAITS = "messages join sessions as woken on woken.id = session_id where key"
 _LOCK_SESSIONS = f"""
@@ -30,7 +30,7 @@ select from sessions where num in (
     union all select num from sessions where id = any($2::text[])
     union all select woken.num from {_WAITS} = any($3::text[])
 ) order by num for no key update"""
-# The usual case, for which the server need not make a new plan each time, since no list is long.
+# The usual case. Without lists, whose lengths are unknown, one plan serves every call.
 _LOCK_FOR_ONE = f"""
 with {WRITES_EVENTS}
 select from sessions where num in ($1, (select woken.num from {_WAITS} = $2))
@@ -38,8 +38,8 @@ order by num for no key update"""
 
 
 def wake_sql(source: str) -> str:
-    """An update that wakes the sessions in the column `session_id` of `source`, each as often as
-    it is there."""
+    """An update that wakes the sessions in the column `session_id` of `source`, each as often as it
+    occurs."""
     return f"""
     update sessions set wakes = wakes + often,
         status = case when status = 'waiting' then 'ready' else status end,
@@ -64,7 +64,7 @@ async def lock_sessions(
 
 
 async def wake_sessions(connection: Any, ids: Sequence[str]) -> None:
-    """Wake them; one that does not exist is left out."""
+    """Wake these sessions; ids of missing sessions are ignored."""
     await connection.execute(_WAKE, [to_column(each) for each in ids])
 
 
@@ -97,9 +97,9 @@ _LOCK = "select pg_advisory_xact_lock(hashtextextended(current_schema() || '/' |
 _WITH_KEY = "select id, token from messages where key = $1"
 _WITH_DEDUP = "select true from messages where queue = $1 and dedup_key = $2"
 SETTLED_COLUMNS = "settled_at = clock_timestamp(), due_at = 'infinity', dedup_key = null"
-"""What changes in a message with its end, whichever it is."""
+"""The columns that every final state changes."""
 _LAST = "($2::bigint is null or (id = $2 and owner = $3 and attempts = $4))"
-# The session's row is locked before the message's, as everywhere.
+# The session's row is locked before the message's; the head of this file says why.
 _SETTLE = f"""
 with sleeper as materialized (
     select from sessions where id = (select session_id from messages where key = $1)
@@ -129,7 +129,7 @@ class PreparedMessage(NamedTuple):
 
 
 def prepare_messages(puts: Sequence[QueuePut]) -> Sequence[PreparedMessage]:
-    """The messages; `UserError` for what is not JSON."""
+    """The messages with their bodies as text; `UserError` for bodies that are not JSON."""
     return [
         PreparedMessage(put, json_text(put.body, "a message for queue {!r}", put.queue))
         for put in puts
@@ -137,17 +137,17 @@ def prepare_messages(puts: Sequence[QueuePut]) -> Sequence[PreparedMessage]:
 
 
 def is_bounded(messages: Sequence[PreparedMessage]) -> bool:
-    """Whether one of them may be refused, so that storing them takes a transaction."""
+    """Whether a message has a bound, so that storing them needs a transaction."""
     return any(message.put.bound is not None for message in messages)
 
 
 async def store_messages(
     connection: Any, messages: Sequence[PreparedMessage], *, token: int
 ) -> list[PutReceipt]:
-    """Store them, in order; `QueueFull` means that the transaction must be undone.
+    """Store the messages in order; after `QueueFull` the transaction must be rolled back.
 
-    Without any bound that is one statement, which needs no transaction around it. A message that
-    an earlier call with the same `token` stored under its key counts as new.
+    Without bounds, this is one statement and needs no transaction. A message that an earlier call
+    with the same `token` stored under its key counts as new: that call's answer was lost.
     """
     if not messages:
         return []
@@ -155,9 +155,9 @@ async def store_messages(
         return _new_once(await _insert(connection, messages, token))
     bounded = {each.put.queue for each in messages if each.put.bound is not None}
     for queue in sorted(bounded):
-        # Counting and adding must not be interleaved with that of others.
+        # No other transaction may add messages between counting and adding.
         await connection.execute(_LOCK, to_column(queue))
-    # One by one: a statement does not count what it adds itself.
+    # One statement for each message: a statement does not count the rows that it adds itself.
     receipts: list[PutReceipt] = []
     for message in messages:
         receipts += await _insert(connection, [message], token)
@@ -165,14 +165,14 @@ async def store_messages(
 
 
 def _new_once(receipts: Sequence[PutReceipt]) -> list[PutReceipt]:
-    """Of several messages with one key only the first is new."""
+    """The receipts, of which only the first of each message says that it is new."""
     seen: set[int] = set()
-    told: list[PutReceipt] = []
+    result: list[PutReceipt] = []
     for receipt in receipts:
         is_new = receipt.is_new and receipt.id not in seen
-        told.append(PutReceipt(id=receipt.id, is_new=is_new))
+        result.append(PutReceipt(id=receipt.id, is_new=is_new))
         seen.add(receipt.id)
-    return told
+    return result
 
 
 async def _insert(
@@ -182,20 +182,21 @@ async def _insert(
     return [
         PutReceipt(id=row["id"], is_new=True)
         if row["is_new"]
-        else await _dropped(connection, message, token, is_full=bool(row["is_full"]))
+        else await _explain_dropped(connection, message, token, is_full=bool(row["is_full"]))
         for message, row in zip(messages, rows, strict=True)
     ]
 
 
-async def _dropped(
+async def _explain_dropped(
     connection: Any, message: PreparedMessage, token: int, *, is_full: bool
 ) -> PutReceipt:
-    """Why it was not stored; if the one that was in its way is gone by now, it is stored."""
+    """The receipt of a message that the insert dropped, or `QueueFull`. If the conflicting message
+    is gone by now, the message is stored."""
     put = message.put
     if put.key is not None:
         found = await connection.fetchrow(_WITH_KEY, to_column(put.key))
         if found is not None:
-            # Our own token: an earlier copy of this call stored it, and its answer was lost.
+            # With our token, an earlier attempt of this call stored it, and its answer was lost.
             return PutReceipt(id=found["id"], is_new=found["token"] == token)
     if put.dedup_key is not None:
         place = (to_column(put.queue), to_column(put.dedup_key))
@@ -214,7 +215,7 @@ def _columns(messages: Sequence[PreparedMessage]) -> list[list[Any]]:
         [to_column(put.queue) for put in puts],
         [message.body for message in messages],
         [put.priority for put in puts],
-        # A message that is stored as taken is due again when its lease ends.
+        # A message that is stored as already taken is due again when its lease ends.
         [put.delay_s if put.taken_by is None else put.lease_s for put in puts],
         [to_column_or_null(put.dedup_key) for put in puts],
         [None if put.bound is None else max(put.bound, 0) for put in puts],
@@ -234,12 +235,13 @@ class PostgresSettle(NamedTuple):
 
     @property
     def wakes(self) -> bool:
-        """Whether a session may be woken by it."""
+        """Whether the settlement may wake a session."""
         return not self.settle.forget
 
 
 def prepare_settles(settles: Sequence[MessageSettle]) -> Sequence[PostgresSettle]:
-    """The settlements; `UserError` for an answer that is not JSON, or a state that is no end."""
+    """The settlements with their answers as text; `UserError` for answers that are not JSON and
+    invalid states."""
     for settle in settles:
         check_settle(settle)
     return [
@@ -254,7 +256,7 @@ def prepare_settles(settles: Sequence[MessageSettle]) -> Sequence[PostgresSettle
 
 
 async def store_settles(connection: Any, settles: Sequence[PostgresSettle]) -> list[Settled]:
-    """The results, with one statement each, so that several need a transaction.
+    """Settle the messages with one statement each; several settlements need a transaction.
 
     Messages are settled in the order of their keys, so that two transactions that settle the same
     messages do not deadlock.
@@ -277,26 +279,28 @@ async def _store(connection: Any, prepared: PostgresSettle) -> Settled | None:
 
 
 async def repeated_settles(connection: Any, settles: Sequence[PostgresSettle]) -> list[Settled]:
-    """The results of settlements that are sent again because the outcome of the first copy is
-    unknown: a message in the state that this copy leaves was settled by it."""
+    """The results of settlements that are sent again because the outcome of the first attempt is
+    unknown. A message that is already in the wanted state was settled by the first attempt."""
     results = await store_settles(connection, settles)
     keys = [to_column(each.settle.key) for each in settles]
     found = {
         row["key"]: (row["state"], row["answer"]) for row in await connection.fetch(_LOOK, keys)
     }
     return [
-        _by_first_copy(each, *found.get(key, (None, None))) if result == "no" else result
+        _first_result(each, *found.get(key, (None, None))) if result == "no" else result
         for each, key, result in zip(settles, keys, results, strict=True)
     ]
 
 
-def _by_first_copy(prepared: PostgresSettle, state: str | None, answer: str | None) -> Settled:
+def _first_result(prepared: PostgresSettle, state: str | None, answer: str | None) -> Settled:
+    """The result of the first attempt, which follows from the message's present state and
+    answer."""
     wanted = prepared.settle.state
     if prepared.settle.forget:
         return "settled" if state is None else "no"
     if state == wanted:
         return "settled" if answer == prepared.answer else "no"
     if state == "late" and not is_late("timed_out", wanted):
-        # An answer came after we had given up.
+        # The first attempt gave up, and an answer came since.
         return "settled" if is_late(wanted, "answered") else "no"
     return "late" if state == "late" and answer == prepared.answer else "no"

@@ -1,4 +1,4 @@
-"""Bringing a schema to the format that this Ekiden writes."""
+"""The format of a schema: numbered migrations, each run once, under a lock."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from ekiden.storage.postgres.connection.errors import LOCKED
 
 FOLDER = Path(__file__).parent / "migrations"
 NEEDED_MAJOR = 14
-_PATIENCE_S = 600.0
-"""How long one may wait for another process that migrates, or for one that has a table."""
+_TIMEOUT_S = 600.0
+"""How long to wait for another process that migrates, or that uses a table."""
 _LOCK_MS = 2000
-"""How long to wait for a lock: all later statements queue behind it."""
+"""How long to wait for a table's lock at a time: all later statements queue behind the request."""
 _PAUSE_S = 3.0
-"""In which they go on."""
+"""The pause between two requests, in which the queued statements run."""
 
 APPLIED = "select number, checksum from migrations order by number"
-"""What ran."""
-_BOOK = """
+"""The migrations that ran."""
+_CREATE_MIGRATIONS = """
 create table if not exists migrations (
     number integer primary key,
     name text not null,
@@ -63,31 +63,31 @@ async def migrate(
     migrations: Sequence[Migration] | None = None,
     *,
     create: bool = True,
-    patience_s: float = _PATIENCE_S,
+    timeout_s: float = _TIMEOUT_S,
 ) -> None:
-    """Run what has not run yet, all in one transaction, one process at a time; without `create`,
-    `StoreEmpty` if nothing ever ran.
+    """Run the missing migrations in one transaction; one process does so at a time. Without
+    `create`, raise `StoreEmpty` if no migration ever ran.
 
-    A newer format that works with ours stays as it is. A table that is in use for long, for example
-    by a backup, is waited for in short tries, between which other processes work.
-    `EngineTooOld`, `StoreTooNew`, `StoreTooOld`, `MigrationChanged`, `UserError`, and
-    `StoreUnavailable` after too many tries; nothing is changed then.
+    A newer format that works with ours stays as it is. A table that is locked for long, for example
+    by a backup, is requested again and again, with pauses in which other processes can work.
+    Raises `EngineTooOld`, `StoreTooNew`, `StoreTooOld`, `MigrationChanged`, `UserError`, and
+    `StoreUnavailable` after `timeout_s`; nothing is changed then.
     """
     migrations = shipped() if migrations is None else migrations
     check_engine(connection.get_server_version().major)
     check_encoding(connection.get_settings().server_encoding, address)
-    is_there = await connection.fetchval("select to_regclass('migrations')") is not None
-    if not is_there and not create:
+    exists = await connection.fetchval("select to_regclass('migrations')") is not None
+    if not exists and not create:
         raise StoreEmpty(address.shown, f"the schema {address.schema} has no tables of Ekiden")
-    if is_there and not await _to_be_run(connection, migrations, address):
+    if exists and not await _pending(connection, migrations, address):
         return
-    until = time.monotonic() + patience_s
+    until = time.monotonic() + timeout_s
     while True:
         try:
             return await _migrate(connection, migrations, address)
         except LOCKED as exc:
             if time.monotonic() + _PAUSE_S > until:
-                raise await _locked(connection, address) from exc
+                raise await _locked_error(connection, address) from exc
         await asyncio.sleep(_PAUSE_S)
 
 
@@ -98,18 +98,25 @@ async def _migrate(
         await connection.execute(
             "select pg_advisory_xact_lock(hashtextextended($1, 0))",
             f"ekiden/migrate/{address.schema}",
-            timeout=_PATIENCE_S,
+            timeout=_TIMEOUT_S,
         )
         await connection.execute(f"set local lock_timeout = {_LOCK_MS}")
         await connection.execute(f'create schema if not exists "{address.schema}"')
-        await connection.execute(_BOOK)
-        for migration in await _to_be_run(connection, migrations, address):
-            await connection.execute(migration.sql, timeout=_PATIENCE_S)
-            await _book(connection, migration)
+        await connection.execute(_CREATE_MIGRATIONS)
+        for migration in await _pending(connection, migrations, address):
+            await connection.execute(migration.sql, timeout=_TIMEOUT_S)
+            await connection.execute(
+                "insert into migrations (number, name, checksum, works_with)"
+                " values ($1, $2, $3, $4)",
+                migration.number,
+                migration.name,
+                migration.checksum,
+                migration.works_with,
+            )
 
 
-async def _locked(connection: Any, address: PostgresAddress) -> StoreUnavailable:
-    """Tells who is in the way."""
+async def _locked_error(connection: Any, address: PostgresAddress) -> StoreUnavailable:
+    """The error that names the processes with locks on the tables."""
     holders = [
         f"{row['program']} (process {row['pid']} of the role {row['role']}, {row['seconds']} s ago)"
         for row in await connection.fetch(_HOLDERS, address.schema)
@@ -121,31 +128,21 @@ async def _locked(connection: Any, address: PostgresAddress) -> StoreUnavailable
     )
 
 
-async def _to_be_run(
+async def _pending(
     connection: Any, migrations: Sequence[Migration], address: PostgresAddress
 ) -> list[Migration]:
-    """Those that have not run; `StoreTooNew`, `StoreTooOld`, `MigrationChanged`."""
-    booked = await connection.fetch("select * from migrations")
+    """The migrations that have not run; raises as `missing_migrations`."""
+    rows = await connection.fetch("select * from migrations")
     known = migrations[-1].number
     # Stores of development versions, which are refused, may lack the column.
-    ran = {row["number"]: row.get("works_with") for row in booked}
+    ran = {row["number"]: row.get("works_with") for row in rows}
     check_newer(address.shown, known=known, ran=ran, found=max(ran, default=0))
-    applied = {row["number"]: row["checksum"] for row in booked if row["number"] <= known}
+    applied = {row["number"]: row["checksum"] for row in rows if row["number"] <= known}
     return missing_migrations(migrations, applied, address)
 
 
-async def _book(connection: Any, migration: Migration) -> None:
-    await connection.execute(
-        "insert into migrations (number, name, checksum, works_with) values ($1, $2, $3, $4)",
-        migration.number,
-        migration.name,
-        migration.checksum,
-        migration.works_with,
-    )
-
-
 def check_engine(major: int) -> None:
-    """`EngineTooOld` unless the server has what our statements need."""
+    """Raise `EngineTooOld` for a server without the features that our statements need."""
     if major < NEEDED_MAJOR:
         raise EngineTooOld(
             "PostgreSQL",
@@ -156,7 +153,7 @@ def check_engine(major: int) -> None:
 
 
 def check_encoding(encoding: str, address: PostgresAddress) -> None:
-    """`UserError` unless the database can hold all text."""
+    """Raise `UserError` unless the database can store all text."""
     if encoding != "UTF8":
         raise UserError(
             f"the database of {address.shown} has the encoding {encoding}, in which most text "
@@ -167,7 +164,8 @@ def check_encoding(encoding: str, address: PostgresAddress) -> None:
 def missing_migrations(
     migrations: Sequence[Migration], applied: Mapping[int, str], address: PostgresAddress
 ) -> list[Migration]:
-    """Those that have not run; `StoreTooNew`, `StoreTooOld`, `MigrationChanged`."""
+    """The migrations that have not run; raises `StoreTooNew`, `StoreTooOld` or
+    `MigrationChanged`."""
     known = migrations[-1].number
     newest = max(applied, default=0)
     if newest > known:

@@ -1,4 +1,4 @@
-"""The store as `QueueStore`."""
+"""Queues in PostgreSQL: taking, finding and settling messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ekiden.storage.base import (
     Settled,
     StoredMessage,
 )
-from ekiden.storage.postgres.connection.database import answered
+from ekiden.storage.postgres.connection.database import send_until_answered
 from ekiden.storage.postgres.connection.errors import OutcomeUnknown
 from ekiden.storage.postgres.messages import (
     SETTLED_COLUMNS,
@@ -43,7 +43,7 @@ from ekiden.storage.postgres.rows import (
 from ekiden.storage.values import check_limit
 
 _DUE = "queue = $1 and state = 'open' and due_at <= clock_timestamp()"
-_IS_OVER = f"{_DUE} and expires_at <= clock_timestamp()"
+_IS_EXPIRED = f"{_DUE} and expires_at <= clock_timestamp()"
 _TAKE = f"""
 with next as (
     select id as found from messages
@@ -55,20 +55,21 @@ with next as (
     from next where id = found
     returning {DELIVERY}
 )
-select false as any_over, taken.* from taken
+select false as any_expired, taken.* from taken
 union all select true, {", ".join(["null"] * len(DELIVERY.split(",")))}
-where exists (select from messages where {_IS_OVER})"""
+where exists (select from messages where {_IS_EXPIRED})"""
 _TAKE_FIRST = _TAKE.format(order="priority desc, id")
 _TAKE_OLDEST = _TAKE.format(order="id")
-# As when they are settled, sessions are locked before messages.
+# Sessions are locked before messages; the head of `messages.py` says why. The count makes the
+# server lock the sessions first: it would not run a part of the statement that is not used.
 _EXPIRE = f"""
 with over as materialized (
-    select id as found, session_id as sleeper from messages where {_IS_OVER} order by id
+    select id as found, session_id as sleeper from messages where {_IS_EXPIRED} order by id
 ), sleepers as materialized (
     select from sessions where id in (select sleeper from over) order by num for no key update
 ), held as materialized (
     select id as found from messages
-    where id in (select found from over) and {_IS_OVER} and (select count(*) from sleepers) >= 0
+    where id in (select found from over) and {_IS_EXPIRED} and (select count(*) from sleepers) >= 0
     order by id for update skip locked
 ), done as (
     update messages set state = 'expired', {SETTLED_COLUMNS} from held where id = found
@@ -119,8 +120,9 @@ class Queues(Role):
                 why, "messages were", advice="put them again, by their keys none is stored twice"
             )
 
+        # Without a key, a second attempt could store a message twice.
         if all(message.key is not None for message in messages):
-            receipts = await answered(self._database, send, unknown)
+            receipts = await send_until_answered(self._database, send, unknown)
         else:
             receipts = await send(False)
         self._changes.changed([MESSAGES])
@@ -138,10 +140,10 @@ class Queues(Role):
         name = to_column(queue)
         sql = _TAKE_OLDEST if oldest_first else _TAKE_FIRST
         found = await self._database.query(sql, name, to_column(owner), lease_s, max(limit, 0))
-        if any(record["any_over"] for record in found):
+        if any(record["any_expired"] for record in found):
             await self._database.query(_EXPIRE, name, repeatable=True)
             self._changes.changed([MESSAGES])
-        taken = [queue_message(record) for record in found if not record["any_over"]]
+        taken = [queue_message(record) for record in found if not record["any_expired"]]
         if oldest_first:
             return sorted(taken, key=lambda message: message.id)
         return sorted(taken, key=lambda message: (-message.priority, message.id))
@@ -167,7 +169,7 @@ class Queues(Role):
                 why, "a settlement was", advice="settle the messages again, the first one counts"
             )
 
-        results = await answered(self._database, send, unknown)
+        results = await send_until_answered(self._database, send, unknown)
         self._changes.changed([MESSAGES])
         return results
 
@@ -179,7 +181,7 @@ class Queues(Role):
         if where.states is not None and "expired" in where.states:
             await self._expire()
         found = await self._database.query(sql, *args, repeatable=True)
-        if any(record["is_over"] for record in found):
+        if any(record["is_expired"] for record in found):
             await self._expire()
             found = await self._database.query(sql, *args, repeatable=True)
         return [stored_message(record) for record in found]
@@ -209,7 +211,7 @@ class Queues(Role):
         return depth
 
     async def _expire(self) -> None:
-        """Expired messages leave their queues, even if no agent serves them.
+        """Settle expired messages, even if no agent serves their queues.
 
         In a read-only store they stay as they are.
         """
@@ -240,7 +242,8 @@ def _page_sql(where: MessageFilter, after: int, limit: int) -> tuple[str, list[A
     if where.states is not None:
         states = sorted(where.states)
         if states in (["open"], ["dead"]):
-            # As the indexes say it: the planner cannot know what is in a parameter.
+            # The condition of the indexes, word for word: the planner does not know the values of
+            # parameters.
             conditions.append(f"state = '{states[0]}'")
         else:
             restrict("state = any({}::text[])", states)
@@ -253,6 +256,7 @@ def _page_sql(where: MessageFilter, after: int, limit: int) -> tuple[str, list[A
     found = f"select {MESSAGE} from messages where {' and '.join(conditions)}"
     chosen = (where.keys, where.queues, where.waiters, where.session_id)
     if any(each is not None for each in chosen):
-        # Few messages fit, so they are all looked up, rather than all ids in order until enough do.
+        # Few messages match. `offset 0` makes the server find them by their index, instead of
+        # reading all messages in the order of ids until it has enough.
         found = f"select * from ({found} offset 0) as found"
     return f"{found} order by id limit $2", args

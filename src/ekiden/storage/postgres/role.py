@@ -1,4 +1,4 @@
-"""What the roles of the store share."""
+"""The base class of the store's parts, and the SQL of leases."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from ekiden.storage.postgres.connection.database import Database
 from ekiden.storage.postgres.rows import ClaimHandle, from_column, to_column
 
 FREE = "(owner is null or lease_until <= clock_timestamp())"
-"""Whether nobody has a live lease on the session."""
+"""The SQL condition that the session has no valid lease."""
 
 
 def lease(lease_s: str) -> str:
-    """The columns of a lease that begins now and lasts for so many seconds; as SQL."""
+    """The SQL assignments of a lease that begins now and lasts `lease_s` seconds."""
     end = f"clock_timestamp() + {lease_s} * interval '1 second'"
     return f"lease_until = {end}, lapses_at = {end}"
 
 
 def later_lapse(lease_s: str) -> str:
-    """The `lapses_at` of one that is to last for so many seconds from now; as SQL.
+    """The SQL expression of `lapses_at` for a lease that is extended to `lease_s` seconds.
 
-    It stays as it is while half of them are left: what does not change is in no index anew.
+    `lapses_at` is indexed and may be earlier than the end of the lease. It stays as it is while at
+    least half of the time is left, so most renewals write to no index.
     """
     return (
         f"case when lapses_at > clock_timestamp() + {lease_s} * interval '0.5 seconds' "
@@ -44,16 +45,16 @@ _HANDLE = "select num, token from sessions where id = $1"
 
 
 class Role:
-    """Base class of the parts of the store; all parts use the same database."""
+    """Base class of the store's parts, which share the connection pool and the change hints."""
 
     def __init__(self, database: Database, changes: Changes) -> None:
         self._database = database
         self._changes = changes
 
     async def _explain_not_free(self, session_id: str, *, may_be_missing: bool = False) -> None:
-        """Raise `SessionNotFound` or `SessionBusy`; return if neither is so by now.
+        """Raise `SessionNotFound` or `SessionBusy`; return if the session is free by now.
 
-        The lease of an owner that is known to be dead expires here.
+        Ends the lease of an owner that is known to be dead.
         """
         found = await self._database.query(_LEASE, to_column(session_id), repeatable=True)
         if not found:
@@ -68,7 +69,7 @@ class Role:
         await self._database.query(_EXPIRE, to_column(session_id), owner, repeatable=True)
 
     async def _handle(self, claim: Claim) -> ClaimHandle:
-        """The claim's own handle, or one for a claim that was made by hand."""
+        """The claim's handle, or a new one for a claim that this store did not create."""
         if isinstance(claim.key, ClaimHandle):
             return claim.key
         found = await self._database.query(_HANDLE, to_column(claim.session_id), repeatable=True)

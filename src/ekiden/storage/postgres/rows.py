@@ -1,4 +1,7 @@
-"""Table rows as values of the store's contract and back, and Python strings as PostgreSQL text."""
+"""Conversion of table rows to the values of the store's contract, and of strings to stored text.
+
+PostgreSQL text cannot have NUL, and UTF-8 has no single surrogates. Such characters are escaped.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,10 @@ SESSION = """
     (extract(epoch from created_at) * 1000000)::bigint as created_at_us,
     (extract(epoch from updated_at) * 1000000)::bigint as updated_at_us"""
 """The columns that `session_row` and `claim_of` read."""
-_FEW = 100
-"""So many events, and the results of steps, are given along with a claim."""
+_MAX_LOADED = 100
+"""A claim returns the events and step results of sessions with at most this many events."""
 CLAIMED_SESSION = f"""{SESSION},
-    case when seq between 1 and {_FEW} and token = (
+    case when seq between 1 and {_MAX_LOADED} and token = (
         select token from sessions as seen where seen.num = sessions.num
     ) then json_build_array((
         select json_agg(json_build_array(seq, type, at_us, agent, step, duration_us,
@@ -42,8 +45,8 @@ CLAIMED_SESSION = f"""{SESSION},
     ), (
         select json_object_agg(key, result::json) from steps where session = num
     ))::text end as loaded"""
-"""The columns that `claimed_row` reads. What a statement sees of the events is older than the row
-if it waited for whoever committed last: then they are left out."""
+"""The columns that `claimed_row` reads. If the statement waited for another commit, it sees events
+that are older than the row; the token then differs, and the events are left out."""
 EVENT = "seq, type, at_us, agent, step, duration_us, details, items, error"
 """The columns of an event."""
 WRITTEN_EVENT = f"{EVENT}, digest"
@@ -55,54 +58,55 @@ DOCUMENT = """
 DELIVERY = "id, queue, body, priority, attempts, owner, key"
 """The columns that `queue_message` reads."""
 IS_IN_TIME = "(expires_at is null or expires_at > clock_timestamp() or due_at > clock_timestamp())"
-"""Whether an open message is not expired, or somebody works on it."""
+"""Whether an open message is not expired, or is leased."""
 MESSAGE = f"""
-    {DELIVERY}, state = 'open' and not {IS_IN_TIME} as is_over, state, waiter, session_id, answer,
+    {DELIVERY}, state = 'open' and not {IS_IN_TIME} as is_expired, state, waiter, session_id,
+    answer,
     (extract(epoch from created_at) * 1000000)::bigint as created_at_us,
     (extract(epoch from settled_at) * 1000000)::bigint as settled_at_us"""
 """The columns that `stored_message` reads."""
 
 
 def to_column(text: str) -> str:
-    """`text` as it is stored."""
+    """`text` in its stored form."""
     if _REFUSED.search(text) is None:
         return text
     return _REFUSED.sub(lambda found: f"\x10{ord(found[0]):04x}", text)
 
 
 def to_column_or_null(text: str | None) -> str | None:
-    """`text` as it is stored; `None` stays `None`."""
+    """`text` in its stored form; `None` stays `None`."""
     return None if text is None else to_column(text)
 
 
 def from_column(stored: str) -> str:
-    """The string that `to_column` made `stored` from."""
+    """The inverse of `to_column`."""
     if "\x10" not in stored:
         return stored
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), stored)
 
 
 def from_column_or_null(stored: str | None) -> str | None:
-    """The string that `to_column_or_null` made `stored` from."""
+    """The inverse of `to_column_or_null`."""
     return None if stored is None else from_column(stored)
 
 
 def head_start(priority: str = "priority") -> str:
-    """So long before it came a session is in the line; as SQL."""
+    """The head start of a priority in the queue, as an SQL interval."""
     return f"({head_start_sql(priority)}) * interval '1 second'"
 
 
 READY_NOW = f"clock_timestamp() - {head_start()}"
-"""The `ready_at` of a session that is ready from now on; as SQL."""
+"""The SQL expression of `ready_at` for a session that becomes ready now."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ClaimHandle:
-    """What a `Claim` of this store has as its key; all copies of the claim share it."""
+    """The `key` of this store's claims; copies of a claim share it."""
 
     num: int
     token: int
-    """The token of the session's last commit, as far as this owner knows."""
+    """The token of the session's last commit that this owner knows."""
 
 
 def session_row(record: Any) -> SessionRow:
@@ -132,10 +136,10 @@ def claimed_row(record: Any) -> SessionRow:
     row = session_row(record)
     if record["loaded"] is None:
         return row
-    told, results = loads(record["loaded"])
-    *columns, details, items, errors = zip(*told, strict=True)
+    events, results = loads(record["loaded"])
+    *columns, details, items, errors = zip(*events, strict=True)
     loaded = Loaded(
-        events=_events([row.id] * len(told), columns, details, items, errors),
+        events=_events([row.id] * len(events), columns, details, items, errors),
         steps={from_column(key): result for key, result in (results or {}).items()},
     )
     return replace(row, loaded=loaded)
@@ -153,8 +157,8 @@ def claim_of(record: Any, *, owner: str, lease_s: float) -> Claim:
 
 
 def event_columns(session_id: str, events: Sequence[Event]) -> list[list[Any]]:
-    """The `WRITTEN_EVENT` columns of a commit, each as a list over its events; `UserError` for
-    what is not JSON."""
+    """The `WRITTEN_EVENT` columns of a commit, each as a list with a value per event; `UserError`
+    for values that are not JSON."""
     details = [
         None if each.details is None else json_text(each.details, "`details` of {!r}", each)
         for each in events
@@ -182,7 +186,7 @@ def event_columns(session_id: str, events: Sequence[Event]) -> list[list[Any]]:
 def events_of(session_ids: Sequence[str], records: Sequence[Any]) -> list[Event]:
     """Events of these sessions, one for each record, from their `EVENT` columns.
 
-    The JSON of all of them is parsed at once, column by column, which takes half the time.
+    The JSON of all events is parsed at once, column by column, which takes half the time.
     """
     if not records:
         return []
@@ -208,10 +212,10 @@ def _events(
             step=step,
             duration_us=duration_us,
             details=detail,
-            items=tuple(said or ()),
+            items=tuple(its_items or ()),
             error=error,
         )
-        for session_id, seq, type, at_us, agent, step, duration_us, detail, said, error in zip(
+        for session_id, seq, type, at_us, agent, step, duration_us, detail, its_items, error in zip(
             session_ids,
             seqs,
             types,
@@ -233,7 +237,7 @@ def _loads_each(texts: Sequence[str | None]) -> list[Any]:
 
 
 def step_columns(session_id: str, steps: Mapping[str, Any]) -> list[list[str]]:
-    """Keys and results, each as a list over the steps; `UserError` for what is not JSON."""
+    """The columns of keys and results; `UserError` for results that are not JSON."""
     return [
         [to_column(key) for key in steps],
         [
@@ -255,7 +259,7 @@ def document(record: Any) -> Document:
 
 
 def queue_message(record: Any) -> QueueMessage:
-    """A message as it was just taken, from its `DELIVERY` columns."""
+    """A delivery from its `DELIVERY` columns."""
     return QueueMessage(
         id=record["id"],
         queue=from_column(record["queue"]),

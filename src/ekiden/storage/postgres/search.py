@@ -1,4 +1,4 @@
-"""The store as `SearchStore`: texts that are found by their words or their meaning."""
+"""Search entries in PostgreSQL: `SearchStore` by words and vectors."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ekiden.storage.postgres.connection.errors import WITHOUT_EXTENSION
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import from_column, to_column
 from ekiden.storage.search import (
-    OwnEntry,
-    asked_words,
+    CheckedEntry,
     check_after,
+    checked_entries,
     cosines,
-    is_name,
-    names_among,
+    is_valid_name,
     numpy_or_python,
-    other_length,
-    own_entries,
-    own_vector,
+    query_words,
     score_of,
     to_bytes,
+    unit_vector,
+    valid_keys,
     words_of_all,
+    wrong_length,
 )
 from ekiden.storage.values import check_limit
 
@@ -39,7 +39,7 @@ ENTRY = """
 """The columns that `found_entry` reads."""
 
 SPACE = "(select num from search_spaces where name = $1)"
-"""The number that all of a space is found by."""
+"""The number of a space."""
 
 _MAKE_SPACE = "insert into search_spaces (name) values ($1) on conflict (name) do nothing"
 _LOCK_SPACE = "select num from search_spaces where name = $1 for update"
@@ -67,8 +67,8 @@ select count(*) from gone"""
 _DROP_SPACE = """
 delete from search_spaces
 where num = $1 and not exists (select from search_entries where space = $1)"""
-# The terms name the space already, and by them the entries are found: the planner must not also
-# walk all of the space, so its number is compared in a way that no index helps with.
+# Terms contain the number of their space, so the index of terms finds only its entries. `+ 0` keeps
+# the planner from also reading all entries of the space by the other index.
 # The weights are those of `ekiden.storage.search.weights`.
 _BEST = f"""
 with found as materialized (
@@ -89,13 +89,15 @@ with found as materialized (
 select {ENTRY}, best.shared::float8 / (select sum(weight) from found)::float8 as score
 from best join search_entries as e on e.id = best.id and e.space = $1
 order by best.shared desc, best.key"""
-_MOST_DIMS = 16_000
-"""Of the extension's type."""
+_MAX_DIMS = 16_000
+"""The maximum of the extension's vector type."""
 _BLOCK = 16
-"""Vectors of whole blocks, as those of nearly all embedders are, are left to the extension. There
-are builds of it that kill the server over an odd rest on a processor they were not made for."""
+"""The extension compares only vectors whose length is a multiple of this, as with nearly all
+embedders. Some builds of it crash the server with other lengths on processors that they were not
+built for."""
 _SEND_HEAD = 20
-"""Of an array with one dimension, as the server sends it; then come length and value of each."""
+"""The bytes before the values of an array with one dimension in the server's binary format. Each
+value follows its own length, of 4 bytes."""
 _EXTENSION = """
 select quote_ident(n.nspname), e.extversion
 from pg_extension as e join pg_namespace as n on n.oid = e.extnamespace
@@ -117,15 +119,15 @@ where e.space = {SPACE} and e.model = $2 and e.dims = $3 and e.id = any($4)"""
 
 
 class Search(Role):
-    """Search of texts by words."""
+    """Search entries, and the search by words."""
 
     async def put_entries(self, entries: Sequence[SearchEntry]) -> None:
-        owned = own_entries(entries)
-        words = await words_of_all([own.text for own in owned])
+        checked = checked_entries(entries)
+        words = await words_of_all([entry.text for entry in checked])
         groups = [
             (space, list(group))
             for space, group in groupby(
-                zip(owned, words, strict=True), key=lambda each: each[0].space
+                zip(checked, words, strict=True), key=lambda each: each[0].space
             )
         ]
 
@@ -138,15 +140,15 @@ class Search(Role):
             self._changes.changed()
 
     async def put_vectors(self, entries: Sequence[SearchEntry]) -> Sequence[str]:
-        owned = own_entries(entries)
+        checked = checked_entries(entries)
 
         async def work(connection: Any) -> list[str]:
             done: list[str] = []
-            for space, group in groupby(owned, key=lambda each: each.space):
+            for space, group in groupby(checked, key=lambda each: each.space):
                 done += await _put_vectors(connection, space, list(group))
             return done
 
-        if not owned:
+        if not checked:
             return ()
         done = await self._database.transact(work)
         self._changes.changed()
@@ -166,7 +168,7 @@ class Search(Role):
             _FIND,
             to_column(space),
             to_column(check_after(after)),
-            None if keys is None else [to_column(key) for key in names_among(keys)],
+            None if keys is None else [to_column(key) for key in valid_keys(keys)],
             None if not_of_model is None else to_column(not_of_model),
             limit,
             repeatable=True,
@@ -180,17 +182,17 @@ class Search(Role):
         ]
 
     async def delete_entries(self, space: str, *, keys: Collection[str] | None = None) -> int:
-        named = None if keys is None else [to_column(key) for key in names_among(keys)]
+        chosen = None if keys is None else [to_column(key) for key in valid_keys(keys)]
 
         async def work(connection: Any) -> int:
             number = await connection.fetchval(_LOCK_SPACE, to_column(space))
             if number is None:
                 return 0
-            count: int = await connection.fetchval(_DROP, number, named)
+            count: int = await connection.fetchval(_DROP, number, chosen)
             await connection.execute(_DROP_SPACE, number)
             return count
 
-        if not is_name(space):
+        if not is_valid_name(space):
             self._database.refuse_if_closed()
             return 0
         count = await self._database.transact(work)
@@ -199,21 +201,21 @@ class Search(Role):
 
     async def search_text(self, space: str, query: str, *, limit: int = 10) -> Sequence[SearchHit]:
         check_limit(limit, "entries")
-        asked = asked_words(query)
+        words = query_words(query)
         number = await self._space_number(space)
-        if number is None or not asked:
+        if number is None or not words:
             return ()
-        terms = [_term(number, word) for word in asked]
+        terms = [_term(number, word) for word in words]
         found = await self._database.query(_BEST, number, terms, limit, repeatable=True)
         return [
             SearchHit(entry=found_entry(space, record), score=record["score"]) for record in found
         ]
 
     async def _space_number(self, space: str) -> int | None:
-        """`None` if there is nothing in it."""
+        """The number of the space; `None` for a space without entries."""
         sql = "select num from search_spaces where name = $1"
         found = await self._database.query(sql, to_column(space), repeatable=True)
-        return found[0][0] if found and is_name(space) else None
+        return found[0][0] if found and is_valid_name(space) else None
 
 
 def found_entry(space: str, record: Any) -> SearchEntry:
@@ -229,39 +231,43 @@ def found_entry(space: str, record: Any) -> SearchEntry:
 
 
 async def _put(
-    connection: Any, space: str, entries: Sequence[tuple[OwnEntry, Collection[str]]]
+    connection: Any, space: str, entries: Sequence[tuple[CheckedEntry, Collection[str]]]
 ) -> None:
-    """Store entries of one space; `UserError`: the transaction must be undone."""
-    number = await _locked_space(connection, to_column(space))
-    await connection.executemany(_PUT, [_row(number, own, words) for own, words in entries])
-    await _check_lengths(connection, number, [own for own, _ in entries])
+    """Store entries of one space; after `UserError` the transaction must be rolled back."""
+    number = await _lock_space(connection, to_column(space))
+    await connection.executemany(_PUT, [_row(number, entry, words) for entry, words in entries])
+    await _check_lengths(connection, number, [entry for entry, _ in entries])
 
 
-async def _put_vectors(connection: Any, space: str, entries: Sequence[OwnEntry]) -> list[str]:
-    """Give entries that have the same text still these vectors; which."""
+async def _put_vectors(connection: Any, space: str, entries: Sequence[CheckedEntry]) -> list[str]:
+    """Store the vectors of entries whose text is unchanged; returns their keys."""
     number = await connection.fetchval(_LOCK_SPACE, to_column(space))
     if number is None:
         return []
     done = []
-    for own in entries:
-        _, key, model, dims, vector, _, text, _ = _row(number, own, ())
+    for entry in entries:
+        _, key, model, dims, vector, _, text, _ = _row(number, entry, ())
         if await connection.fetchval(_PUT_VECTOR, number, key, text, model, dims, vector):
-            done.append(own)
+            done.append(entry)
     await _check_lengths(connection, number, done)
-    return [own.key for own in done]
+    return [entry.key for entry in done]
 
 
-async def _check_lengths(connection: Any, number: int, entries: Sequence[OwnEntry]) -> None:
-    vectors = {own.model: own for own in entries if own.vector is not None}
-    for model, own in vectors.items():
-        least, most = await connection.fetchrow(_LENGTHS, number, to_column(model))
-        length = len(own.vector or ())
-        if least != most:
-            raise other_length(own.name, model, length, least if most == length else most)
+async def _check_lengths(connection: Any, number: int, entries: Sequence[CheckedEntry]) -> None:
+    """Compare the shortest and the longest vector of each model after a write."""
+    entry_of_model = {entry.model: entry for entry in entries if entry.vector is not None}
+    for model, entry in entry_of_model.items():
+        shortest, longest = await connection.fetchrow(_LENGTHS, number, to_column(model))
+        length = len(entry.vector or ())
+        if shortest != longest:
+            known = shortest if longest == length else longest
+            raise wrong_length(entry.name, model, length, known)
 
 
-async def _locked_space(connection: Any, name: str) -> int:
-    """The number of the space, which nobody else writes to until the transaction ends."""
+async def _lock_space(connection: Any, name: str) -> int:
+    """The number of the space, which is created if needed, and locked until the transaction
+    ends."""
+    # Another process may remove the empty space between the two statements.
     while True:
         number: int | None = await connection.fetchval(_LOCK_SPACE, name)
         if number is not None:
@@ -269,22 +275,23 @@ async def _locked_space(connection: Any, name: str) -> int:
         await connection.execute(_MAKE_SPACE, name)
 
 
-def _row(space: int, own: OwnEntry, words: Collection[str]) -> tuple[Any, ...]:
-    vector = own.vector
+def _row(space: int, entry: CheckedEntry, words: Collection[str]) -> tuple[Any, ...]:
+    vector = entry.vector
     return (
         space,
-        to_column(own.key),
-        None if vector is None else to_column(own.model),
+        to_column(entry.key),
+        None if vector is None else to_column(entry.model),
         None if vector is None else len(vector),
         vector,
-        own.body,
-        to_column(own.text),
+        entry.body,
+        to_column(entry.text),
         [_term(space, word) for word in words],
     )
 
 
 def _term(space: int, word: str) -> str:
-    """A word of this space only; no word has this dot."""
+    """The word with the number of its space, so that two spaces share no terms. No word has this
+    dot."""
     return f"{space}·{word}"
 
 
@@ -292,7 +299,7 @@ class Extension(NamedTuple):
     """pgvector in this database."""
 
     schema: str
-    """As it is written in a statement."""
+    """The quoted name of the extension's schema."""
     version: str
 
 
@@ -303,45 +310,46 @@ async def find_extension(connection: Any) -> Extension | None:
 
 
 class Vectors(Role):
-    """Search of texts by meaning."""
+    """The search by vectors."""
 
     _extension: Extension | None = None
-    """Looked for whenever the store connects."""
+    """Set whenever the store connects."""
 
     async def search_vectors(
         self, space: str, vector: Sequence[float], *, model: str, limit: int = 10
     ) -> Sequence[SearchHit]:
         check_limit(limit, "entries")
-        asked = own_vector(vector, "the question")
-        if not is_name(space) or not is_name(model):
+        query = unit_vector(vector, "the question")
+        if not is_valid_name(space) or not is_valid_name(model):
             self._database.refuse_if_closed()
             return ()
-        of_model = (to_column(space), to_column(model), len(asked))
-        found = await self._nearest(of_model, asked, limit)
+        of_model = (to_column(space), to_column(model), len(query))
+        found = await self._search_in_database(of_model, query, limit)
         if found is None:
-            found = await self._computed(of_model, asked, limit)
+            found = await self._search_in_process(of_model, query, limit)
         return [
             SearchHit(entry=found_entry(space, record), score=score_of(cosine))
             for cosine, record in found
         ]
 
     def _vector_engine(self) -> str:
-        """What computes the distances."""
+        """The implementation that compares vectors."""
         found = self._extension
         return numpy_or_python() if found is None else f"pgvector {found.version}"
 
-    async def _nearest(
-        self, of_model: tuple[str, str, int], asked: array[float], limit: int
+    async def _search_in_database(
+        self, of_model: tuple[str, str, int], query: array[float], limit: int
     ) -> list[tuple[float, Any]] | None:
-        """As the database computes them; `None` if it cannot."""
+        """The best cosines and their entries; `None` if the database cannot compute them."""
 
         async def work(connection: Any) -> list[Any] | None:
+            # Read here, because the first connection of the store sets it.
             extension = self._extension
-            if extension is None or len(asked) > _MOST_DIMS or len(asked) % _BLOCK:
+            if extension is None or len(query) > _MAX_DIMS or len(query) % _BLOCK:
                 return None
             sql = _NEAREST.format(schema=extension.schema)
             try:
-                rows: list[Any] = await connection.fetch(sql, *of_model, asked, limit)
+                rows: list[Any] = await connection.fetch(sql, *of_model, query, limit)
             except WITHOUT_EXTENSION:
                 self._extension = None
                 return None
@@ -350,12 +358,12 @@ class Vectors(Role):
         rows = await self._database.run(work)
         return None if rows is None else [(record["cosine"], record) for record in rows]
 
-    async def _computed(
-        self, of_model: tuple[str, str, int], asked: array[float], limit: int
+    async def _search_in_process(
+        self, of_model: tuple[str, str, int], query: array[float], limit: int
     ) -> list[tuple[float, Any]]:
-        """As this process computes them, beside the event loop."""
+        """The best cosines and their entries, computed in a thread of this process."""
         rows = await self._database.query(_ALL, *of_model, repeatable=True)
-        near = await asyncio.to_thread(_cosines, rows, asked)
+        near = await asyncio.to_thread(_cosines, rows, query)
         best = nsmallest(
             limit, zip(near, rows, strict=True), key=lambda each: (-each[0], each[1]["key"])
         )
@@ -365,12 +373,12 @@ class Vectors(Role):
         return [(cosine, by_id[record["id"]]) for cosine, record in best if record["id"] in by_id]
 
 
-def _cosines(rows: Sequence[Any], asked: array[float]) -> list[float]:
-    return cosines([_sent_vector(record["sent"]) for record in rows], asked)
+def _cosines(rows: Sequence[Any], query: array[float]) -> list[float]:
+    return cosines([_sent_vector(record["sent"]) for record in rows], query)
 
 
 def _sent_vector(sent: bytes) -> bytes:
-    """The array as it is stored elsewhere; the server sends everything in network order."""
+    """The vector in little-endian form, from the server's binary format, which is big-endian."""
     numbers = array("f", sent[_SEND_HEAD:])[1::2]
     if sys.byteorder == "little":
         numbers.byteswap()

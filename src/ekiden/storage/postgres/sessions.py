@@ -1,4 +1,4 @@
-"""The store as `SessionStore` and as `LeaseStore`."""
+"""Sessions and leases in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ INSERT = (
     "insert into sessions (id, agent, status, user_id, meta, priority, created_at, updated_at, "
     "ready_at"
 )
-"""The beginning of an insert of `NEW`, and what the caller adds."""
+"""The beginning of an insert; the caller adds further columns."""
 NEW = f"$1, $2, $3, $4, $5, $6, now, now, now - {head_start('$6::smallint')}"
-"""The `new_columns`, and the times that follow from `now`."""
+"""The values of these columns: `new_columns`, and times that are computed from `now`."""
 
 _CREATE = f"""
 {INSERT}) select {NEW} from clock_timestamp() as now
@@ -59,8 +59,8 @@ _FILTERS = ("status", "agent", "user_id", "outcome")
 _LARGEST = 2**63 - 1
 _A_MOMENT_S = 0.005
 _NEWEST = "order by num desc limit $1"
-# The order of the lapsed is written so that no index has it, nor one of agents: the server must not
-# go through all that are ready to find these few.
+# `+ interval '0'` and `|| ''` keep the server from using the indexes of `ready_at` and `agent` for
+# sessions with lapsed leases: it would read all ready sessions to find these few.
 _TAKE_FIRST = f"""
 with lapsed as materialized (
     select num, ready_at from sessions
@@ -88,8 +88,8 @@ select extract(epoch from least(
 ) - clock_timestamp())::float8 as lapses_in_s, taken.*
 from (select) as always left join taken on true"""
 _TAKE_NEXT = _TAKE_FIRST.format(and_lapsed="", and_free="")
-# The line is gone through in its order only if there is anything to be found in it: else a worker
-# that has nothing to do would, each time it looks, read all that others have to do.
+# The queue is read in its order only if a session of these agents exists. Otherwise a worker
+# without work would read all sessions of other agents with each claim.
 TAKE_NEXT_OF = _TAKE_FIRST.format(
     and_lapsed=" and agent || '' = any($4::text[])",
     and_free=""" and agent = any($4) and exists (
@@ -109,7 +109,7 @@ RELEASE = f"""
 update sessions set owner = null, lease_until = null, lapses_at = '-infinity',
     ready_at = case when status = 'ready' then {READY_NOW} else ready_at end
 where num = $1 and epoch = $2 and owner = $3"""
-"""For the number, epoch and owner of a claim."""
+"""The arguments are the number, epoch and owner of a claim."""
 _TAKE = f"""
 update sessions set epoch = epoch + 1, owner = $2,
     {lease("$3::float8")}
@@ -127,7 +127,7 @@ with made as (
     where id = $1 and {FREE} and not exists (select from made) returning {CLAIMED_SESSION}
 )
 select true as is_new, * from made union all select false, * from taken"""
-# Rows are locked in the order of their numbers, as by those who wake several.
+# Rows are locked in the order of their numbers; the head of `messages.py` says why.
 _RENEW = f"""
 with held as materialized (
     select from sessions where num = any($1::bigint[]) order by num for no key update
@@ -142,8 +142,8 @@ returning num, epoch, owner"""
 
 
 def new_columns(new: NewSession) -> tuple[Any, ...]:
-    """What an insert stores of a new session; `UserError` for an empty id, a priority that is none,
-    or a `meta` that is not JSON."""
+    """The columns of a new session; `UserError` for an empty id, an invalid priority, or `meta`
+    that is not JSON."""
     check_session_id(new.id)
     return (
         to_column(new.id),
@@ -196,12 +196,12 @@ class PostgresSessions(Role):
 
 
 def _page_sql(where: SessionFilter, limit: int, below: int) -> tuple[str, list[Any]]:
-    """The statement for a page, and what it is given.
+    """The statement for a page, and its arguments.
 
-    A status stands in the text of the statement, so that the server knows how rare it is; it would
-    go through all sessions, newest first, to find the few that are ready. An index has the newest
-    of each agent and status: of an agent alone, the newest of each status are looked at. Rows are
-    compared, because only that index can find and sort them.
+    The status is written into the statement, so that the server knows how rare it is. With a
+    parameter, it would read all sessions, newest first, to find the few ready ones. An index has
+    the sessions of each agent and status in order: for an agent without a status, the newest of
+    each status are merged. The row comparison is the form for which the server uses this index.
     """
     args: list[Any] = [limit + 1, below]
     statuses = get_args(SessionStatus)
@@ -227,36 +227,36 @@ def _page_sql(where: SessionFilter, limit: int, below: int) -> tuple[str, list[A
     return f"select {SESSION} from sessions where {' and '.join(conditions)} {_NEWEST}", args
 
 
-class ClaimWish(NamedTuple):
-    """Who wants a session, for how long, and of which agents; text as it is stored."""
+class ClaimRequest(NamedTuple):
+    """The arguments of `claim_next`; text in its stored form."""
 
     owner: str
     lease_s: float
     agents: tuple[str, ...] | None
 
 
-class Claiming:
-    """The claims of one process on whatever is next."""
+class ClaimQueue:
+    """The calls of `claim_next` of one process: concurrent calls become one statement."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[ClaimWish, list[asyncio.Future[Any]]] = {}
-        """Those who came since the event loop had its last turn."""
+        self._waiting: dict[ClaimRequest, list[asyncio.Future[Any]]] = {}
+        """The callers of this turn of the event loop."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._lapse_at = inf
-        """In the time of the loop; no lease runs out before, as far as the last claim told."""
+        """The loop time before which no lease expires, according to the last claim."""
         self._next_dead_check = 0.0
-        """In the time of the loop."""
+        """The loop time of the next search for dead owners."""
 
     def seconds_to_lapse(self) -> float:
-        """After so long a lease may run out."""
+        """The seconds until the next lease may expire."""
         return max(self._lapse_at - asyncio.get_running_loop().time(), 0.0)
 
     async def free_of_dead(self) -> bool:
-        """Let the leases of dead owners on ready sessions expire; whether there were any.
+        """End the leases of dead owners on ready sessions; returns whether there were any.
 
-        Returns False at once if the last look was less than a second ago.
+        Returns false at once if the last search was less than a second ago.
         """
         now = asyncio.get_running_loop().time()
         if now < self._next_dead_check:
@@ -268,40 +268,40 @@ class Claiming:
             await self._database.query(_EXPIRE_ALL, dead, repeatable=True)
         return bool(dead)
 
-    async def next(self, wish: ClaimWish) -> Any:
-        """The `SESSION` columns of the session that is taken, or `None`.
+    async def next(self, request: ClaimRequest) -> Any:
+        """The `CLAIMED_SESSION` columns of the claimed session, or `None`.
 
-        Whoever is cancelled meanwhile leaves no session claimed.
+        If the caller is cancelled, the session is released.
         """
-        loop = self._database.own_loop()
+        loop = self._database.bind_loop()
         if self._loop is not loop:
             # The store is used from a new event loop; futures of the old one can never be answered.
             self._loop, self._waiting = loop, {}
-        if wish not in self._waiting:
-            self._waiting[wish] = []
+        if request not in self._waiting:
+            self._waiting[request] = []
             # All claims that begin in this turn of the loop become one statement.
-            loop.call_soon(self._send, wish)
-        told: asyncio.Future[Any] = loop.create_future()
-        self._waiting[wish].append(told)
+            loop.call_soon(self._send, request)
+        answer: asyncio.Future[Any] = loop.create_future()
+        self._waiting[request].append(answer)
         try:
-            return await told
+            return await answer
         except asyncio.CancelledError:
-            if told.done() and not told.cancelled() and told.exception() is None:
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
                 # The answer came together with the cancellation: the session would stay claimed.
-                self._begin(self._let_go(wish, [told.result()]))
+                self._start(self._release(request, [answer.result()]))
             raise
 
-    def _send(self, wish: ClaimWish) -> None:
-        waiting = [each for each in self._waiting.pop(wish, ()) if not each.done()]
+    def _send(self, request: ClaimRequest) -> None:
+        waiting = [each for each in self._waiting.pop(request, ()) if not each.done()]
         if waiting:
-            self._begin(self._take(wish, waiting))
+            self._start(self._take(request, waiting))
 
-    async def _take(self, wish: ClaimWish, waiting: Sequence[asyncio.Future[Any]]) -> None:
-        # Stands if this task is cancelled, so that no caller waits for ever.
+    async def _take(self, request: ClaimRequest, waiting: Sequence[asyncio.Future[Any]]) -> None:
+        # The error for the callers if this task is cancelled, so that none waits for ever.
         failure: EkidenError | None = ConnectionLost("the claim was broken off")
         found: list[Any] = []
         try:
-            found = await self._query(wish, len(waiting))
+            found = await self._query(request, len(waiting))
             failure = None
         except EkidenError as exc:
             failure = exc
@@ -313,28 +313,28 @@ class Claiming:
                     each.set_result(found.pop() if found else None)
                 else:
                     each.set_exception(failure)
-        await self._let_go(wish, found)
+        await self._release(request, found)
 
-    async def _query(self, wish: ClaimWish, count: int) -> list[Any]:
-        args = (wish.owner, wish.lease_s, count)
-        if wish.agents is None:
+    async def _query(self, request: ClaimRequest, count: int) -> list[Any]:
+        args = (request.owner, request.lease_s, count)
+        if request.agents is None:
             found = await self._database.query(_TAKE_NEXT, *args)
         else:
-            found = await self._database.query(TAKE_NEXT_OF, *args, wish.agents)
+            found = await self._database.query(TAKE_NEXT_OF, *args, request.agents)
         lapses_in_s = found[0]["lapses_in_s"]
         now = asyncio.get_running_loop().time()
         self._lapse_at = inf if lapses_in_s is None else now + lapses_in_s + _A_MOMENT_S
         return [row for row in found if row["num"] is not None]
 
-    async def _let_go(self, wish: ClaimWish, found: Sequence[Any]) -> None:
-        """Release what nobody waits for any more; failing that, its lease ends some time."""
+    async def _release(self, request: ClaimRequest, found: Sequence[Any]) -> None:
+        """Release the sessions of cancelled callers. If that fails, their leases expire."""
         with suppress(EkidenError):
             for row in found:
                 if row is not None:
-                    args = (row["num"], row["epoch"], wish.owner)
+                    args = (row["num"], row["epoch"], request.owner)
                     await self._database.query(RELEASE, *args, repeatable=True)
 
-    def _begin(self, work: Any) -> None:
+    def _start(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -344,7 +344,7 @@ class Leases(Role):
     """Leases of sessions: only the owner of a lease may write to the session. All times come from
     the clock of the database server."""
 
-    _claiming: Claiming
+    _claim_queue: ClaimQueue
 
     async def claim(
         self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
@@ -365,15 +365,15 @@ class Leases(Role):
     async def claim_next(
         self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
     ) -> tuple[Claim, SessionRow] | None:
-        wish = ClaimWish(
+        request = ClaimRequest(
             owner=to_column(owner),
             lease_s=lease_s,
             agents=None if agents is None else tuple(map(to_column, agents)),
         )
-        found = await self._claiming.next(wish)
+        found = await self._claim_queue.next(request)
         # Only a worker without work looks for dead owners: it costs a query.
-        if found is None and await self._claiming.free_of_dead():
-            found = await self._claiming.next(wish)
+        if found is None and await self._claim_queue.free_of_dead():
+            found = await self._claim_queue.next(request)
         if found is None:
             return None
         return claim_of(found, owner=owner, lease_s=lease_s), claimed_row(found)
@@ -405,5 +405,5 @@ class Leases(Role):
     async def wait_for_ready(
         self, agents: Collection[str], timeout_s: float, *, has_room: Callable[[], bool]
     ) -> None:
-        longest_s = min(timeout_s, self._claiming.seconds_to_lapse())
+        longest_s = min(timeout_s, self._claim_queue.seconds_to_lapse())
         await self._changes.wait_ready(agents, longest_s, has_room)

@@ -1,4 +1,4 @@
-"""The store over PostgreSQL."""
+"""The store in PostgreSQL, as one class of its parts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, Final, Self
 from ekiden.core.errors import UserError
 from ekiden.storage.copying import TableName
 from ekiden.storage.formats import Migration
+from ekiden.storage.postgres.batches import Batches
 from ekiden.storage.postgres.connection.address import parse_address
 from ekiden.storage.postgres.connection.changes import Changes
 from ekiden.storage.postgres.connection.database import Database
-from ekiden.storage.postgres.copy_rows import count_tables, refuse_unfinished
+from ekiden.storage.postgres.copying.rows import count_tables, refuse_unfinished
 from ekiden.storage.postgres.documents import Documents
+from ekiden.storage.postgres.group_commit import CommitGroups
 from ekiden.storage.postgres.journal import Feed, PostgresJournal, mend_feed
 from ekiden.storage.postgres.migrate import migrate
 from ekiden.storage.postgres.queues import Queues
 from ekiden.storage.postgres.search import Search, Vectors, find_extension
-from ekiden.storage.postgres.sessions import Claiming, Leases, PostgresSessions
-from ekiden.storage.postgres.writing.batches import Batches
-from ekiden.storage.postgres.writing.statements import Gathering
+from ekiden.storage.postgres.sessions import ClaimQueue, Leases, PostgresSessions
 
 _INFO = """
 select current_setting('server_version') as version,
@@ -28,7 +28,7 @@ select current_setting('server_version') as version,
 _COUNTED: Final[tuple[TableName, ...]] = (
     "sessions", "events", "steps", "documents", "messages", "search_entries",
 )  # fmt: skip
-# One row that others change too, which costs no index anything.
+# One row, which all processes share; no index is written.
 _TRY_TO_WRITE = """
 insert into writes (token) values (0) on conflict (token) do update set result = null"""
 _MAY_KNOW = "select has_function_privilege('pg_control_system()', 'execute') as may"
@@ -80,8 +80,8 @@ class PostgresStore(
 
         database = Database(address, min_size=min_size, max_size=max_size, prepare=prepare)
         super().__init__(database, Changes(database))
-        self._gathering = Gathering(database)
-        self._claiming = Claiming(database)
+        self._commit_groups = CommitGroups(database)
+        self._claim_queue = ClaimQueue(database)
 
     @property
     def url(self) -> str:

@@ -1,3 +1,3 @@
-"""The store in one SQLite file."""
+"""The SQLite store."""
 
 from ekiden.storage.sqlite.store import SqliteStore as SqliteStore

@@ -1,4 +1,4 @@
-"""What is written beside a session's own step: openings, wakes, events of no session."""
+"""Batches: new sessions, wakes, events outside sessions, and the other writes with them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import apsw
 
 from ekiden.core.errors import QueueFull, SessionExists
 from ekiden.storage.base import Batch, SessionOpening, Written
-from ekiden.storage.chain import HEAD, head_text, linked
+from ekiden.storage.chain import HEAD, head_text, link_digest
 from ekiden.storage.sqlite.connection import TransactionTime, query
 from ekiden.storage.sqlite.documents import SqliteDocumentWrite, prepare_documents, write_documents
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
@@ -25,17 +25,17 @@ from ekiden.storage.values import check_free_event, check_numbers, json_text
 
 
 class SqliteNewSession(NamedTuple):
-    """A session that is to be made."""
+    """A session to be created, as rows."""
 
     row: Row
-    """Id, agent, status, user, meta, priority, cursor, variables, number of the last event, time
-    twice."""
+    """Id, agent, status, user, meta, priority, cursor, variables, number of the last event,
+    creation time, time of the last change."""
     events: Sequence[Row]
-    """Without the session's number in front."""
+    """Rows of `event_rows`, with `NO_SESSION` for the number that the session will get."""
 
 
 class PreparedBatch:
-    """A batch as rows, made on the event loop's thread so that bad JSON fails there."""
+    """A batch as rows, made in the event loop's thread so that invalid JSON fails there."""
 
     __slots__ = ("documents", "events", "now_us", "openings", "puts", "settles", "wakes")
 
@@ -52,22 +52,22 @@ class PreparedBatch:
 
 
 def prepare_openings(openings: Sequence[SessionOpening], now_us: int) -> list[SqliteNewSession]:
-    """The sessions as rows; `UserError`, `StepConflict`."""
+    """The sessions as rows; raises `UserError` or `StepConflict`."""
     return [_prepare_opening(opening, now_us) for opening in openings]
 
 
 def write_batch(db: apsw.Connection, batch: PreparedBatch, now: TransactionTime) -> Written:
-    """Write it; `SessionExists` comes before anything is written, `StaleDocument` and `QueueFull`
-    may come after some is."""
+    """Write the batch inside a transaction. Raises `SessionExists` before anything is written;
+    `StaleDocument` and `QueueFull` may come later, so the transaction must be rolled back."""
     check_openings(db, batch.openings)
     if batch.documents:
         write_documents(db, batch.documents)
     receipts: Sequence[Any] = ()
     if batch.puts:
-        (fate,) = put_messages(db, [batch.puts], now)
-        if isinstance(fate, QueueFull):
-            raise fate
-        receipts = fate
+        (result,) = put_messages(db, [batch.puts], now)
+        if isinstance(result, QueueFull):
+            raise result
+        receipts = result
     settled = settle_messages(db, batch.settles, now) if batch.settles else ()
     open_sessions(db, batch.openings)
     if batch.wakes:
@@ -78,7 +78,7 @@ def write_batch(db: apsw.Connection, batch: PreparedBatch, now: TransactionTime)
 
 
 def check_openings(db: apsw.Connection, openings: Sequence[SqliteNewSession]) -> None:
-    """`SessionExists` if one of the ids is taken, or there twice."""
+    """Raise `SessionExists` if an id is taken, or occurs twice."""
     seen: set[str] = set()
     for opening in openings:
         session_id = opening.row[0]
@@ -88,7 +88,7 @@ def check_openings(db: apsw.Connection, openings: Sequence[SqliteNewSession]) ->
 
 
 def open_sessions(db: apsw.Connection, openings: Sequence[SqliteNewSession]) -> None:
-    """Make sessions whose ids are free, with their events."""
+    """Create sessions whose ids are free, with their events."""
     for opening in openings:
         db.execute(
             "INSERT INTO sessions (id, agent, status, user_id, meta, priority, cursor, variables,"
@@ -126,10 +126,11 @@ def _prepare_opening(opening: SessionOpening, now_us: int) -> SqliteNewSession:
 
 
 def _insert_free_events(db: apsw.Connection, rows: Sequence[Row], now_us: int) -> None:
-    """Number the events of no session, link them to those before, and store them."""
+    """Store events outside sessions, with their numbers and a digest that covers the previous
+    one."""
     number, _, content = rows[-1][-1].partition(":")
     before = query(db, "SELECT body FROM documents WHERE collection = ? AND key = ?", HEAD)
-    digest = linked(before[0][0] if before else "", content)
+    digest = link_digest(before[0][0] if before else "", content)
     db.execute(
         "INSERT INTO documents (collection, key, version, updated_us, body) VALUES (?, ?, 1, ?, ?)"
         " ON CONFLICT (collection, key) DO UPDATE SET version = version + 1,"

@@ -1,4 +1,4 @@
-"""Connections to the file, readable errors, the holder of its lock, and the clock of leases."""
+"""Connections to the file, transactions, readable errors, lock holders, and the lease clock."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from json import JSONDecodeError
 from pathlib import Path
@@ -24,22 +24,22 @@ _STATEMENTS_CACHED = 200
 _RETRY_S = 0.001
 
 UNREADABLE = (UnicodeDecodeError, JSONDecodeError)
-"""What reading raises when bytes in the file were changed: to text or JSON that is none."""
+"""The errors of reading damaged bytes, which are no longer text or JSON."""
 
 _creating = threading.Lock()
 
 _LOCKS = Path("/proc/locks")
 _WAL_BYTES = range(120, 123)
-"""In the file `-shm`: the locks of a writer, of a checkpoint and of a recovery."""
+"""The bytes of the file `-shm` that a writer, a checkpoint or a recovery locks."""
 _FILE_BYTES = range(0x40000000, 0x40000200)
-"""In the database itself: the locks of a file that is not in WAL mode, or is being switched."""
+"""The bytes of the database that are locked when it is not in WAL mode, or being switched."""
 
 
 def lock_holders(path: Path) -> str:
-    """Who has the file locked, in words: processes with their numbers and names.
+    """The processes that have the file locked, in words, with their ids and names.
 
-    Only Linux tells. Nothing is opened: to close a file would drop the locks that this process has
-    on it.
+    Only Linux reports them. No file is opened: closing it would drop the locks that this process
+    has on it.
     """
     try:
         lines = _LOCKS.read_text("ascii").splitlines()
@@ -50,7 +50,7 @@ def lock_holders(path: Path) -> str:
         for file, held in ((Path(f"{path}-shm"), _WAL_BYTES), (path, _FILE_BYTES))
         for pid in _holders(lines, file, held)
     )
-    return " and ".join(map(_described, pids)) or "a process that cannot be seen from here"
+    return " and ".join(map(_process_name, pids)) or "a process that cannot be seen from here"
 
 
 def _holders(lines: list[str], file: Path, held: range) -> list[int]:
@@ -59,17 +59,18 @@ def _holders(lines: list[str], file: Path, held: range) -> list[int]:
     except OSError:
         return []
     place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    # Some file systems show another device to programs than their locks have.
+    # Some file systems report another device to programs than to their locks.
     inode = f":{found.st_ino}"
-    locks = [lock for line in lines if (lock := _written(line, held)) is not None]
+    locks = [lock for line in lines if (lock := _write_lock(line, held)) is not None]
     exact = [pid for pid, where in locks if where == place]
     return exact or [pid for pid, where in locks if where.endswith(inode)]
 
 
-def _written(line: str, held: range) -> tuple[int, str] | None:
-    """Process and file of a lock for writing in that range of bytes; `None` for all others.
+def _write_lock(line: str, held: range) -> tuple[int, str] | None:
+    """Process and file of a write lock in this range of bytes; `None` for other lines.
 
-    Such as ``2: POSIX  ADVISORY  WRITE 4711 08:01:1234 120 120``; one who waits has ``->`` in it.
+    A line is like ``2: POSIX  ADVISORY  WRITE 4711 08:01:1234 120 120``; that of a process that
+    waits for the lock also has ``->``.
     """
     fields = line.split()
     if len(fields) != 8 or fields[1] != "POSIX" or fields[3] != "WRITE":
@@ -81,7 +82,7 @@ def _written(line: str, held: range) -> tuple[int, str] | None:
     return int(fields[4]), fields[5]
 
 
-def _described(pid: int) -> str:
+def _process_name(pid: int) -> str:
     if pid == os.getpid():
         return f"this process itself ({pid}), through another connection"
     try:
@@ -93,7 +94,7 @@ def _described(pid: int) -> str:
 
 
 def check_engine(version: str) -> None:
-    """`EngineTooOld` for an SQLite that can corrupt a WAL file."""
+    """Raise `EngineTooOld` for an SQLite that can corrupt a WAL file."""
     if _numbers(version) < _numbers(NEEDED_ENGINE):
         raise EngineTooOld(
             "SQLite",
@@ -104,11 +105,10 @@ def check_engine(version: str) -> None:
 
 
 def prepare_file(path: Path, *, create: bool = True) -> None:
-    """Make the folder and the file if they are missing; only this user may read the file.
+    """Create a missing folder and file; only this user may read the file.
 
-    Raises `StoreUnavailable`, and without `create` `StoreEmpty` for a file of 0 bytes. A file that
-    exists is never opened here: closing it would drop the locks that SQLite has on it for this
-    process's other connections.
+    Raises `StoreUnavailable`, and without `create` `StoreEmpty` for a file of 0 bytes. An existing
+    file is never opened here: closing it would drop the locks of this process's other connections.
     """
     try:
         if create and not path.exists():
@@ -124,17 +124,17 @@ def prepare_file(path: Path, *, create: bool = True) -> None:
         raise StoreUnavailable(f"{path} is a folder: name a file in it")
     if size == 0 and not create:
         raise StoreEmpty(str(path), "the file has 0 bytes")
-    # SQLite takes a file that is shorter than any of its own for a new one, and writes over it.
+    # SQLite treats a file that is too short for a database as a new one, and overwrites it.
     if 0 < size < _SMALLEST_FILE:
         raise StoreUnavailable(f"{path} is not an SQLite database: name another file")
 
 
 def connect(path: Path, *, busy_s: float, read_only: bool = False) -> apsw.Connection:
-    """A connection in WAL mode that syncs every commit; raises `apsw.Error`, which is
-    `apsw.ReadOnlyError` or `apsw.CantOpenError` if this user may not write.
+    """A connection in WAL mode that syncs every commit. Raises `apsw.Error`; `apsw.ReadOnlyError`
+    or `apsw.CantOpenError` mean that this user may not write.
 
-    A statement waits `busy_s` for another process's transaction. `read_only` is for reading beside
-    a connection that writes.
+    A statement waits `busy_s` for another process's transaction. `read_only` refuses writes; it is
+    for the readers of a store that has a writer.
     """
     db = apsw.Connection(
         str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=_STATEMENTS_CACHED
@@ -142,7 +142,7 @@ def connect(path: Path, *, busy_s: float, read_only: bool = False) -> apsw.Conne
     try:
         if db.readonly("main"):
             raise apsw.ReadOnlyError("attempt to write a readonly database")
-        db.set_busy_handler(_patience(busy_s))
+        db.set_busy_handler(_busy_handler(busy_s))
         _use_wal(db, busy_s)
         db.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY")
         if read_only:
@@ -153,11 +153,11 @@ def connect(path: Path, *, busy_s: float, read_only: bool = False) -> apsw.Conne
     return db
 
 
-def connect_to_look(path: Path, *, busy_s: float) -> apsw.Connection:
-    """A connection to a file that this user may not write to; raises `apsw.Error`.
+def connect_read_only(path: Path, *, busy_s: float) -> apsw.Connection:
+    """A connection to a file that this user may not write; raises `apsw.Error`.
 
-    Nothing is written, nor are files made beside it. While others have the file open, their last
-    writes are seen; else it is read as a file that does not change.
+    Writes nothing, and creates no files next to the database. While other processes have the file
+    open, their last writes are seen; otherwise the file is read as one that does not change.
     """
     options = ["immutable=1"]
     wal = path.with_name(f"{path.name}-wal")
@@ -172,7 +172,7 @@ def connect_to_look(path: Path, *, busy_s: float) -> apsw.Connection:
             statementcachesize=_STATEMENTS_CACHED,
         )
         try:
-            db.set_busy_handler(_patience(busy_s))
+            db.set_busy_handler(_busy_handler(busy_s))
             query(db, "SELECT count(*) FROM sqlite_schema")
             db.execute("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY")
         except apsw.CantOpenError:
@@ -188,9 +188,9 @@ def connect_to_look(path: Path, *, busy_s: float) -> apsw.Connection:
 
 
 def check_in_place(db: apsw.Connection, path: Path) -> None:
-    """`StoreUnavailable` if the file was removed, replaced or cut off since it was opened.
+    """Raise `StoreUnavailable` if the file was removed, replaced or truncated since it was opened.
 
-    SQLite would continue to write to a file that can no longer be found.
+    SQLite would continue to write to a file that no other process can find.
     """
     moved = ctypes.c_int()
     db.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
@@ -206,14 +206,28 @@ def query(
 ) -> list[tuple[Any, ...]]:
     """All rows of a statement.
 
-    A number of rows (`LIMIT`) stands in the statement and is no value: SQLite plans a statement
-    anew when such a value is bound, which takes longer than most statements.
+    A `LIMIT` is written into the statement and is not a bound value: SQLite prepares a statement
+    again when such a value is bound, which takes longer than running most statements.
     """
     return db.execute(sql, values).fetchall()
 
 
+@contextmanager
+def write_transaction(db: apsw.Connection) -> Iterator[None]:
+    """A transaction that takes the write lock at once: one that reads first and asks for the lock
+    later fails if another process has written in between."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
 def unavailable(path: Path, exc: apsw.Error) -> StoreUnavailable:
-    """What to tell people about a failure of the engine."""
+    """The error for a failure of the engine, with its cause and the way out."""
     match exc:
         case apsw.BusyError() | apsw.LockedError():
             why = f"{lock_holders(path)} keeps it locked: try again, or end that process"
@@ -236,15 +250,15 @@ def unavailable(path: Path, exc: apsw.Error) -> StoreUnavailable:
     return StoreUnavailable(f"{path}: {why} ({exc})")
 
 
-def _patience(busy_s: float) -> Callable[[int], bool]:
-    """Asks again every millisecond until `busy_s` passed.
+def _busy_handler(busy_s: float) -> Callable[[int], bool]:
+    """A busy handler that retries every millisecond until `busy_s` has passed.
 
-    The engine's own handler sleeps longer and longer, up to 100 ms, and a process that writes all
-    the time is then always quicker than one that waits.
+    The engine's own handler sleeps longer and longer, up to 100 ms, so a waiting process would
+    never get the lock from a process that writes all the time.
     """
     deadline = 0.0
 
-    def ask_again(times: int) -> bool:
+    def retry(times: int) -> bool:
         nonlocal deadline
         now = time.monotonic()
         if times == 0:
@@ -252,11 +266,11 @@ def _patience(busy_s: float) -> Callable[[int], bool]:
         time.sleep(_RETRY_S)
         return now < deadline
 
-    return ask_again
+    return retry
 
 
 def _use_wal(db: apsw.Connection, busy_s: float) -> None:
-    """Switch to WAL; SQLite does not wait by itself while others do the same."""
+    """Switch to WAL; here SQLite does not call the busy handler while another process switches."""
     deadline = time.monotonic() + busy_s
     while True:
         try:
@@ -280,10 +294,10 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseClock:
-    """Milliseconds that every process on this machine reads alike."""
+    """A clock in milliseconds that all processes on this machine share."""
 
     boot: str
-    """Names the run of the machine that the times belong to; those of another run mean nothing."""
+    """The id of the machine's boot: times of another boot cannot be compared."""
     now_ms: Callable[[], int]
 
 
@@ -291,37 +305,38 @@ class TransactionTime(NamedTuple):
     """The time of a transaction."""
 
     ms: int
-    """On the lease clock."""
+    """Milliseconds of the lease clock."""
     us: int
-    """On the store's clock: the lease clock, counted from 1970."""
+    """Microseconds of the store's clock: the lease clock, counted from 1970."""
     wall_us: int
-    """For people, and for the line of sessions that are ready."""
+    """Wall time, for people and for the queue of ready sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreClock:
-    """What time it is, in all three ways."""
+    """The lease clock, the store's clock and the wall clock."""
 
     lease_clock: LeaseClock
     wall: Clock
     offset_ms: int
-    """Wall time minus lease clock, as the first who used the file after a boot saw it."""
+    """Wall time minus lease clock, as measured by the first process that used the file after a
+    boot."""
 
     def now(self) -> TransactionTime:
-        """The time now."""
+        """The current time of all three clocks."""
         ms = self.lease_clock.now_ms()
         return TransactionTime(ms, (ms + self.offset_ms) * 1000, self.wall.now_us())
 
     def now_us(self) -> int:
-        """The store's clock now."""
+        """The current time of the store's clock."""
         return (self.lease_clock.now_ms() + self.offset_ms) * 1000
 
 
 def machine_clock(boot_id: Path = _BOOT_ID) -> LeaseClock:
-    """The time since the machine started, which cannot be set.
+    """The time since the machine started, which nobody can set.
 
-    Where the system does not name its boots such a time could be taken for one of an earlier
-    boot, so there it is the wall clock.
+    On systems without boot ids, a time of an earlier boot could not be recognized; there it is the
+    wall clock.
     """
     clock_id = getattr(time, "CLOCK_BOOTTIME", None)
     try:

@@ -1,4 +1,4 @@
-"""Documents: SQL for reading and writing them."""
+"""Documents in SQLite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SqliteDocumentWrite(NamedTuple):
 def prepare_documents(
     writes: Sequence[DocumentWrite], now_us: int
 ) -> Sequence[SqliteDocumentWrite]:
-    """The writes as rows; `UserError` for what is not JSON."""
+    """The writes as rows; `UserError` for bodies that are not JSON."""
     return [
         SqliteDocumentWrite(
             write.collection,
@@ -43,7 +43,7 @@ def prepare_documents(
 
 
 def write_documents(db: apsw.Connection, writes: Sequence[SqliteDocumentWrite]) -> None:
-    """Write them one after the other; `StaleDocument` may come after some were written."""
+    """Write the documents in order; `StaleDocument` may come after some were written."""
     for write in writes:
         if write.expected_version is not None:
             _check_version(db, write, write.expected_version)
@@ -74,7 +74,7 @@ def read_document(db: apsw.Connection, collection: str, key: str) -> Document | 
 def read_documents(
     db: apsw.Connection, collection: str, prefix: str, after: str, limit: int
 ) -> list[Document]:
-    """Documents by key, those above `after`."""
+    """Documents with keys above `after`, ordered by key."""
     end = prefix_end(prefix)
     found = query(
         db,

@@ -1,4 +1,4 @@
-"""Commits of many sessions at once; reading, finding and following events and steps."""
+"""The journal in SQLite: group commits, and reads of events, steps and the feed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from ekiden.storage.values import (
 
 _EVENT_PAGE = 2000
 _WIDTH = 13
-"""The columns of `PreparedCommit.row`."""
+"""The number of columns of `PreparedCommit.row`."""
 _DIGESTS_SQL = """
     SELECT seq, type, at_us, agent, step, duration_us, details, items, error, digest
     FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?
@@ -72,27 +72,28 @@ _EVENTS_SQL = """
     )
 """
 _ITEMS_SQL = _EVENTS_SQL.replace("seq > ?", "seq > ? AND items IS NOT NULL")
-_LISTED = (
+_INDEXED_ASSIGNMENTS = (
     "agent = coalesce(v.column6, sessions.agent),",
     """status = iif(v.column7 = 'waiting' AND v.column13 <> sessions.wakes, 'ready',
             coalesce(v.column7, sessions.status)),""",
     "outcome = nullif(coalesce(v.column8, sessions.outcome), ''),",
 )
-"""What sessions are listed by: agent, status, outcome."""
+"""Assignments of columns that have an index: agent, status, outcome."""
 _INDEXED = (
     "(type = 0 OR type = 3 OR type = 4 OR type = 5 OR type = 11 OR type = 'route'"
     " OR type = 'handoff' OR type = 'guardrail' OR type = 'tool_confirmation' OR type = 'inbox')"
 )
-"""As the index says it, in the same order: that is how SQLite knows that it may use it."""
+"""The condition of the index, word for word: so SQLite knows that it may use the index."""
 _COLUMNS = (
     "events.session, coalesce(sessions.id, ''), events.seq, type, at_us, events.agent, step,"
     " duration_us, details, items, error"
 )
-_THERE = f"(sessions.num IS NOT NULL OR events.session = {NO_SESSION})"
+_IS_VISIBLE = f"(sessions.num IS NOT NULL OR events.session = {NO_SESSION})"
+"""False for the row that keeps the highest id after its session was deleted."""
 
 
 class PreparedCommit:
-    """A commit as rows, made on the event loop's thread so that bad JSON fails there."""
+    """A commit as rows, made in the event loop's thread so that invalid JSON fails there."""
 
     __slots__ = (
         "documents",
@@ -153,17 +154,17 @@ class PreparedCommit:
         self.wakes = commit.wakes
 
 
-class SpoiltGroup(Exception):
-    """Some commit of a group was refused; which one shows when each is tried alone."""
+class GroupFailed(Exception):
+    """A commit of a group was refused; the writer then runs each alone, which shows which one."""
 
 
 def write_commits(
     db: apsw.Connection, commits: Sequence[PreparedCommit], now: TransactionTime
 ) -> None:
-    """Write the steps of different sessions, inside a transaction that is undone on any error.
+    """Write the steps of different sessions, inside a transaction that is rolled back on any error.
 
-    Of one commit it raises `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`,
-    `SessionExists`; of several anything.
+    A single commit raises `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull` or
+    `SessionExists`; several commits may raise any error.
     """
     updated = 0
     for chunk in chunks([commit.row for commit in commits]):
@@ -176,7 +177,7 @@ def write_commits(
     # row. Fewer rows than commits means that one of them was refused.
     if updated != len(commits):
         if len(commits) > 1:
-            raise SpoiltGroup
+            raise GroupFailed
         raise _refusal(db, commits[0], now.ms)
     insert_events(db, [row for commit in commits for row in commit.events])
     steps = [row for commit in commits for row in commit.steps]
@@ -205,9 +206,9 @@ def _write_messages(
 ) -> None:
     puts = [commit.puts for commit in commits if commit.puts]
     if puts:
-        for fate in put_messages(db, puts, now):
-            if isinstance(fate, QueueFull):
-                raise fate
+        for result in put_messages(db, puts, now):
+            if isinstance(result, QueueFull):
+                raise result
     settles = [settle for commit in commits for settle in commit.settles]
     if settles:
         settle_messages(db, settles, now)
@@ -216,17 +217,15 @@ def _write_messages(
 def read_events(
     db: apsw.Connection, session_id: str, after: int, limit: int | None, with_items: bool
 ) -> list[Event]:
-    """The events above `after`; those that carry items if only they are wanted.
+    """The events above `after`; with `with_items` only those that add or remove items.
 
-    The engine joins many rows to one JSON text: one step outside of Python's lock and one parse,
-    instead of one for each row.
+    The engine joins many rows to one JSON text: so there is one call without Python's lock and one
+    parse, instead of one for each row.
     """
-    found = query(db, "SELECT num FROM sessions WHERE id = ?", (session_id,))
-    if not session_id:
-        found = [(NO_SESSION,)]
-    if not found:
+    num = _session_number(db, session_id)
+    if num is None:
         return []
-    num, sql = found[0][0], _ITEMS_SQL if with_items else _EVENTS_SQL
+    sql = _ITEMS_SQL if with_items else _EVENTS_SQL
     size = _EVENT_PAGE if limit is None else min(_EVENT_PAGE, limit)
     events = _read_page(db, sql, session_id, num, after, size)
     if len(events) < _EVENT_PAGE:
@@ -246,19 +245,23 @@ def read_events(
 
 def read_digests(db: apsw.Connection, session_id: str, after: int, limit: int) -> list[EventDigest]:
     """The digests of the events above `after`."""
-    found = query(db, "SELECT num FROM sessions WHERE id = ?", (session_id,))
-    if not session_id:
-        found = [(NO_SESSION,)]
-    if not found:
+    num = _session_number(db, session_id)
+    if num is None:
         return []
-    rows = query(db, _DIGESTS_SQL, (found[0][0], after, limit))
-    return [_digest_of(session_id, *row) for row in rows]
+    return [_digest_of(session_id, *row) for row in query(db, _DIGESTS_SQL, (num, after, limit))]
+
+
+def _session_number(db: apsw.Connection, session_id: str) -> int | None:
+    if not session_id:
+        return NO_SESSION
+    found = query(db, "SELECT num FROM sessions WHERE id = ?", (session_id,))
+    return int(found[0][0]) if found else None
 
 
 def _digest_of(session_id: str, seq: int, type: int | str, *stored: Any) -> EventDigest:
     at_us, agent, step, duration_us, details, items, error, commit = stored
     name = str(type)
-    # What no store wrote cannot be read, and has another digest for that.
+    # Values that no store wrote cannot be parsed; they are used as they are, so the digest differs.
     with suppress(ValueError, TypeError):
         read = loads(error)
         error = read if isinstance(read, str) else error
@@ -269,7 +272,7 @@ def _digest_of(session_id: str, seq: int, type: int | str, *stored: Any) -> Even
 
 
 def read_steps(db: apsw.Connection, session_id: str, prefix: str) -> dict[str, Any]:
-    """The remembered results whose key begins with `prefix`."""
+    """The stored results of steps whose key begins with `prefix`."""
     end = prefix_end(prefix)
     ((text,),) = query(
         db,
@@ -292,13 +295,13 @@ def _read_page(
 def _update_sql(size: int, changed: tuple[bool, bool, bool]) -> str:
     """One statement that fences and updates `size` sessions; a row of nulls matches none.
 
-    Of what sessions are listed by it names only what is `changed`: the engine writes to the index
-    of every column that a statement names, whether its value is another one or not.
+    `changed` tells which of `_INDEXED_ASSIGNMENTS` are needed: the engine writes to the index of
+    every column that a statement assigns, even if the value stays the same.
     """
     return f"""
         UPDATE sessions SET
             seq = coalesce(v.column5, sessions.seq),
-            {" ".join(compress(_LISTED, changed))}
+            {" ".join(compress(_INDEXED_ASSIGNMENTS, changed))}
             cursor = coalesce(v.column9, sessions.cursor),
             variables = coalesce(v.column10, sessions.variables),
             owner = iif(v.column11 IS NULL, NULL, sessions.owner),
@@ -312,7 +315,7 @@ def _update_sql(size: int, changed: tuple[bool, bool, bool]) -> str:
 
 
 def _refusal(db: apsw.Connection, commit: PreparedCommit, now_ms: int) -> LeaseLost | StepConflict:
-    """Why the row did not take the commit."""
+    """Why the statement did not update the session's row."""
     num, epoch, owner, before, last = commit.row[:5]
     found = query(
         db,
@@ -336,7 +339,7 @@ def _stored_step(db: apsw.Connection, commit: PreparedCommit) -> StepConflict:
 def find_events(
     db: apsw.Connection, where: EventFilter, limit: int, cursor: str | None
 ) -> EventPage:
-    """One page of the events that fit, after the event that the cursor names."""
+    """One page of the matching events, after the event that the cursor names."""
     check_limit(limit)
     sql, values = page_sql(where, limit, cursor)
     rows = query(db, sql, values)
@@ -347,14 +350,14 @@ def find_events(
 
 
 def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, list[str | int]]:
-    """The statement for a page and one event more, with its values.
+    """The statement for a page and one more event, with its values.
 
-    `LEFT JOIN` keeps the order of the tables: from the index to the names of the sessions.
+    `LEFT JOIN` makes the engine begin with the index of events, not with the sessions.
     """
-    conditions = [_THERE]
+    conditions = [_IS_VISIBLE]
     values: list[str | int] = []
     if where.types is not None:
-        # Both ways in which a type can stand in the table, so that nothing hides in one of them.
+        # A type may be stored as a number or as a name: look for both.
         types = sorted({*map(stored_type, where.types), *where.types}, key=str)
         conditions.append(f"type IN ({','.join('?' * len(types))})")
         values += types
@@ -386,14 +389,14 @@ def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, l
 
 
 def read_feed(db: apsw.Connection, after: str | None, limit: int) -> EventPage:
-    """The events behind the cursor, which is the `id` of one: writers come one after the other, so
+    """The events after the cursor, which is the `id` of an event. There is one writer at a time, so
     ids are in the order of commits."""
     check_limit(limit)
     rows = query(
         db,
         f"SELECT {_COLUMNS}, events.id FROM events LEFT JOIN sessions"
         " ON sessions.num = events.session"
-        f" WHERE events.id > ? AND {_THERE} ORDER BY events.id LIMIT {limit:d}",
+        f" WHERE events.id > ? AND {_IS_VISIBLE} ORDER BY events.id LIMIT {limit:d}",
         (0 if after is None else parse_feed_cursor(after),),
     )
     cursors = [str(row[-1]) for row in rows]

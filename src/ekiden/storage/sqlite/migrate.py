@@ -1,6 +1,6 @@
 """The format of the file: numbered migrations, each run once, under a lock.
 
-The format version is the number of the last migration that ran (`PRAGMA user_version`).
+The format is the number of the last migration that ran (`PRAGMA user_version`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import apsw
 from ekiden.core.errors import StoreEmpty, StoreReadOnly, StoreUnavailable
 from ekiden.core.roles import Clock
 from ekiden.storage.formats import Migration, check_applied, check_newer, load_migrations
-from ekiden.storage.sqlite.connection import LeaseClock, query
+from ekiden.storage.sqlite.connection import LeaseClock, query, write_transaction
 
 FOLDER = Path(__file__).parent / "migrations"
 APPLICATION_ID = 0x454B4944
@@ -34,12 +34,12 @@ def shipped() -> tuple[Migration, ...]:
 def migrate(
     db: apsw.Connection, where: str, migrations: Sequence[Migration], *, create: bool = True
 ) -> int:
-    """Bring the file to the newest format and return its number; without `create`, `StoreEmpty` if
-    it has no tables.
+    """Bring the file to the newest format and return its number; without `create`, raise
+    `StoreEmpty` if it has no tables.
 
     A newer format that works with ours stays as it is. Two processes may call this at once: the
     second waits and finds nothing to do. Raises `StoreTooNew`, `StoreTooOld`, `MigrationChanged`,
-    `StoreUnavailable` (another program's file), `apsw.Error`.
+    `StoreUnavailable` for another program's file, and `apsw.Error`.
     """
     known = migrations[-1].number
     current = check_format(db, where, migrations, may_be_newer=True)
@@ -47,8 +47,8 @@ def migrate(
         return current
     if current == 0 and not create:
         raise StoreEmpty(where, "it has no tables")
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with write_transaction(db):
+        # Another process may have migrated while this one waited for the lock.
         current = check_format(db, where, migrations, may_be_newer=True)
         if current == 0:
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -61,17 +61,12 @@ def migrate(
                     (migration.number, migration.checksum, migration.works_with),
                 )
         db.execute(f"PRAGMA user_version = {max(known, current)}")
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
     return max(known, current)
 
 
 def check_readable(db: apsw.Connection, where: str, migrations: Sequence[Migration]) -> None:
-    """`StoreEmpty`, and `StoreReadOnly` for an older format, which only writing brings up to date;
-    raises as `migrate` does."""
+    """Raise `StoreEmpty`, `StoreReadOnly` for an older format, which must be migrated first, and
+    the other errors of `migrate`."""
     current = check_format(db, where, migrations, may_be_newer=True)
     if current == 0:
         raise StoreEmpty(where, "it has no tables")
@@ -83,17 +78,17 @@ def check_readable(db: apsw.Connection, where: str, migrations: Sequence[Migrati
 
 
 def adopt_boot(db: apsw.Connection, lease_clock: LeaseClock, clock: Clock) -> int:
-    """Make the stored times mean something on this run of the machine; wall time minus lease
-    clock, in milliseconds, as it was for the first who did this.
+    """Convert the stored times to this boot of the machine. Returns wall time minus lease clock in
+    milliseconds, as measured by the first process after the boot.
 
-    After a restart of the machine every lease is void, for its owner is dead, and delays go on
-    by the wall clock.
+    A restart of the machine ends every lease, because the owners are dead. Delays continue by the
+    wall clock.
     """
     boot, offset_ms = _stored_boot(db)
     if boot == lease_clock.boot:
         return offset_ms
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with write_transaction(db):
+        # Another process may have done this while this one waited for the lock.
         boot, offset_ms = _stored_boot(db)
         if boot != lease_clock.boot:
             old_offset_ms, offset_ms = offset_ms, clock.now_us() // 1000 - lease_clock.now_ms()
@@ -110,17 +105,12 @@ def adopt_boot(db: apsw.Connection, lease_clock: LeaseClock, clock: Clock) -> in
             )
             db.execute("DELETE FROM machine")
             db.execute("INSERT INTO machine VALUES (?, ?)", (lease_clock.boot, offset_ms))
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
     return offset_ms
 
 
 def boot_offset(db: apsw.Connection, lease_clock: LeaseClock) -> int | None:
-    """What `adopt_boot` gives if there is nothing to be changed; `None` if the stored times belong
-    to another run of the machine, so that every lease is void."""
+    """The result of `adopt_boot` without changing the file; `None` if the stored times belong to
+    another boot, so that no lease is valid."""
     boot, offset_ms = _stored_boot(db)
     return offset_ms if boot == lease_clock.boot else None
 
@@ -138,14 +128,14 @@ def check_format(
     *,
     may_be_newer: bool = False,
 ) -> int:
-    """The format of the file, 0 if it is new; raises as `migrate` does.
+    """The format of the file, 0 for a new file; raises as `migrate` does.
 
-    With `may_be_newer` a format that works with the newest one of `migrations` is fine, too.
+    With `may_be_newer`, a newer format that works with the last of `migrations` is accepted.
     """
     if db.in_transaction:
         return _format(db, where, migrations, may_be_newer=may_be_newer)
-    # One transaction: another process may be making the tables, and half of them look like those of
-    # another program.
+    # One transaction: another process may be creating the tables, and half of them would look like
+    # another program's file.
     db.execute("BEGIN")
     try:
         return _format(db, where, migrations, may_be_newer=may_be_newer)

@@ -1,4 +1,4 @@
-"""Queues: SQL for putting, taking, acknowledging and finding messages."""
+"""Queues in SQLite: putting, taking, acknowledging and finding messages."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ekiden.storage.sqlite.settle import wake_sessions
 from ekiden.storage.values import check_limit, json_text
 
 _WIDTH = 12
-"""The columns of `PreparedPut.row`, and the id before them."""
-_OVER = "SELECT id FROM messages WHERE state = 'open' AND expires_ms <= ? AND due_ms <= ?"
+"""The number of columns of an insert: the id, and those of `PreparedPut.row`."""
+_EXPIRED = "SELECT id FROM messages WHERE state = 'open' AND expires_ms <= ? AND due_ms <= ?"
 _COLUMNS = (
     "id, queue, key, body, priority, attempts, owner, state, waiter, session_id, answer,"
     " created_us, settled_us"
@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 class PreparedPut(NamedTuple):
-    """A message with its body as JSON text, made on the event loop's thread."""
+    """A message with its body as JSON text, made in the event loop's thread."""
 
     queue: str
     bound: int | None
@@ -41,7 +41,7 @@ class PreparedPut(NamedTuple):
 
 
 def prepare_puts(puts: Sequence[QueuePut]) -> list[PreparedPut]:
-    """The messages as rows; `UserError` for what is not JSON."""
+    """The messages as rows; `UserError` for bodies that are not JSON."""
     return [
         PreparedPut(
             put.queue,
@@ -67,23 +67,24 @@ def prepare_puts(puts: Sequence[QueuePut]) -> list[PreparedPut]:
 def put_messages(
     db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]], now: TransactionTime
 ) -> list[list[PutReceipt] | QueueFull]:
-    """Put the messages of several callers; of each, all or none: then it is why.
+    """Put the messages of several callers. For each caller, returns the receipts of all messages,
+    or the reason why none was stored.
 
-    As long as no bound can be reached, all of them are few statements.
+    If no bound can be reached, a few statements store the messages of all callers.
     """
     if _have_room(db, groups):
         return _put_all(db, groups, now)
     # Expired messages take up room until they are settled: settle them before a new one is refused.
     if has_expired(db, now.ms):
         expire_messages(db, now)
-    fates: list[list[PutReceipt] | QueueFull] = []
+    results: list[list[PutReceipt] | QueueFull] = []
     for group in groups:
         refusal = _refusal(db, group)
         if refusal is None:
-            fates += _put_all(db, [group], now)
+            results += _put_all(db, [group], now)
         else:
-            fates.append(refusal)
-    return fates
+            results.append(refusal)
+    return results
 
 
 def take_messages(
@@ -96,7 +97,7 @@ def take_messages(
     oldest_first: bool,
     now: TransactionTime,
 ) -> list[QueueMessage]:
-    """The next ones that are due, leased to `owner`; what comes up too late is settled."""
+    """Lease the next due messages to `owner`; expired ones that come up are settled."""
     order = "id" if oldest_first else "priority DESC, id"
     taken: list[QueueMessage] = []
     while len(taken) < limit:
@@ -107,18 +108,18 @@ def take_messages(
             f" ORDER BY {order} LIMIT {limit - len(taken):d}",
             (queue, now.ms),
         )
-        ids = [message_id for message_id, is_over in found if not is_over]
+        ids = [message_id for message_id, is_expired in found if not is_expired]
         if ids:
             taken += _lease(db, queue, ids, owner, now.ms + lease_ms)
         # Expired messages used up places of the page: look again for the rest of the limit.
         if len(ids) == len(found):
             break
-        _expire(db, [message_id for message_id, is_over in found if is_over], now)
+        _expire(db, [message_id for message_id, is_expired in found if is_expired], now)
     return taken
 
 
 def ack_message(db: apsw.Connection, message: QueueMessage) -> bool:
-    """Remove an open message if this delivery is its last."""
+    """Remove an open message if this is its last delivery."""
     db.execute(
         # `attempts` names the delivery: if the lease ended and the same owner took the message
         # again, an acknowledgement of the first delivery must not remove the second.
@@ -129,7 +130,7 @@ def ack_message(db: apsw.Connection, message: QueueMessage) -> bool:
 
 
 def release_message(db: apsw.Connection, message: QueueMessage, delay_ms: int, now_ms: int) -> bool:
-    """Put an open message back if this delivery is its last."""
+    """Put an open message back if this is its last delivery."""
     db.execute(
         "UPDATE messages SET owner = NULL, due_ms = ?"
         " WHERE id = ? AND owner = ? AND attempts = ? AND state = 'open'",
@@ -140,16 +141,16 @@ def release_message(db: apsw.Connection, message: QueueMessage, delay_ms: int, n
 
 def has_expired(db: apsw.Connection, now_ms: int) -> bool:
     """Whether there are expired open messages without a lease."""
-    return bool(query(db, f"{_OVER} LIMIT 1", (now_ms, now_ms)))
+    return bool(query(db, f"{_EXPIRED} LIMIT 1", (now_ms, now_ms)))
 
 
 def expire_messages(db: apsw.Connection, now: TransactionTime) -> None:
-    """Settle those of all queues."""
-    _expire(db, [message_id for (message_id,) in query(db, _OVER, (now.ms, now.ms))], now)
+    """Settle the expired messages of all queues."""
+    _expire(db, [message_id for (message_id,) in query(db, _EXPIRED, (now.ms, now.ms))], now)
 
 
 def read_depth(db: apsw.Connection, queue: str) -> int:
-    """How many open messages the queue holds."""
+    """The number of open messages in the queue."""
     ((count,),) = query(
         db, "SELECT count(*) FROM messages WHERE queue = ? AND state = 'open'", (queue,)
     )
@@ -159,7 +160,7 @@ def read_depth(db: apsw.Connection, queue: str) -> int:
 def _put_all(
     db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]], now: TransactionTime
 ) -> list[list[PutReceipt] | QueueFull]:
-    """Insert them, except duplicates; returns the result of each."""
+    """Insert the messages, except duplicates; returns the receipts of each group."""
     puts = [put for group in groups for put in group]
     # The ids are given here instead of by SQLite, so that the id of each message in a statement of
     # many rows is known. No other writer can be between, since this is inside the write
@@ -185,8 +186,8 @@ def _put_all(
     # The usual case, without copying.
     if len(groups) == 1:
         return [receipts]
-    given = iter(receipts)
-    return [[next(given) for _ in group] for group in groups]
+    remaining = iter(receipts)
+    return [[next(remaining) for _ in group] for group in groups]
 
 
 @cache
@@ -210,7 +211,7 @@ def _put_sql(size: int) -> str:
 
 
 def _receipts(db: apsw.Connection, puts: Sequence[PreparedPut], first: int) -> list[PutReceipt]:
-    """Of messages that were given the ids from `first` on, some of which were duplicates."""
+    """The receipts of messages with ids from `first`, some of which were dropped as duplicates."""
     new = {row[0] for row in query(db, "SELECT id FROM messages WHERE id >= ?", (first,))}
     receipts = []
     for number, put in enumerate(puts, start=first):
@@ -222,7 +223,7 @@ def _receipts(db: apsw.Connection, puts: Sequence[PreparedPut], first: int) -> l
 
 
 def _have_room(db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]]) -> bool:
-    """Whether no queue with a bound can reach it, even if none of the messages is dropped."""
+    """Whether no queue can exceed its bound, even if no message is dropped as a duplicate."""
     bounds: dict[str, int] = {}
     added: dict[str, int] = {}
     for group in groups:
@@ -236,7 +237,7 @@ def _have_room(db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]]) -> 
 
 
 def _refusal(db: apsw.Connection, puts: Sequence[PreparedPut]) -> QueueFull | None:
-    """Why these messages cannot be put; one that will be dropped needs no room."""
+    """The error if these messages exceed a bound; duplicates, which are dropped, do not count."""
     added: Counter[str] = Counter()
     counted: dict[tuple[str, int], int] = {}
     keys: set[str | None] = set()
@@ -262,7 +263,7 @@ def _refusal(db: apsw.Connection, puts: Sequence[PreparedPut]) -> QueueFull | No
 
 
 def _open_up_to(db: apsw.Connection, queue: str, most: int) -> int:
-    """How many open messages the queue holds, or `most` if there are more."""
+    """The number of open messages in the queue, at most `most`."""
     ((count,),) = query(
         db,
         "SELECT count(*) FROM"
@@ -279,7 +280,7 @@ def _has(db: apsw.Connection, condition: str, *values: str) -> bool:
 def _lease(
     db: apsw.Connection, queue: str, ids: Sequence[int], owner: str, until_ms: int
 ) -> list[QueueMessage]:
-    """Give these messages to `owner`, in this order."""
+    """Lease these messages to `owner`; returns them in this order."""
     rows = query(
         db,
         "UPDATE messages SET due_ms = ?, owner = ?, attempts = attempts + 1"
@@ -287,7 +288,7 @@ def _lease(
         " RETURNING id, body, priority, attempts, key",
         (until_ms, owner, dumps(ids)),
     )
-    given = {
+    leased = {
         message_id: QueueMessage(
             id=message_id,
             queue=queue,
@@ -299,7 +300,7 @@ def _lease(
         )
         for message_id, body, priority, attempts, key in rows
     }
-    return [given[message_id] for message_id in ids]
+    return [leased[message_id] for message_id in ids]
 
 
 def _expire(db: apsw.Connection, ids: Sequence[int], now: TransactionTime) -> None:
@@ -315,29 +316,28 @@ def _expire(db: apsw.Connection, ids: Sequence[int], now: TransactionTime) -> No
 def find_messages(
     db: apsw.Connection, where: MessageFilter, after: int, limit: int
 ) -> list[StoredMessage]:
-    """One page by id."""
+    """One page of messages, ordered by id."""
     check_limit(limit, "messages")
     sql, values = page_sql(where, after, limit)
     return [_message(row) for row in query(db, sql, values)]
 
 
 def is_quick(where: MessageFilter) -> bool:
-    """Whether few messages have to be looked at."""
-    return _lead(where) in ("key", "session_id", "waiter")
+    """Whether an index leads to few messages."""
+    return _indexed_column(where) in ("key", "session_id", "waiter")
 
 
 def page_sql(where: MessageFilter, after: int, limit: int) -> tuple[str, list[str | int]]:
     """The statement for a page, with its values.
 
-    A `+` keeps SQLite from using a column to find rows: there are no statistics by which it would
-    know that a key or a session has few messages and a queue or the table many. With one value
-    of the column that leads, the index has the messages in order; sorting takes longer than
-    finding them.
+    A `+` keeps SQLite from using the index of a column: without statistics, it does not know that
+    a key or a session has few messages, and a queue or the table many. With one value of the
+    indexed column, the index returns the messages in order; sorting takes longer than finding them.
     """
-    lead = _lead(where)
+    indexed = _indexed_column(where)
 
     def column(name: str) -> str:
-        return name if name == lead else f"+{name}"
+        return name if name == indexed else f"+{name}"
 
     conditions: list[str] = []
     values: list[str | int] = []
@@ -360,31 +360,31 @@ def page_sql(where: MessageFilter, after: int, limit: int) -> tuple[str, list[st
     elif where.states is not None:
         conditions.append("state IN (SELECT value FROM json_each(?))")
         values.append(dumps(list(where.states)))
-    place = "id" if _is_in_order(where, lead) else "+id"
+    number = "id" if _is_in_order(where, indexed) else "+id"
     return (
-        f"SELECT {_COLUMNS} FROM messages WHERE {' AND '.join([*conditions, f'{place} > ?'])}"
-        f" ORDER BY {place} LIMIT {limit:d}",
+        f"SELECT {_COLUMNS} FROM messages WHERE {' AND '.join([*conditions, f'{number} > ?'])}"
+        f" ORDER BY {number} LIMIT {limit:d}",
         [*values, after],
     )
 
 
-def _is_in_order(where: MessageFilter, lead: str) -> bool:
-    """Whether the messages come in the order of ids by themselves."""
-    match lead:
+def _is_in_order(where: MessageFilter, indexed: str) -> bool:
+    """Whether the index returns the messages in the order of ids."""
+    match indexed:
         case "key":
             return where.keys is not None and len(where.keys) == 1
         case "waiter":
             return where.waiters is not None and len(where.waiters) == 1
         case _:
-            return lead != "queue"
+            return indexed != "queue"
 
 
 def _only_open(where: MessageFilter) -> bool:
     return where.states is not None and set(where.states) == {"open"}
 
 
-def _lead(where: MessageFilter) -> str:
-    """The column by which the fewest messages are looked at."""
+def _indexed_column(where: MessageFilter) -> str:
+    """The column whose index leads to the fewest messages."""
     only_open = _only_open(where)
     if where.keys is not None:
         return "key"

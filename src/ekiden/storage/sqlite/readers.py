@@ -1,10 +1,10 @@
-"""Reads beside the writer, each thread with its own connection, and hints of changes."""
+"""Reader threads with their own connections, and wake-ups after changes of the file."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -21,11 +21,51 @@ T = TypeVar("T")
 Read = Callable[[apsw.Connection], T]
 
 _THREADS = 2
-_TOGETHER = 64
+_MAX_GROUP = 64
+"""The number of quick reads whose results are delivered together, at most."""
+
+
+class Job:
+    """Work of a thread for a caller in an event loop."""
+
+    __slots__ = ("error", "future", "loop", "result", "work")
+
+    def __init__(self, work: Any) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.work = work
+        self.result: Any = None
+        self.error: Exception | None = None
+
+
+def deliver(done: Sequence[Job], then: Callable[[], None] | None = None) -> None:
+    """Return the results to the callers, and call `then` in each event loop.
+
+    Each loop, of which there is nearly always one, is woken once: a wake-up for each result would
+    cost more than most reads.
+    """
+    loops = {job.loop for job in done}
+    for loop in loops:
+        its_jobs = done if len(loops) == 1 else [job for job in done if job.loop is loop]
+        with suppress(RuntimeError):  # The loop was closed: its callers no longer wait.
+            loop.call_soon_threadsafe(_resolve, its_jobs, then)
+
+
+def _resolve(done: Sequence[Job], then: Callable[[], None] | None) -> None:
+    for job in done:
+        # The caller was cancelled; a write is stored all the same.
+        if job.future.done():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)
+    if then is not None:
+        then()
 
 
 class Readers:
-    """Runs reads; in WAL mode they see the last commit and never wait."""
+    """Runs reads in threads; in WAL mode reads see the last commit and never wait."""
 
     def __init__(
         self,
@@ -36,19 +76,22 @@ class Readers:
         self._name = name
         self._connect = connect
         self._translate = translate
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._door = threading.Lock()
-        """Held to put a job or the end: nothing comes after the end, so no caller waits forever."""
+        self._jobs: SimpleQueue[_ReadJob | None] = SimpleQueue()
+        """`None` ends the threads."""
+        self._put_lock = threading.Lock()
+        """Held to put a job or the end: no job comes after the end, so no caller waits forever."""
         self._threads: list[threading.Thread] = []
         self._idle = threading.Semaphore(0)
-        """Of the threads that wait; looked at until there are enough threads."""
+        """Counts the idle threads, until there are enough threads."""
         self._closed = False
 
     async def read(self, read: Read[T], *, quick: bool = False) -> T:
-        """The result of `read`; failures of the engine, and any after `close`, are
-        `StoreUnavailable`. A `quick` one takes so little time that others can wait for it."""
-        job = _Job(read, quick)
-        with self._door:
+        """The result of `read`. Raises `StoreUnavailable` if the engine fails, and after `close`.
+
+        A `quick` read takes so little time that the results of others may wait for it.
+        """
+        job = _ReadJob(read, quick)
+        with self._put_lock:
             if self._closed:
                 raise closed_store(self._name)
             # A thread and its connection are made only when all others are busy: many programs need
@@ -60,8 +103,8 @@ class Readers:
         return result
 
     def close(self) -> None:
-        """Wait for the reads under way and disconnect; blocks."""
-        with self._door:
+        """Wait for the current reads and disconnect; blocks."""
+        with self._put_lock:
             if not self._closed:
                 self._closed = True
                 self._jobs.put(None)
@@ -88,8 +131,12 @@ class Readers:
             reader.disconnect()
 
     def _run_group(self, reader: _Reader) -> bool:
-        """Whether it was not the end. What was done is not held while the next is waited for."""
-        done: list[_Job] = []
+        """Wait for a job and run it, with quick ones that follow; returns false at the end.
+
+        A method of its own, so that finished jobs, and the stores they refer to, are not kept alive
+        while the thread waits.
+        """
+        done: list[_ReadJob] = []
         try:
             job = self._jobs.get_nowait()
         except Empty:
@@ -97,40 +144,36 @@ class Readers:
             job = self._jobs.get()
         while job is not None:
             # The results so far must not wait for a read that may take long.
-            if done and not job.quick:
-                _deliver(done)
+            if done and not job.is_quick:
+                deliver(done)
                 done = []
             reader.run(job)
             done.append(job)
-            if not job.quick or len(done) == _TOGETHER:
+            if not job.is_quick or len(done) == _MAX_GROUP:
                 break
             try:
                 job = self._jobs.get_nowait()
             except Empty:
                 break
-        _deliver(done)
+        deliver(done)
         # The end is put back for the other threads.
         if job is None:
             self._jobs.put(None)
         return job is not None
 
 
-class _Job:
-    """A read with a waiting caller."""
+class _ReadJob(Job):
+    """A read for a waiting caller."""
 
-    __slots__ = ("error", "future", "loop", "quick", "read", "result")
+    __slots__ = ("is_quick",)
 
-    def __init__(self, read: Read[Any], quick: bool) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.loop.create_future()
-        self.read = read
-        self.quick = quick
-        self.result: Any = None
-        self.error: Exception | None = None
+    def __init__(self, read: Read[Any], is_quick: bool) -> None:
+        super().__init__(read)
+        self.is_quick = is_quick
 
 
 class _Reader:
-    """The connection of one thread, anew after every failure."""
+    """The connection of one thread, which is replaced after every failure."""
 
     __slots__ = ("_connect", "_db", "_name", "_translate")
 
@@ -145,12 +188,12 @@ class _Reader:
         self._name = name
         self._db: apsw.Connection | None = None
 
-    def run(self, job: _Job) -> None:
-        """Do the read and note its result or error."""
+    def run(self, job: _ReadJob) -> None:
+        """Run the read and set its result or error."""
         try:
             if self._db is None:
                 self._db = self._connect()
-            job.result = job.read(self._db)
+            job.result = job.work(self._db)
         except apsw.Error as exc:
             self.disconnect()
             job.error = self._translate(exc)
@@ -162,39 +205,22 @@ class _Reader:
             job.error = exc
 
     def disconnect(self) -> None:
-        """Let go of the file."""
+        """Close the connection."""
         db, self._db = self._db, None
         if db is not None:
             db.close(force=True)
 
 
-def _deliver(done: list[_Job]) -> None:
-    """Hand the results over with one wake-up of each event loop, which is nearly always one."""
-    for loop in {job.loop for job in done}:
-        mine = [job for job in done if job.loop is loop]
-        with suppress(RuntimeError):  # that loop was closed: nobody waits any more
-            loop.call_soon_threadsafe(_resolve, mine)
-
-
-def _resolve(done: list[_Job]) -> None:
-    for job in done:
-        if job.future.done():
-            continue
-        if job.error is not None:
-            job.future.set_exception(job.error)
-        else:
-            job.future.set_result(job.result)
-
-
 async def in_own_thread(work: Callable[[], T], *, name: str) -> T:
-    """The result of `work`, which blocks, from a thread made for it.
+    """Run the blocking `work` in a new thread and return its result.
 
-    The threads of `asyncio.to_thread` are shared with the program's tools, which may hang in all of
+    The threads of `asyncio.to_thread` are shared with the program's tools, which may block all of
     them. If the caller is cancelled, the work still finishes.
     """
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()
-    # Taken out when it is run: a thread that has told its result holds nobody's store any more.
+    # A list, which the thread empties: otherwise the thread would keep the store alive until it
+    # ends, after the caller has the result.
     todo = [work]
 
     def run() -> None:
@@ -212,11 +238,11 @@ async def in_own_thread(work: Callable[[], T], *, name: str) -> T:
 _POLL_S = 0.025
 _QUIET_POLL_S = 0.05
 _QUIET_AFTER = 40
-"""After so many looks that found nothing it is looked half as often: waiting is to be cheap."""
+"""After this many polls without a change, `_QUIET_POLL_S` is used, which costs half as much."""
 
 
 class FileWatch:
-    """A signal for this process, and a look at the file's version while a task waits."""
+    """Wakes waiting tasks after changes by this process, and polls for changes by others."""
 
     def __init__(self, readers: Readers, connect: Callable[[], apsw.Connection]) -> None:
         self._readers = readers
@@ -227,17 +253,17 @@ class FileWatch:
         self._poll: asyncio.Task[None] | None = None
 
     def notify(self) -> None:
-        """This process changed something."""
+        """Wake the waiting tasks: this process changed something."""
         self._signal.notify()
 
     async def wait(self, timeout_s: float) -> None:
         """Return after a change, or after the time-out."""
         if self._poll is None or self._poll.done():
-            self._poll = asyncio.create_task(self._look(), name="ekiden-sqlite-watch")
+            self._poll = asyncio.create_task(self._poll_version(), name="ekiden-sqlite-watch")
         await self._signal.wait(timeout_s)
 
     async def stop(self) -> None:
-        """Stop looking, and end all waits."""
+        """Stop polling, and end all waits."""
         if self._poll is not None and not self._poll.done():
             self._poll.cancel()
             await asyncio.wait((self._poll,))
@@ -249,26 +275,27 @@ class FileWatch:
             self._db.close(force=True)
             self._db = None
 
-    async def _look(self) -> None:
-        """Compare versions as long as a task waits."""
-        in_vain = 0
+    async def _poll_version(self) -> None:
+        """Compare the file's versions as long as a task waits."""
+        polls_without_change = 0
         while True:
             try:
                 version = await self._readers.read(self._read_version)
             except StoreUnavailable:
                 version = self._version
-            # Counted before the comparison, so that a failed look, too, leads to fewer looks.
-            in_vain += 1
+            polls_without_change += 1  # A failed read counts as one.
             if version != self._version:
                 self._version = version
-                in_vain = 0
+                polls_without_change = 0
                 self._signal.notify()
-            if not self._signal.waited_for:
+            if not self._signal.has_waiters:
                 return
-            await asyncio.sleep(_POLL_S if in_vain < _QUIET_AFTER else _QUIET_POLL_S)
+            is_quiet = polls_without_change >= _QUIET_AFTER
+            await asyncio.sleep(_QUIET_POLL_S if is_quiet else _POLL_S)
 
     def _read_version(self, _: apsw.Connection) -> int:
-        """The version differs from the last one that this connection saw if others wrote."""
+        """The version of the file. It changes for this connection if any other connection writes,
+        so the connection is used for nothing else."""
         if self._db is None:
             self._db = self._connect()
         ((version,),) = query(self._db, "PRAGMA data_version")

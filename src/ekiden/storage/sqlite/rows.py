@@ -1,4 +1,4 @@
-"""Many rows in few statements, and events as rows."""
+"""Inserts of many rows with few statements, and events as rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 _ROWS_AT_ONCE = 128
 NO_SESSION = 0
-"""In the place of a session's number."""
+"""The session number of events outside sessions."""
 _TYPES: tuple[EventType, ...] = (
     "route",
     "llm_call",
@@ -33,7 +33,7 @@ _TYPES: tuple[EventType, ...] = (
     "task",
     "inbox",
 )
-"""Stored as their places here, which the format fixes. Unknown types are stored by name."""
+"""Types are stored as their positions here, which are part of the format; unknown types by name."""
 _CODES: Mapping[str, int] = {name: code for code, name in enumerate(_TYPES)}
 _INSERT_EVENTS = (
     "INSERT INTO events"
@@ -42,20 +42,20 @@ _INSERT_EVENTS = (
 
 
 def chunks(rows: Sequence[T]) -> Sequence[Sequence[T]]:
-    """The rows in parts, each of which is one statement."""
+    """The rows in parts, one for each statement."""
     if len(rows) <= _ROWS_AT_ONCE:
         return (rows,) if rows else ()
     return [rows[at : at + _ROWS_AT_ONCE] for at in range(0, len(rows), _ROWS_AT_ONCE)]
 
 
 def padded(count: int) -> int:
-    """The next power of two: few different statements, all of which stay prepared."""
+    """The next power of two: so there are few different statements, and all stay prepared."""
     return 1 << (count - 1).bit_length()
 
 
 @cache
 def values_sql(size: int, width: int) -> str:
-    """`VALUES` for so many rows of so many columns."""
+    """`VALUES` with `size` rows of `width` columns."""
     return "VALUES " + ",".join([f"({','.join('?' * width)})"] * size)
 
 
@@ -68,7 +68,7 @@ def flat(rows: Sequence[Row], size: int) -> list[Any]:
 
 
 def insert_rows(db: apsw.Connection, insert: str, rows: Sequence[Row]) -> None:
-    """Insert the rows with few statements; the padding of nulls is left out."""
+    """Insert the rows with few statements; rows of nulls are padding and are not inserted."""
     for chunk in chunks(rows):
         size = padded(len(chunk))
         db.execute(_insert_sql(insert, size, len(chunk[0])), flat(chunk, size))
@@ -80,12 +80,12 @@ def _insert_sql(insert: str, size: int, width: int) -> str:
 
 
 def stored_type(type: EventType) -> int | str:
-    """An event's type as it stands in the table."""
+    """An event type as it is stored."""
     return _CODES.get(type, type)
 
 
 def type_of(stored: int | str) -> EventType:
-    """The inverse of `stored_type`; `IndexError` for a number that no store writes."""
+    """The inverse of `stored_type`; `IndexError` for an unknown number."""
     if not isinstance(stored, int):
         return cast("EventType", stored)
     if stored < 0:
@@ -94,7 +94,7 @@ def type_of(stored: int | str) -> EventType:
 
 
 def event_rows(num: int, session_id: str, events: Sequence[Event]) -> list[Row]:
-    """The events of one commit as they stand in the table, in the session with this number."""
+    """The rows of one commit's events, in the session with this number."""
     rows: list[Row] = [_event_row(num, event) for event in events]
     if rows:
         digest = commit_digest(
@@ -138,7 +138,7 @@ def event_of(
     items: Sequence[Any],
     error: str | None,
 ) -> Event:
-    """The event that a row was made of, its JSON parsed."""
+    """The event of a row whose JSON is already parsed."""
     return Event(
         session_id=session_id,
         seq=seq,

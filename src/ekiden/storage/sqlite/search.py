@@ -1,9 +1,9 @@
-"""The store as `SearchStore`: texts that are found by their words or their meaning."""
+"""Search entries in SQLite: `SearchStore` by words and vectors."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from heapq import nsmallest
@@ -18,21 +18,21 @@ from ekiden.core.roles import Clock
 from ekiden.core.values import dumps, loads
 from ekiden.storage.base import SearchEntry, SearchHit
 from ekiden.storage.search import (
-    OwnEntry,
-    asked_words,
+    CheckedEntry,
     check_after,
+    checked_entries,
     cosines,
     from_bytes,
-    is_name,
-    names_among,
+    is_valid_name,
     numpy_or_python,
-    other_length,
-    own_entries,
-    own_vector,
+    query_words,
     score_of,
     to_bytes,
+    unit_vector,
+    valid_keys,
     weights,
     words_of_all,
+    wrong_length,
 )
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.readers import Read
@@ -87,39 +87,40 @@ _BY_ID = f"SELECT {_ENTRY} FROM search_entries AS e WHERE e.space = ? AND e.id =
 class PreparedEntry(NamedTuple):
     """An entry and its words."""
 
-    own: OwnEntry
+    entry: CheckedEntry
     words: Collection[str]
 
 
 def put_entries(db: apsw.Connection, entries: Sequence[PreparedEntry], now_us: int) -> None:
-    """Store entries in the order of their spaces; `UserError` for a vector of another length than
-    those of its model may come after some were written."""
-    for name, group in groupby(entries, key=lambda each: each.own.space):
-        space = _made_space(db, name)
-        words: list[Row] = []
-        vectors: dict[str, OwnEntry] = {}
-        for own, found in group:
-            ((number,),) = query(db, _PUT, _row(space, own, now_us))
-            words.append((number, _terms(space, found)))
-            if own.vector is not None:
-                vectors[own.model] = own
-        db.executemany(_PUT_WORDS, words)
-        for model, own in vectors.items():
-            _check_lengths(db, space, model, own)
+    """Store entries that are ordered by space. `UserError` for a vector of another length than
+    others of its model may come after some entries were written."""
+    for name, group in groupby(entries, key=lambda each: each.entry.space):
+        space = _get_or_create_space(db, name)
+        rows: list[Row] = []
+        entry_of_model: dict[str, CheckedEntry] = {}
+        for entry, words in group:
+            ((number,),) = query(db, _PUT, _row(space, entry, now_us))
+            rows.append((number, " ".join([_term(space, word) for word in words])))
+            if entry.vector is not None:
+                entry_of_model[entry.model] = entry
+        db.executemany(_PUT_WORDS, rows)
+        for entry in entry_of_model.values():
+            _check_lengths(db, space, entry)
 
 
-def put_vectors(db: apsw.Connection, entries: Sequence[OwnEntry]) -> list[str]:
-    """Give entries that have the same text still these vectors; which. Raises as `put_entries`."""
+def put_vectors(db: apsw.Connection, entries: Sequence[CheckedEntry]) -> list[str]:
+    """Store the vectors of entries whose text is unchanged; returns their keys. Raises as
+    `put_entries`."""
     done: list[str] = []
-    for own in entries:
-        space = space_number(db, own.space)
+    for entry in entries:
+        space = space_number(db, entry.space)
         if space is None:
             continue
-        _, key, _, model, dims, vector, _, text = _row(space, own, 0)
+        _, key, _, model, dims, vector, _, text = _row(space, entry, 0)
         db.execute(_PUT_VECTOR, (model, dims, vector, space, key, text))
         if db.changes():
-            done.append(own.key)
-            _check_lengths(db, space, own.model, own)
+            done.append(entry.key)
+            _check_lengths(db, space, entry)
     return done
 
 
@@ -132,17 +133,17 @@ def find_entries(
     not_of_model: str | None,
     limit: int,
 ) -> list[SearchEntry]:
-    """Entries by key; `keys` are in order."""
+    """Entries with keys above `after`, ordered by key; `keys` must be in order."""
     space = space_number(db, name)
     if space is None:
         return []
     if keys is None:
-        rows = _listed(db, space, "", (), after, not_of_model, limit)
+        rows = _find(db, space, "", (), after, not_of_model, limit)
         return [_entry(name, row) for row in rows]
     found: list[SearchEntry] = []
     for chunk in chunks([key for key in keys if key > after]):
-        of_these = f" AND key IN ({','.join('?' * len(chunk))})"
-        rows = _listed(db, space, of_these, chunk, after, not_of_model, limit - len(found))
+        and_keys = f" AND key IN ({','.join('?' * len(chunk))})"
+        rows = _find(db, space, and_keys, chunk, after, not_of_model, limit - len(found))
         found += [_entry(name, row) for row in rows]
         if len(found) >= limit:
             break
@@ -150,14 +151,14 @@ def find_entries(
 
 
 def delete_entries(db: apsw.Connection, name: str, keys: Sequence[str] | None) -> int:
-    """Remove these, or all of the space; how many there were."""
+    """Remove these entries, or all of the space; returns their number."""
     space = space_number(db, name)
     if space is None:
         return 0
     count = 0
     for chunk in [()] if keys is None else chunks(keys):
-        of_these = "" if keys is None else f" AND key IN ({','.join('?' * len(chunk))})"
-        entries = f"FROM search_entries WHERE space = ?{of_these}"
+        and_keys = "" if keys is None else f" AND key IN ({','.join('?' * len(chunk))})"
+        entries = f"FROM search_entries WHERE space = ?{and_keys}"
         values = (space, *chunk)
         db.execute(f"DELETE FROM search_words WHERE rowid IN (SELECT id {entries})", values)
         db.execute(f"DELETE {entries}", values)
@@ -167,26 +168,26 @@ def delete_entries(db: apsw.Connection, name: str, keys: Sequence[str] | None) -
 
 
 def search_text(
-    db: apsw.Connection, name: str, asked: Sequence[str], limit: int
+    db: apsw.Connection, name: str, words: Sequence[str], limit: int
 ) -> list[SearchHit]:
-    """The entries with most of the words by weight, the best first."""
+    """The entries with the highest weight of shared words, the best first."""
     space = space_number(db, name)
-    if space is None or not asked:
+    if space is None or not words:
         return []
-    terms = [_term(space, word) for word in asked]
-    with db:  # a transaction: what is counted is what is found
+    terms = [_term(space, word) for word in words]
+    with db:  # One transaction: the counts and the hits come from the same state.
         counts = dict.fromkeys(terms, 0) | dict(query(db, _COUNTS, (dumps(terms),)))
         ((texts,),) = query(db, _TEXTS, (space,))
         weight = weights(counts, texts)
-        asked_for = dumps({term: weight[term] for term, count in counts.items() if count})
-        rows = query(db, _BEST.format(limit=limit), (asked_for, space))
+        weighted = dumps({term: weight[term] for term, count in counts.items() if count})
+        rows = query(db, _BEST.format(limit=limit), (weighted, space))
     total = sum(weight.values())
     return [SearchHit(entry=found_entry(name, row), score=row[-1] / total) for row in rows]
 
 
 def space_number(db: apsw.Connection, name: str) -> int | None:
-    """The number that all of the space is found by; `None` if there is nothing in it."""
-    if not is_name(name):
+    """The number of the space; `None` for a space without entries."""
+    if not is_valid_name(name):
         return None
     for (number,) in query(db, "SELECT num FROM search_spaces WHERE name = ?", (name,)):
         return int(number)
@@ -194,7 +195,7 @@ def space_number(db: apsw.Connection, name: str) -> int | None:
 
 
 def found_entry(name: str, row: Row) -> SearchEntry:
-    """An entry, without its vector, of key, text, body, model and time."""
+    """An entry without its vector, from a row that begins with key, text, body, model and time."""
     key, text, body, model, updated_us = row[:5]
     return SearchEntry(
         space=name,
@@ -206,7 +207,7 @@ def found_entry(name: str, row: Row) -> SearchEntry:
     )
 
 
-def _made_space(db: apsw.Connection, name: str) -> int:
+def _get_or_create_space(db: apsw.Connection, name: str) -> int:
     number = space_number(db, name)
     if number is not None:
         return number
@@ -214,41 +215,39 @@ def _made_space(db: apsw.Connection, name: str) -> int:
     return db.last_insert_rowid()
 
 
-def _row(space: int, own: OwnEntry, now_us: int) -> Row:
-    vector = own.vector
+def _row(space: int, entry: CheckedEntry, now_us: int) -> Row:
+    vector = entry.vector
     return (
         space,
-        own.key,
+        entry.key,
         now_us,
-        None if vector is None else own.model,
+        None if vector is None else entry.model,
         None if vector is None else len(vector),
         None if vector is None else to_bytes(vector),
-        own.body,
-        dumps(own.text),
+        entry.body,
+        dumps(entry.text),
     )
 
 
 def _term(space: int, word: str) -> str:
-    """A word of this space only. No word has this dot, and the tokenizer parts at none that is
-    not ASCII."""
+    """The word with the number of its space, so that two spaces share no terms. No word has this
+    dot, and the tokenizer, which splits only at ASCII characters, keeps the term together."""
     return f"{space}·{word}"
 
 
-def _terms(space: int, words: Iterable[str]) -> str:
-    return " ".join([_term(space, word) for word in words])
+def _check_lengths(db: apsw.Connection, space: int, entry: CheckedEntry) -> None:
+    """Compare the shortest and the longest vector of the entry's model after a write."""
+    ((shortest, longest),) = query(db, _LENGTHS, (space, entry.model))
+    if shortest != longest and entry.vector is not None:
+        length = len(entry.vector)
+        known = shortest if longest == length else longest
+        raise wrong_length(entry.name, entry.model, length, known)
 
 
-def _check_lengths(db: apsw.Connection, space: int, model: str, own: OwnEntry) -> None:
-    ((least, most),) = query(db, _LENGTHS, (space, model))
-    if least != most and own.vector is not None:
-        length = len(own.vector)
-        raise other_length(own.name, model, length, least if most == length else most)
-
-
-def _listed(
+def _find(
     db: apsw.Connection,
     space: int,
-    of_these: str,
+    and_keys: str,
     keys: Sequence[str],
     after: str,
     not_of_model: str | None,
@@ -258,7 +257,7 @@ def _listed(
     return query(
         db,
         "SELECT key, text, body, model, updated_us, vector FROM search_entries"
-        f" WHERE space = ? AND key > ?{of_these}{of_others} ORDER BY key LIMIT {limit:d}",
+        f" WHERE space = ? AND key > ?{and_keys}{of_others} ORDER BY key LIMIT {limit:d}",
         (space, after, *keys, *(() if not_of_model is None else (not_of_model,))),
     )
 
@@ -269,19 +268,20 @@ def _entry(name: str, row: Row) -> SearchEntry:
 
 
 _versions: WeakKeyDictionary[apsw.Connection, str | None] = WeakKeyDictionary()
+"""The version of sqlite-vec on each connection; `None` if it cannot be loaded."""
 
 
 def search_vectors(
-    db: apsw.Connection, name: str, asked: array[float], model: str, limit: int
+    db: apsw.Connection, name: str, vector: array[float], model: str, limit: int
 ) -> list[SearchHit]:
-    """The nearest entries with vectors of this model and length, the nearest first."""
+    """The entries with the most similar vectors of this model and length, most similar first."""
     space = space_number(db, name)
     if space is None:
         return []
-    of_model = (space, model, len(asked))
+    of_model = (space, model, len(vector))
     if _extension(db) is None:
-        return _computed(db, name, asked, of_model, limit)
-    rows = query(db, _NEAREST.format(limit=limit), (to_bytes(asked), *of_model))
+        return _search_in_python(db, name, vector, of_model, limit)
+    rows = query(db, _NEAREST.format(limit=limit), (to_bytes(vector), *of_model))
     return [
         SearchHit(entry=found_entry(name, row), score=score_of(round(1.0 - row[-1], 6)))
         for row in rows
@@ -289,21 +289,21 @@ def search_vectors(
 
 
 def vector_engine(db: apsw.Connection) -> str:
-    """What computes the distances on this connection."""
+    """The implementation that compares vectors on this connection."""
     version = _extension(db)
     return numpy_or_python() if version is None else f"sqlite-vec {version}"
 
 
-def _computed(
+def _search_in_python(
     db: apsw.Connection,
     name: str,
-    asked: array[float],
+    vector: array[float],
     of_model: tuple[int, str, int],
     limit: int,
 ) -> list[SearchHit]:
-    with db:  # a transaction: what is near is still there when it is read
+    with db:  # One transaction: the best entries still exist when they are read.
         rows = query(db, f"SELECT id, key, vector {_OF_MODEL}", of_model)
-        near = cosines([row[2] for row in rows], asked)
+        near = cosines([row[2] for row in rows], vector)
         best = nsmallest(
             limit, zip(near, rows, strict=True), key=lambda each: (-each[0], each[1][1])
         )
@@ -315,7 +315,7 @@ def _computed(
 
 
 def _extension(db: apsw.Connection) -> str | None:
-    """The version of sqlite-vec on this connection, which is loaded if it can be."""
+    """The version of sqlite-vec on this connection, which is loaded at the first call."""
     if db not in _versions:
         _versions[db] = _load(db)
     return _versions[db]
@@ -326,7 +326,7 @@ def _load(db: apsw.Connection) -> str | None:
         sqlite_vec = import_module("sqlite_vec")
     except ImportError:
         return None
-    # Some builds of the engine cannot load anything, and some files do not fit the machine.
+    # Some builds of the engine cannot load extensions, and some files do not fit the machine.
     with suppress(AttributeError, apsw.Error):
         db.enable_load_extension(True)
         try:
@@ -338,25 +338,25 @@ def _load(db: apsw.Connection) -> str | None:
     return None
 
 
-class Searching:
-    """Search by words or by meaning; uses the read and write connections of the store."""
+class SqliteSearch:
+    """The `SearchStore` part of `SqliteStore`."""
 
     _clock: Clock
 
     async def put_entries(self, entries: Sequence[SearchEntry]) -> None:
-        owned = own_entries(entries)
-        if not owned:
+        checked = checked_entries(entries)
+        if not checked:
             return
-        words = await words_of_all([own.text for own in owned])
-        prepared = [PreparedEntry(*each) for each in zip(owned, words, strict=True)]
+        words = await words_of_all([entry.text for entry in checked])
+        prepared = [PreparedEntry(*each) for each in zip(checked, words, strict=True)]
         now_us = self._clock.now_us()
         await self._write(lambda db, _: put_entries(db, prepared, now_us))
 
     async def put_vectors(self, entries: Sequence[SearchEntry]) -> Sequence[str]:
-        owned = own_entries(entries)
-        if not owned:
+        checked = checked_entries(entries)
+        if not checked:
             return ()
-        return await self._write(lambda db, _: put_vectors(db, owned))
+        return await self._write(lambda db, _: put_vectors(db, checked))
 
     async def find_entries(
         self,
@@ -368,31 +368,31 @@ class Searching:
         limit: int = 100,
     ) -> Sequence[SearchEntry]:
         check_limit(limit, "entries")
-        named = None if keys is None else names_among(keys)
-        begin = check_after(after)
+        chosen = None if keys is None else valid_keys(keys)
+        check_after(after)
         return await self._read(
             lambda db: find_entries(
-                db, space, keys=named, after=begin, not_of_model=not_of_model, limit=limit
+                db, space, keys=chosen, after=after, not_of_model=not_of_model, limit=limit
             )
         )
 
     async def delete_entries(self, space: str, *, keys: Collection[str] | None = None) -> int:
-        named = None if keys is None else names_among(keys)
-        return await self._write(lambda db, _: delete_entries(db, space, named))
+        chosen = None if keys is None else valid_keys(keys)
+        return await self._write(lambda db, _: delete_entries(db, space, chosen))
 
     async def search_text(self, space: str, query: str, *, limit: int = 10) -> Sequence[SearchHit]:
         check_limit(limit, "entries")
-        asked = asked_words(query)
-        return await self._read(lambda db: search_text(db, space, asked, limit))
+        words = query_words(query)
+        return await self._read(lambda db: search_text(db, space, words, limit))
 
     async def search_vectors(
         self, space: str, vector: Sequence[float], *, model: str, limit: int = 10
     ) -> Sequence[SearchHit]:
         check_limit(limit, "entries")
-        asked = own_vector(vector, "the question")
-        if not is_name(model):
+        query_vector = unit_vector(vector, "the question")
+        if not is_valid_name(model):
             return ()
-        return await self._read(lambda db: search_vectors(db, space, asked, model, limit))
+        return await self._read(lambda db: search_vectors(db, space, query_vector, model, limit))
 
     async def _read(self, read: Read[T], *, quick: bool = False) -> T:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Sessions and leases: SQL for the rows."""
+"""Sessions and leases in SQLite."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _FREE = "(lease_until IS NULL OR lease_until <= ?)"
 
 
 def create_session(db: apsw.Connection, new: NewSession, meta: str | None, now_us: int) -> None:
-    """Insert the row; `SessionExists`."""
+    """Insert the row; raises `SessionExists`."""
     db.execute(_INSERT, (*_fixed(new, meta), 0, None, None, now_us, now_us))
     if db.changes() == 0:
         raise SessionExists(new.id)
 
 
 def meta_text(new: NewSession) -> str | None:
-    """The session's fixed facts as they are stored; `UserError` for what is not JSON, and for a
-    session without an id or a priority."""
+    """The session's `meta` as it is stored; `UserError` if it is not JSON, or if the id is empty or
+    the priority invalid."""
     check_session_id(new.id)
     check_priority(new)
     return json_text(new.meta, "`meta` of session {!r}", new.id) if new.meta else None
@@ -64,7 +64,7 @@ def claim_new(
     now_us: int,
     now_ms: int,
 ) -> tuple[Claim, SessionRow] | None:
-    """Insert a row that `owner` has from the start; `None` if the id is taken."""
+    """Insert a row that is claimed by `owner`; `None` if the id is taken."""
     until = now_ms + int(lease_s * 1000)
     db.execute(_INSERT, (*_fixed(new, meta), 1, owner, until, now_us, now_us))
     if db.changes() == 0:
@@ -91,7 +91,7 @@ def claim_new(
 def claim_stored(
     db: apsw.Connection, session_id: str, *, owner: str, lease_s: float, now_ms: int
 ) -> tuple[Claim, SessionRow]:
-    """Take a row; `SessionNotFound`, `SessionBusy`."""
+    """Claim a row; raises `SessionNotFound` or `SessionBusy`."""
     sql = f"{_TAKE} WHERE id = ? AND {_FREE} RETURNING {_COLUMNS}"
     values = (owner, now_ms + int(lease_s * 1000), session_id, now_ms)
     found = query(db, sql, values)
@@ -110,7 +110,7 @@ def claim_ready(
     now_ms: int,
     agents: Collection[str] | None,
 ) -> tuple[Claim, SessionRow] | None:
-    """Take the ready row that is first in the line, of those that one of `agents` has."""
+    """Claim the first ready row in the queue, with one of `agents` if given."""
     found = query(
         db,
         f"{_TAKE} WHERE num = (SELECT num FROM sessions INDEXED BY sessions_ready"
@@ -131,14 +131,14 @@ def claim_ready(
 
 
 def free_ready_of_dead(db: apsw.Connection) -> bool:
-    """Free the ready rows whose owner is known to be dead; whether there were any."""
+    """Free the ready rows whose owner is known to be dead; returns whether there were any."""
     owners = query(
         db,
         "SELECT DISTINCT owner FROM (SELECT owner FROM sessions INDEXED BY sessions_ready"
         f" WHERE status = 'ready' ORDER BY place_us LIMIT {MOST_CHECKED})"
         " WHERE owner IS NOT NULL",
     )
-    # A process of another machine is never known to be dead; its lease has to run out.
+    # Processes on other machines cannot be checked; their leases have to expire.
     dead = [owner for (owner,) in owners if is_dead(owner)]
     if dead:
         db.execute(
@@ -150,7 +150,7 @@ def free_ready_of_dead(db: apsw.Connection) -> bool:
 
 
 def renew_claims(db: apsw.Connection, claims: Sequence[Claim], now_ms: int) -> list[Claim]:
-    """Extend the leases that live; gives back the others."""
+    """Extend the valid leases; returns the lost claims."""
     lost = []
     for claim in claims:
         db.execute(
@@ -166,7 +166,7 @@ def renew_claims(db: apsw.Connection, claims: Sequence[Claim], now_ms: int) -> l
 
 
 def release_claim(db: apsw.Connection, claim: Claim) -> None:
-    """Free the row if the claim still has it."""
+    """Free the row if it still belongs to the claim."""
     db.execute(
         "UPDATE sessions SET owner = NULL, lease_until = NULL"
         " WHERE num = ? AND epoch = ? AND owner = ?",
@@ -175,7 +175,7 @@ def release_claim(db: apsw.Connection, claim: Claim) -> None:
 
 
 def delete_session(db: apsw.Connection, session_id: str, now_ms: int) -> None:
-    """Remove the row with its journal; `SessionNotFound`, `SessionBusy`."""
+    """Remove the row with its journal; raises `SessionNotFound` or `SessionBusy`."""
     sql = f"DELETE FROM sessions WHERE id = ? AND {_FREE} RETURNING num"
     found = query(db, sql, (session_id, now_ms))
     if not found:
@@ -189,9 +189,11 @@ def delete_session(db: apsw.Connection, session_id: str, now_ms: int) -> None:
 
 
 def _keep_last_event_id(db: apsw.Connection, num: int) -> None:
-    """If the last event of all is one of this session, leave a row in its place that nobody sees,
-    instead of an older one of that kind: SQLite would give its id to the next event, and who
-    follows the feed would not see that one."""
+    """Keep the highest event id if it belongs to this session, in an invisible row.
+
+    Otherwise SQLite would give the id to the next event, and readers of the feed that are past this
+    id would miss that event. Only one invisible row is kept.
+    """
     ((last, session),) = query(db, "SELECT max(id), session FROM events")
     if session != num:
         return
@@ -205,7 +207,7 @@ def _keep_last_event_id(db: apsw.Connection, num: int) -> None:
 
 
 def read_session(db: apsw.Connection, session_id: str, now_ms: int) -> SessionRow:
-    """The row; `SessionNotFound`."""
+    """The row; raises `SessionNotFound`."""
     found = query(db, f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,))
     if not found:
         raise SessionNotFound(session_id)
@@ -215,7 +217,7 @@ def read_session(db: apsw.Connection, session_id: str, now_ms: int) -> SessionRo
 def read_page(
     db: apsw.Connection, where: SessionFilter, limit: int, cursor: str | None, now_ms: int
 ) -> SessionPage:
-    """A page below the cursor, which is the `num` of the last row before it."""
+    """A page below the cursor, which is the `num` of the previous page's last row."""
     sql, values = _page_sql(where, None if cursor is None else parse_cursor(cursor))
     found = query(db, f"{sql} ORDER BY num DESC LIMIT {limit + 1:d}", values)
     more = len(found) > limit
@@ -228,10 +230,10 @@ def read_page(
 def _page_sql(where: SessionFilter, below: int | None) -> tuple[str, list[str | int]]:
     """The statement and its values.
 
-    An index has the newest of each agent and status: of an agent alone, those of each status are
-    merged.
+    An index has the sessions of each agent and status in order: for an agent without a status, the
+    sessions of all statuses are merged.
     """
-    columns = _leading_columns(where)
+    columns = _indexed_columns(where)
     statuses = [where.status]
     if columns == {"agent", "status"} and where.status is None:
         statuses = [*get_args(SessionStatus)]
@@ -246,7 +248,7 @@ def _page_sql(where: SessionFilter, below: int | None) -> tuple[str, list[str | 
             ("outcome", where.outcome),
         ):
             if value is not None:
-                # The sign keeps the engine from an index of this column.
+                # The `+` keeps the engine from using an index of this column.
                 conditions.append(f"{'' if column in columns else '+'}{column} = ?")
                 values.append(value)
         if below is not None:
@@ -256,9 +258,8 @@ def _page_sql(where: SessionFilter, below: int | None) -> tuple[str, list[str | 
     return " UNION ALL ".join(parts), values
 
 
-def _leading_columns(where: SessionFilter) -> Collection[str]:
-    """The columns whose index finds the sessions; of those that it finds, the rest of the filter
-    drops some."""
+def _indexed_columns(where: SessionFilter) -> Collection[str]:
+    """The columns whose index finds the sessions; the rest of the filter is applied to these."""
     if where.user_id is not None:
         return {"user_id"}
     if where.outcome is not None and (where.agent is None or where.outcome != _USUAL_OUTCOME):
@@ -312,8 +313,8 @@ def _row(values: tuple[Any, ...], now_ms: int) -> SessionRow:
 
 
 def _free_of_dead(db: apsw.Connection, session_id: str, now_ms: int) -> None:
-    """Free a row whose owner is known to be dead; `SessionNotFound`, or `SessionBusy` if it may
-    be alive."""
+    """Free a row whose owner is known to be dead. Raises `SessionNotFound`, and `SessionBusy` if
+    the owner may be alive."""
     # Only asked when the row is not free: asking the operating system about a process costs more
     # than the update.
     found = query(db, "SELECT owner, lease_until FROM sessions WHERE id = ?", (session_id,))

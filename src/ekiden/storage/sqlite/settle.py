@@ -1,4 +1,4 @@
-"""SQL for settling messages once, and for waking the sessions that wait for them."""
+"""Settling messages in SQLite, and waking the sessions that wait for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ekiden.storage.values import check_settle, is_late, json_text
 
 
 def wake_sessions(db: apsw.Connection, session_ids: Iterable[str], now: TransactionTime) -> None:
-    """Wake each as often as it is named; one that does not exist is left out."""
+    """Wake each session as often as it is named; ids of missing sessions are ignored."""
     for chunk in chunks(list(Counter(session_ids).items())):
         size = padded(len(chunk))
         db.execute(_wake_sql(size), (now.wall_us, *flat(chunk, size)))
@@ -47,30 +47,27 @@ class SqliteSettle(NamedTuple):
 
 
 def prepare_settles(settles: Sequence[MessageSettle]) -> list[SqliteSettle]:
-    """The settlements as rows; `UserError` for what is not JSON and for what is no end."""
+    """The settlements as rows; `UserError` for answers that are not JSON and invalid states."""
     prepared = []
     for settle in settles:
         check_settle(settle)
         answer, by = settle.answer, settle.by
         if answer is not None:
             answer = json_text(answer, "the answer to message {!r}", settle.key)
-        if by is None:
-            row = SqliteSettle(settle.key, settle.state, answer, None, None, None, settle.forget)
-        else:
-            row = SqliteSettle(
-                settle.key, settle.state, answer, by.id, by.owner, by.attempts, settle.forget
-            )
-        prepared.append(row)
+        delivery: tuple[int | None, str | None, int | None] = (None, None, None)
+        if by is not None:
+            delivery = (by.id, by.owner, by.attempts)
+        prepared.append(SqliteSettle(settle.key, settle.state, answer, *delivery, settle.forget))
     return prepared
 
 
 def settle_messages(
     db: apsw.Connection, settles: Sequence[SqliteSettle], now: TransactionTime
 ) -> list[Settled]:
-    """Settle them and wake their sessions, each in its turn.
+    """Settle the messages in order, and wake their sessions.
 
-    The first settlements of open messages are few statements for all; only what is left of them
-    then, and what else is to be done, is looked at one by one.
+    A few statements make the first settlement of all open messages; only the remaining
+    settlements take a statement each.
     """
     first: dict[str, int] = {}
     for number, settle in enumerate(settles):
@@ -121,7 +118,7 @@ def _settle_sql(size: int) -> str:
 def _settle_one(
     db: apsw.Connection, settle: SqliteSettle, now: TransactionTime, woken: list[str]
 ) -> Settled:
-    """Whatever the message and the settlement are."""
+    """Settle one message in any state; a session to wake is added to `woken`."""
     if settle.forget:
         db.execute(
             "DELETE FROM messages"
@@ -165,7 +162,7 @@ def requeue_messages(db: apsw.Connection, keys: Collection[str], now: Transactio
 
 
 def prune_messages(db: apsw.Connection, before_us: int, limit: int) -> int:
-    """Remove what was settled long ago."""
+    """Remove messages that were settled before this time, the oldest first."""
     db.execute(
         "DELETE FROM messages WHERE id IN"
         " (SELECT id FROM messages WHERE settled_us < ? ORDER BY settled_us"

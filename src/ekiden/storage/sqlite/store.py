@@ -1,4 +1,4 @@
-"""The store in one SQLite file, for one machine and any number of its processes."""
+"""The store in one SQLite file, for all processes of one machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import apsw
 
@@ -47,27 +47,16 @@ from ekiden.storage.formats import Migration
 from ekiden.storage.sqlite import batches, documents, journal, queues, sessions, settle
 from ekiden.storage.sqlite.connection import (
     LeaseClock,
-    StoreClock,
     TransactionTime,
-    check_engine,
     check_in_place,
-    connect,
-    connect_to_look,
     machine_clock,
-    prepare_file,
     query,
-    unavailable,
 )
 from ekiden.storage.sqlite.copying.rows import count_tables
-from ekiden.storage.sqlite.migrate import (
-    adopt_boot,
-    boot_offset,
-    check_readable,
-    migrate,
-    shipped,
-)
-from ekiden.storage.sqlite.readers import FileWatch, Read, Readers, in_own_thread
-from ekiden.storage.sqlite.search import Searching, vector_engine
+from ekiden.storage.sqlite.migrate import shipped
+from ekiden.storage.sqlite.opening import OpenStore, StoreFile
+from ekiden.storage.sqlite.readers import Read, in_own_thread
+from ekiden.storage.sqlite.search import SqliteSearch, vector_engine
 from ekiden.storage.sqlite.writer import Work, Writer
 from ekiden.storage.values import closed_store
 
@@ -79,7 +68,7 @@ _COUNTED: Final[tuple[TableName, ...]] = (
 _LATEST_MS: Final = 2**63 - 1
 
 
-class SqliteStore(Searching, QueueStarts):
+class SqliteStore(SqliteSearch, QueueStarts):
     """A `Store` in a file that only this user can read. A missing folder is created.
 
     Every acknowledged write is synced to disk. Leases use a monotonic clock of the machine, so a
@@ -106,25 +95,27 @@ class SqliteStore(Searching, QueueStarts):
         formats."""
         if str(path) in ("", ":memory:"):
             raise UserError(f"{str(path)!r} names no file: use MemoryStore for a store in memory")
-        self._path = Path(path).absolute()
+        self._file = StoreFile(
+            path=Path(path).absolute(),
+            create=create,
+            busy_s=busy_s,
+            clock=clock,
+            lease_clock=lease_clock or machine_clock(),
+            engine_version=engine_version or apsw.sqlite_lib_version(),
+            migrations=migrations or shipped(),
+        )
         self._clock = clock
-        self._lease_clock = lease_clock or machine_clock()
-        self._engine_version = engine_version or apsw.sqlite_lib_version()
-        self._migrations = migrations or shipped()
-        self._create = create
-        self._connect_to_look = partial(connect_to_look, self._path, busy_s=busy_s)
-        self._connect = partial(connect, self._path, busy_s=busy_s)
-        self._unavailable = partial(unavailable, self._path)
-        self._parts: _Parts | None = None
-        self._unclosed: weakref.finalize[[_Parts, str], SqliteStore] | None = None
+        self._parts: OpenStore | None = None
+        self._unclosed: weakref.finalize[[OpenStore, str], SqliteStore] | None = None
         self._opening = Lock()
         self._closed = False
         self._next_dead_check_ms = 0
-        """On the lease clock: when a claim in vain next looks for sessions of dead owners."""
+        """The time on the lease clock from which a claim without result looks for dead owners
+        again."""
 
     @property
     def url(self) -> str:
-        return str(self._path)
+        return str(self._file.path)
 
     @property
     def shared(self) -> bool:
@@ -137,8 +128,8 @@ class SqliteStore(Searching, QueueStarts):
     async def close(self) -> None:
         self._closed = True
         if self._parts is not None:
-            # The watch is a task of this event loop; the rest ends in a thread, which must not
-            # touch tasks.
+            # The watch is a task of this event loop. Everything else is closed in a thread, because
+            # closing blocks, and a thread must not touch tasks.
             await self._parts.watch.stop()
         if self._parts is not None or self._opening.locked():
             await in_own_thread(self._close, name="ekiden-sqlite-close")
@@ -156,14 +147,14 @@ class SqliteStore(Searching, QueueStarts):
     async def place(self) -> str:
         """The identity of the file, which distinguishes it from copies. It does not depend on the
         file name."""
-        return await self._read(lambda _: str(self._path.stat().st_ino))
+        return await self._read(lambda _: str(self._file.path.stat().st_ino))
 
     async def now_us(self) -> int:
         return (self._parts or await self._running()).clock.now_us()
 
     async def check_writable(self) -> None:
         def try_it(db: apsw.Connection, _: TransactionTime) -> None:
-            check_in_place(db, self._path)
+            check_in_place(db, self._file.path)
             db.execute("UPDATE machine SET boot = boot")
 
         await self._write(try_it)
@@ -229,8 +220,8 @@ class SqliteStore(Searching, QueueStarts):
             )
             found = claim()
             if found is None and now.ms >= self._next_dead_check_ms:
-                # Idle workers claim in vain several times a second: looking at processes each time
-                # would cost more than the claims.
+                # Idle workers claim several times a second without result. To check the owners'
+                # processes each time would cost more than the claims.
                 self._next_dead_check_ms = now.ms + int(DEAD_CHECK_S * 1000)
                 if sessions.free_ready_of_dead(db):
                     found = claim()
@@ -386,21 +377,21 @@ class SqliteStore(Searching, QueueStarts):
         await self._expire_messages()
         return await self._read(lambda db: queues.read_depth(db, queue))
 
-    # Within
+    # Internal
 
     async def _expire_messages(self) -> None:
-        """Messages whose time is over leave their queues, whoever serves them or does not.
+        """Settle expired messages, even if no agent serves their queues.
 
-        In a store that can only be read they stay as they are stored.
+        In a read-only store they stay as they are.
         """
         if (self._parts or await self._running()).is_read_only:
             return
-        now_ms = self._lease_clock.now_ms()
+        now_ms = self._file.lease_clock.now_ms()
         if await self._read(lambda db: queues.has_expired(db, now_ms), quick=True):
             await self._write(queues.expire_messages)
 
-    async def _running(self) -> _Parts:
-        """What the store runs on; opens it unless it was closed."""
+    async def _running(self) -> OpenStore:
+        """The parts of the open store; opens it unless it was closed."""
         while self._parts is None:
             if self._closed:
                 raise closed_store(self.url)
@@ -414,17 +405,18 @@ class SqliteStore(Searching, QueueStarts):
         return await (self._parts or await self._running()).writer.submit(work)
 
     def _open(self) -> None:
-        """Blocks; whoever comes second finds it done, and whoever comes after `close` does not."""
+        """Open the store in a thread. Only the first of several calls does so, and none after
+        `close`."""
         with self._opening:
             if self._parts is None and not self._closed:
-                self._parts = self._prepare()
+                self._parts = self._file.open()
                 self._unclosed = weakref.finalize(self, _abandon, self._parts, self.url)
                 # At the end of the process the operating system closes the file anyway; a warning
                 # then would be noise.
                 self._unclosed.atexit = False
 
     def _close(self) -> None:
-        """Blocks."""
+        """Close the store in a thread."""
         with self._opening:
             parts, self._parts = self._parts, None
             unclosed, self._unclosed = self._unclosed, None
@@ -433,79 +425,16 @@ class SqliteStore(Searching, QueueStarts):
             if parts is not None:
                 parts.writer.stop(parts.close_reads)
 
-    def _prepare(self) -> _Parts:
-        """What runs on a file that has our format; blocks."""
-        check_engine(self._engine_version)
-        prepare_file(self._path, create=self._create)
-        try:
-            return self._prepare_to_write()
-        # Without the right to write, the store can still be read. If that fails too, the first
-        # error tells more.
-        except (apsw.ReadOnlyError, apsw.CantOpenError) as exc:
-            try:
-                return self._prepare_to_look()
-            except apsw.Error:
-                raise self._unavailable(exc) from exc
-        except apsw.Error as exc:
-            raise self._unavailable(exc) from exc
-
-    def _prepare_to_write(self) -> _Parts:
-        db = self._connect()
-        try:
-            migrate(db, self.url, self._migrations, create=self._create)
-            offset_ms = adopt_boot(db, self._lease_clock, self._clock)
-        except BaseException:
-            db.close()
-            raise
-        return self._start(db, offset_ms)
-
-    def _prepare_to_look(self) -> _Parts:
-        db = self._connect_to_look()
-        try:
-            check_readable(db, self.url, self._migrations)
-            offset_ms = boot_offset(db, self._lease_clock)
-        except BaseException:
-            db.close()
-            raise
-        return self._start(db, offset_ms, is_read_only=True)
-
-    def _start(
-        self, db: apsw.Connection, offset_ms: int | None, *, is_read_only: bool = False
-    ) -> _Parts:
-        """`offset_ms` is `None` if the stored leases are all void."""
-        clock = StoreClock(
-            lease_clock=self._lease_clock,
-            wall=self._clock,
-            offset_ms=self._clock.now_us() // 1000 - self._lease_clock.now_ms()
-            if offset_ms is None
-            else offset_ms,
-        )
-        connect_to_read: Callable[[], apsw.Connection] = (
-            self._connect_to_look if is_read_only else partial(self._connect, read_only=True)
-        )
-        readers = Readers(connect_to_read, self._unavailable, self.url)
-        watch = FileWatch(readers, connect_to_read)
-        # Without the right to write, every write fails with the connection that can only look.
-        writer = Writer(
-            connect=self._connect_to_look if is_read_only else self._connect,
-            now=clock.now,
-            translate=self._unavailable,
-            on_change=watch.notify,
-            name=self.url,
-        )
-        writer.start(db)
-        return _Parts(writer, readers, watch, clock, is_read_only, offset_ms is None)
-
     def _now_ms(self) -> int:
-        """What leases are compared with; later than all of them if they are void."""
+        """The time that leases are compared with; void leases count as expired."""
         parts = self._parts
-        return _LATEST_MS if parts and parts.is_foreign else self._lease_clock.now_ms()
+        return _LATEST_MS if parts and parts.leases_are_void else self._file.lease_clock.now_ms()
 
     def _info(self, db: apsw.Connection) -> Mapping[str, Any]:
         ((format_,),) = query(db, "PRAGMA user_version")
         return {
             "engine": "sqlite",
-            "version": self._engine_version,
+            "version": self._file.engine_version,
             "format": format_,
             "url": self.url,
             "vectors": vector_engine(db),
@@ -513,28 +442,10 @@ class SqliteStore(Searching, QueueStarts):
         }
 
 
-class _Parts(NamedTuple):
-    """What an open store runs on. None of it holds the store."""
+def _abandon(parts: OpenStore, url: str) -> None:
+    """End the threads of a store that was garbage-collected without `close`, and warn.
 
-    writer: Writer
-    readers: Readers
-    watch: FileWatch
-    clock: StoreClock
-    is_read_only: bool
-    is_foreign: bool
-    """Whether the leases are those of another run of the machine, and nobody may end them."""
-
-    def close_reads(self) -> None:
-        """Disconnect all but the writer, which comes last: the last connection to the file moves
-        the WAL into it; blocks."""
-        self.readers.close()
-        self.watch.close()
-
-
-def _abandon(parts: _Parts, url: str) -> None:
-    """A store was collected that nobody closed: let its threads end by themselves.
-
-    Wherever the collector runs, nothing may block.
+    The collector may run anywhere, so this must not block.
     """
     parts.writer.end(parts.close_reads)
     warnings.warn(
@@ -545,7 +456,7 @@ def _abandon(parts: _Parts, url: str) -> None:
 
 
 async def _claimed(writer: Writer, take: Work[T]) -> T:
-    """The result of a claim; if nobody waits for it any more, the session is freed again."""
+    """The result of a claim. If the caller is cancelled, the session is released again."""
     taken: list[Claim] = []
 
     def run(db: apsw.Connection, now: TransactionTime) -> T:

@@ -31,15 +31,17 @@ from ekiden.storage.base import PutReceipt, Settled
 from ekiden.storage.sqlite.connection import UNREADABLE, TransactionTime
 from ekiden.storage.sqlite.journal import PreparedCommit, write_commits
 from ekiden.storage.sqlite.queues import PreparedPut, put_messages
+from ekiden.storage.sqlite.readers import Job, deliver
 from ekiden.storage.sqlite.settle import SqliteSettle, settle_messages
 from ekiden.storage.values import closed_store
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection, TransactionTime], T]
-"""A write inside a transaction, at its time. `SessionError` is raised before anything is written,
-so that the rest of the group can go on."""
+"""A write inside a transaction, at the transaction's time. It must raise a `SessionError` before it
+writes anything, because the rest of the group is still committed."""
 
 GROUP_LIMIT = 256
+"""The number of jobs in one transaction, at most."""
 
 _Kind: TypeAlias = Literal["commit", "put", "settle", "work"]
 
@@ -56,21 +58,24 @@ class Writer:
         on_change: Callable[[], None],
         name: str,
     ) -> None:
-        """`connect` opens the thread's connection, again after the disk failed; `on_change` is
-        called on the event loop's thread after something was stored. None of them may hold the
-        store: a store that its thread holds is never collected."""
+        """`connect` opens the thread's connection, and again after the disk failed. `on_change` is
+        called in the event loop's thread after something was stored. None of them may refer to the
+        store: then its thread would keep it alive, and it would never be collected."""
         self._connect = connect
         self._now = now
         self._translate = translate
         self._on_change = on_change
         self._name = name
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._held: _Job | None = None
-        self._door = threading.Lock()
-        """Held to put a job or the end: nothing comes after the end, so no caller waits forever."""
+        self._jobs: SimpleQueue[_WriteJob | None] = SimpleQueue()
+        """`None` ends the thread."""
+        self._held: _WriteJob | None = None
+        """The first job of the next group."""
+        self._put_lock = threading.Lock()
+        """Held to put a job or the end: no job comes after the end, so no caller waits forever."""
         self._closed = False
         self._last: Callable[[], None] | None = None
         self._db: apsw.Connection | None = None
+        """`None` after the disk failed."""
         self._thread = threading.Thread(target=self._run, name="ekiden-sqlite-writer", daemon=True)
 
     def start(self, db: apsw.Connection) -> None:
@@ -79,41 +84,41 @@ class Writer:
         self._thread.start()
 
     def end(self, last: Callable[[], None] | None = None) -> None:
-        """Let the thread finish what was submitted, call `last`, disconnect and end.
+        """Let the thread finish the submitted jobs, call `last`, disconnect and end.
 
-        Does not wait for it; a second call does nothing.
+        Returns at once; a second call does nothing.
         """
-        with self._door:
+        with self._put_lock:
             if not self._closed:
                 self._closed, self._last = True, last
                 self._jobs.put(None)
 
     def stop(self, last: Callable[[], None] | None = None) -> None:
-        """`end`, and wait for it; blocks."""
+        """`end`, and wait for the thread; blocks."""
         self.end(last)
         self._thread.join()
 
     def submit(self, work: Work[T]) -> asyncio.Future[T]:
-        """Run `work` with others; the result comes after it is durable.
+        """Run `work` in a transaction with other jobs; the result is returned when it is durable.
 
-        Cancelling the future does not undo the work. `StoreUnavailable` after the end.
+        Cancelling the future does not undo the work. Raises `StoreUnavailable` after the end.
         """
-        return self._submit(_Job("work", work))
+        return self._submit(_WriteJob("work", work))
 
     def commit(self, commit: PreparedCommit) -> asyncio.Future[None]:
-        """Write a step of a session, merged with those of other sessions."""
-        return self._submit(_Job("commit", commit))
+        """Write a step of a session, with the same statements as those of other sessions."""
+        return self._submit(_WriteJob("commit", commit))
 
     def put(self, puts: Sequence[PreparedPut]) -> asyncio.Future[Sequence[PutReceipt]]:
-        """Put messages, merged with those of others."""
-        return self._submit(_Job("put", puts))
+        """Put messages, with the same statements as those of other callers."""
+        return self._submit(_WriteJob("put", puts))
 
     def settle(self, settles: Sequence[SqliteSettle]) -> asyncio.Future[Sequence[Settled]]:
-        """Settle messages, merged with the settlements of others."""
-        return self._submit(_Job("settle", settles))
+        """Settle messages, with the same statements as those of other callers."""
+        return self._submit(_WriteJob("settle", settles))
 
-    def _submit(self, job: _Job) -> asyncio.Future[Any]:
-        with self._door:
+    def _submit(self, job: _WriteJob) -> asyncio.Future[Any]:
+        with self._put_lock:
             if self._closed:
                 raise closed_store(self._name)
             self._jobs.put(job)
@@ -130,7 +135,11 @@ class Writer:
                 self._db.close(force=True)
 
     def _run_group(self) -> bool:
-        """Whether it was not the end. What was done is not held while the next is waited for."""
+        """Wait for a group of jobs and run it; returns false at the end.
+
+        A method of its own, so that finished jobs, and the stores they refer to, are not kept alive
+        while the thread waits.
+        """
         group = self._next_group()
         if group is None:
             return False
@@ -138,13 +147,14 @@ class Writer:
         # all waiting tasks, which would claim again.
         before = self._changes()
         self._execute(group)
-        self._deliver(group, changed=self._changes() != before)
+        deliver(group, self._on_change if self._changes() != before else None)
         return True
 
-    def _next_group(self) -> list[_Job] | None:
-        """Wait for a job, then take what else is there; `None` at the end.
+    def _next_group(self) -> list[_WriteJob] | None:
+        """Wait for a job, then take the other jobs in the queue; `None` at the end.
 
-        A second commit of one session belongs to the next group: one statement updates a row once.
+        A second commit of one session starts the next group, because one statement updates a row
+        only once.
         """
         # Only the first job is waited for. To wait longer for more of them would make a single
         # write slow; under load others have queued up meanwhile.
@@ -152,7 +162,7 @@ class Writer:
         if first is None:
             return None
         group = [first]
-        sessions = {first.what.num} if first.kind == "commit" else set()
+        sessions = {first.work.num} if first.kind == "commit" else set()
         while len(group) < GROUP_LIMIT:
             try:
                 job = self._jobs.get_nowait()
@@ -164,22 +174,22 @@ class Writer:
                 self._jobs.put(None)
                 break
             if job.kind == "commit":
-                if job.what.num in sessions:
+                if job.work.num in sessions:
                     self._held = job
                     break
-                sessions.add(job.what.num)
+                sessions.add(job.work.num)
             group.append(job)
         return group
 
-    def _execute(self, group: list[_Job]) -> None:
-        """Run the group and note each member's result or error."""
+    def _execute(self, group: list[_WriteJob]) -> None:
+        """Run the group and set the result or error of each job."""
         try:
             self._transaction(group)
             return
         except Exception as exc:
-            # A failed disk fails for all. Any other error may be of one member only, and which one
-            # is not known: each is tried alone below.
-            if len(group) == 1 or not _may_be_one_members(exc):
+            # A failed disk fails all jobs. Any other error may be that of one job, and which one is
+            # not known: each is tried alone below.
+            if len(group) == 1 or not _may_be_of_one_job(exc):
                 for job in group:
                     job.error = self._explain(exc)
                 return
@@ -189,15 +199,14 @@ class Writer:
             except Exception as exc:
                 job.error = self._explain(exc)
 
-    def _transaction(self, group: list[_Job]) -> None:
+    def _transaction(self, group: list[_WriteJob]) -> None:
         if self._db is None:
             self._db = self._connect()
         db = self._db
         try:
-            # The lock to write is taken at once: a transaction that reads first and asks for it
-            # later fails if another process has written in between.
+            # Not `write_transaction`: the rollback, too, may fail with the disk.
             db.execute("BEGIN IMMEDIATE")
-            _run(db, group, self._now())
+            _run_jobs(db, group, self._now())
             fault_point("store.sqlite.before_commit")
             db.execute("COMMIT")
             fault_point("store.sqlite.after_commit")
@@ -206,7 +215,7 @@ class Writer:
             raise
 
     def _undo(self, db: apsw.Connection, exc: BaseException) -> None:
-        """Leave the transaction; drop a connection whose disk failed."""
+        """Roll the transaction back; drop the connection if the disk failed."""
         try:
             if db.in_transaction:
                 db.execute("ROLLBACK")
@@ -216,7 +225,7 @@ class Writer:
             exc = apsw.IOError()
         # After a failed sync, SQLite's cached pages may differ from the file. A new connection
         # reads the file again.
-        if isinstance(exc, apsw.Error) and not isinstance(exc, _HARMLESS):
+        if isinstance(exc, apsw.Error) and not isinstance(exc, _CONNECTION_IS_SOUND):
             self._db = None
             db.close(force=True)
 
@@ -239,81 +248,54 @@ class Writer:
     def _changes(self) -> int:
         return 0 if self._db is None else self._db.total_changes()
 
-    def _deliver(self, group: list[_Job], *, changed: bool) -> None:
-        """Hand the results over with one wake-up of each event loop, which is nearly always one."""
-        loops = {job.loop for job in group}
-        for loop in loops:
-            mine = group if len(loops) == 1 else [job for job in group if job.loop is loop]
-            try:
-                loop.call_soon_threadsafe(_resolve, mine, self._on_change if changed else None)
-            except RuntimeError:
-                continue  # that loop was closed: nobody waits any more
 
+class _WriteJob(Job):
+    """A write for a waiting caller."""
 
-class _Job:
-    """A write with a waiting caller."""
+    __slots__ = ("kind",)
 
-    __slots__ = ("error", "future", "kind", "loop", "result", "what")
-
-    def __init__(self, kind: _Kind, what: Any) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.loop.create_future()
+    def __init__(self, kind: _Kind, work: Any) -> None:
+        super().__init__(work)
         self.kind = kind
-        self.what = what
-        self.result: Any = None
-        self.error: Exception | None = None
 
 
-def _run(db: apsw.Connection, group: Sequence[_Job], now: TransactionTime) -> None:
-    """Write what the group wants: of each kind all at once, the rest one after the other.
+def _run_jobs(db: apsw.Connection, group: Sequence[_WriteJob], now: TransactionTime) -> None:
+    """Run the jobs of each kind together; those of kind `work` one after the other.
 
-    They were submitted before any of them was done, so that no order among them is promised.
+    All jobs were submitted before one of them was done, so their order is free.
     """
-    by_kind: dict[_Kind, list[_Job]] = {"commit": [], "put": [], "settle": [], "work": []}
+    by_kind: dict[_Kind, list[_WriteJob]] = {"commit": [], "put": [], "settle": [], "work": []}
     for job in group:
         # A job may run a second time, alone, after its group failed.
         job.error = None
         by_kind[job.kind].append(job)
     if by_kind["commit"]:
-        write_commits(db, [job.what for job in by_kind["commit"]], now)
+        write_commits(db, [job.work for job in by_kind["commit"]], now)
     if puts := by_kind["put"]:
-        fates = put_messages(db, [job.what for job in puts], now)
-        for job, fate in zip(puts, fates, strict=True):
-            if isinstance(fate, QueueFull):
-                job.error = fate
+        receipts = put_messages(db, [job.work for job in puts], now)
+        for job, result in zip(puts, receipts, strict=True):
+            if isinstance(result, QueueFull):
+                job.error = result
             else:
-                job.result = fate
+                job.result = result
     if settles := by_kind["settle"]:
-        results = iter(settle_messages(db, [each for job in settles for each in job.what], now))
+        results = iter(settle_messages(db, [each for job in settles for each in job.work], now))
         for job in settles:
-            job.result = [next(results) for _ in job.what]
+            job.result = [next(results) for _ in job.work]
     for job in by_kind["work"]:
         try:
-            job.result = job.what(db, now)
+            job.result = job.work(db, now)
         except SessionError as exc:
             job.error = exc
 
 
-def _resolve(group: list[_Job], on_change: Callable[[], None] | None) -> None:
-    for job in group:
-        # Its caller was cancelled; the write is stored all the same.
-        if job.future.done():
-            continue
-        if job.error is not None:
-            job.future.set_exception(job.error)
-        else:
-            job.future.set_result(job.result)
-    if on_change is not None:
-        on_change()
-
-
-def _may_be_one_members(exc: Exception) -> bool:
-    """Whether the others of the group would succeed without the member that raised it.
+def _may_be_of_one_job(exc: Exception) -> bool:
+    """Whether the rest of the group may succeed without the job that raised the error.
 
     A commit that failed on the disk may have been stored all the same: it is not run again.
     """
-    return not isinstance(exc, apsw.Error) or isinstance(exc, _ONE_MEMBERS)
+    return not isinstance(exc, apsw.Error) or isinstance(exc, _ERRORS_OF_ONE_JOB)
 
 
-_ONE_MEMBERS = (apsw.ConstraintError, apsw.FullError, apsw.MismatchError, apsw.TooBigError)
-_HARMLESS = (apsw.BusyError, *_ONE_MEMBERS)
+_ERRORS_OF_ONE_JOB = (apsw.ConstraintError, apsw.FullError, apsw.MismatchError, apsw.TooBigError)
+_CONNECTION_IS_SOUND = (apsw.BusyError, *_ERRORS_OF_ONE_JOB)

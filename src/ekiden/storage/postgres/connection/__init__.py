@@ -1,1 +1,1 @@
-"""Connections to the database: addresses, the pool, errors, and notices of changes."""
+"""Connections to the database: addresses, the pool, errors, and hints of changes."""

@@ -1,4 +1,4 @@
-"""Where the database is: what the URL says, and what of it may be shown."""
+"""Addresses of PostgreSQL stores, with and without the password."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ class PostgresAddress:
     """One schema of one database."""
 
     dsn: str = field(repr=False)
-    """For the driver; it may hold a password."""
+    """The URL for the driver, which may contain a password."""
     schema: str
     shown: str
-    """For messages: no password in it."""
+    """The URL for messages, without a password."""
 
 
 def parse_address(url: str, schema: str | None = None) -> PostgresAddress:
     """The address that `url` names, e.g. ``postgresql://me@host:5432/db?schema=ekiden``.
 
-    The schema is the argument's, else the URL's, else ``ekiden``. `UserError` for what is not such
-    a URL; it never repeats the part that may be a password.
+    The argument `schema` overrides that of the URL; the default is ``ekiden``. Raises `UserError`
+    for other text; the message never repeats the part that may be a password.
     """
     parts = _split(url)
     login, _, hosts = parts.netloc.rpartition("@")
-    strayed = "@" in parts.path + parts.query or bool(parts.fragment)
-    if strayed or not _HOSTS.fullmatch(hosts):
+    # A password with an unescaped / ? # ends the host part too early.
+    is_cut = "@" in parts.path + parts.query or bool(parts.fragment)
+    if is_cut or not _HOSTS.fullmatch(hosts):
         raise _unreadable()
     options = parse_qsl(parts.query, keep_blank_values=True)
     chosen = schema or dict(options).get("schema") or DEFAULT_SCHEMA
@@ -63,7 +64,7 @@ def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
     except ValueError:
-        # Its text repeats the URL.
+        # The text of the ValueError repeats the URL.
         raise _unreadable() from None
     if parts.scheme not in _SCHEMES:
         raise UserError("the URL of a PostgreSQL store begins with postgresql://")

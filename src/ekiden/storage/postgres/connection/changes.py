@@ -1,18 +1,17 @@
-"""Hints that something changed, in this process and through NOTIFY in all others.
+"""Hints of changes, in this process and through NOTIFY to all others.
 
-A NOTIFY within a writing transaction would make all writers wait for one lock, so it is sent by
-itself, soon afterwards, once for all changes of the last `PAUSE_S`. While changes come without end
-the pauses grow to `LONGEST_PAUSE_S`. Waiters are woken at the first change and again at the end of
-the pause: a waiter that looked just before the change, and began to wait just after it, is woken by
-the second.
+A NOTIFY within a writing transaction would make all writers wait for one lock. So it is sent alone,
+soon afterwards, once for all changes of the last `PAUSE_S`. While changes continue, the pauses grow
+to `LONGEST_PAUSE_S`. Waiters are woken at the first change and again at the end of the pause: the
+second wakes a waiter that read just before the change and began to wait just after it.
 
 A ready session needs one worker, not all. Each waiting process encodes the agents that it serves in
 the name of its connection, as 64 bits, so that the server knows the live processes. The statement
 that sends a hint finds the agents with unclaimed sessions and names as many processes as there are
 sessions. A named process without room names another one. A process that named others listens for
-the hint that all sessions were taken. Without it, it looks again a moment later and names others,
-because the named process may have died or become full. Hints that are lost nevertheless, because
-both processes died, are made up for by the next look of any worker.
+the hint that all sessions were taken. Without it, it checks again a moment later and names others,
+because the named process may have died or become full. If both processes die, the sessions are
+found by the next claim of any worker.
 """
 
 from __future__ import annotations
@@ -34,11 +33,12 @@ from ekiden.storage.timers import TIMERS
 PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.08
 _TAKEN_S = 0.25
-"""So long after a hint the sessions that it was about should have been taken."""
-_LONGEST = 2000
-"""Characters of topics; more are `null`, which may be any. A NOTIFY takes 8,000 bytes."""
-_MOST_READY = 32
-"""So many ready sessions are looked at for a hint, and at most as many workers are woken by it."""
+"""The time after a hint in which its sessions should have been claimed."""
+_MAX_TOPICS_LENGTH = 2000
+"""The maximum length of the topics, because a NOTIFY has at most 8,000 bytes. Longer ones are sent
+as `null`, which means all topics."""
+_MAX_READY = 32
+"""A hint considers this many ready sessions, and wakes at most as many workers."""
 
 _NAME = "'ekiden-worker:' || substr(md5(current_database() || '/' || current_schema()), 1, 16)"
 _BIT = "(get_byte(decode(md5({}), 'hex'), 0) & 63)"
@@ -46,12 +46,12 @@ _SERVES = f"""
 select set_config('application_name', {_NAME} || ':' || lpad(to_hex(
     bit_or(1::bigint << {_BIT.format("agent")})), 16, '0'), false)
 from unnest($1::text[]) as agent"""
-# A hint need not survive a crash: nobody has to wait for the disk.
+# `synchronous_commit` is off, because a hint need not survive a crash: no sync of the disk.
 _NOTIFY = f"""
 with free as materialized (
     select {_BIT.format("agent")} as place, count(*) as many from (
         select agent from sessions where status = 'ready' and owner is null
-        order by ready_at desc, num desc limit {_MOST_READY}
+        order by ready_at desc, num desc limit {_MAX_READY}
     ) as ready group by agent
 ), able as materialized (
     select pid, ('x' || right(application_name, 16))::bit(64)::bigint as serves
@@ -74,45 +74,46 @@ where $3 is not null or exists (select from chosen)"""
 
 
 class Changes:
-    """Tells others of our changes, and us of theirs."""
+    """Sends hints of this process's changes, and wakes its tasks after hints of others."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._channel = f"ekiden:{database.address.schema}"
         self._me = os.urandom(8).hex()
-        """Sent along, so that a process is not woken by its own changes."""
+        """Part of each hint, so that a process ignores its own ones."""
         self._dirty = False
+        """Whether there are changes for which no hint was sent."""
         self._topics: set[str] = set()
-        """What changes were about that others have not been told."""
+        """The topics of these changes."""
         self._sender: asyncio.Task[None] | None = None
         self._passing: asyncio.Task[bool] | None = None
         self._again: asyncio.Task[None] | None = None
         self._is_named = False
         """Whether a process was named since `_again` last began to wait."""
         self._is_taken = False
-        """Whether a hint told since then that no session is left for anybody."""
+        """Whether a hint said since then that no ready session is left."""
         self._signal = ChangeSignal()
         self._about: dict[frozenset[str], ChangeSignal] = {}
-        """By what is waited for."""
+        """The signals for waits with topics, by these topics."""
         self._ready = ChangeSignal(echoes=False)
         self._agents: frozenset[str] = frozenset()
-        """The agents whose sessions are waited for."""
+        """The agents whose sessions this process waits for."""
         self._has_room: Callable[[], bool] = bool
         self._listener: Any = None
         self._starter: asyncio.Task[None] | None = None
 
     def changed(self, topics: Iterable[str] = ()) -> None:
-        """Something was stored just now, also about these topics."""
+        """Send a hint of a change with these topics."""
         self._dirty = True
         self._topics.update(topics)
         if self._sender is None or self._sender.done():
             self._sender = asyncio.get_running_loop().create_task(self._send())
 
     async def wait(self, timeout_s: float, about: Collection[str] | None = None) -> None:
-        """Return at the next hint, or at the next about one of these topics, or after the time-out;
-        without a connection, only after that.
+        """Return at the next hint, with one of these topics if given, or after the time-out.
+        Without a connection, other processes' hints are not received.
 
-        `StoreUnavailable` after the store was closed.
+        Raises `StoreUnavailable` after the store was closed.
         """
         self._database.refuse_if_closed()
         self._listen()
@@ -124,32 +125,33 @@ class Changes:
     async def wait_ready(
         self, agents: Collection[str], timeout_s: float, has_room: Callable[[], bool]
     ) -> None:
-        """Return when this process is to look for sessions of these agents; as `wait` otherwise."""
+        """Return when this process should claim sessions of these agents, or after the time-out.
+        Raises as `wait`."""
         self._database.refuse_if_closed()
         self._has_room = has_room
         if not self._agents.issuperset(agents):
             self._agents |= frozenset(agents)
-            if _is_ours(self._starter):
-                # Of two that connect at the same time one connection would be lost.
+            if _is_of_this_loop(self._starter):
+                # Two tasks that connect at the same time would leak one connection.
                 self._starter.cancel()
             self._starter = None
         self._listen()
         await self._ready.wait(timeout_s)
 
     async def close(self) -> None:
-        """Tell others what they have not been told, and stop listening."""
-        senders = [each for each in (self._sender, self._passing) if _is_ours(each)]
+        """Send the remaining hints, and stop listening."""
+        senders = [each for each in (self._sender, self._passing) if _is_of_this_loop(each)]
         self._sender = self._passing = None
         if senders:
             await asyncio.wait(senders, timeout=CLOSE_S)
         again, self._again = self._again, None
         starter, self._starter = self._starter, None
         for task in (again, starter):
-            if _is_ours(task):
+            if _is_of_this_loop(task):
                 task.cancel()
                 await asyncio.wait([task])
         listener, self._listener = self._listener, None
-        if listener is not None and _is_ours(starter):
+        if listener is not None and _is_of_this_loop(starter):
             try:
                 await listener.close(timeout=CLOSE_S)
             except FOREIGN:
@@ -164,18 +166,19 @@ class Changes:
             self._signal.notify()
             self._wake_about(topics)
             if self._listener is None:
-                self._ready.notify()  # Nobody could name us.
+                self._ready.notify()  # Other processes cannot name this one.
             if any(TIMERS in each for each in self._about):
-                topics.discard(TIMERS)  # Whoever sets a timer sees to it.
+                # This process watches all timers: no other process must wake for them.
+                topics.discard(TIMERS)
             self._is_named |= await self._notify(topics)
             await asyncio.sleep(pause_s)
             self._signal.notify()
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         if self._is_named and self._listener and (self._again is None or self._again.done()):
-            self._again = asyncio.get_running_loop().create_task(self._look_again())
+            self._again = asyncio.get_running_loop().create_task(self._repeat_hints())
 
-    async def _look_again(self) -> None:
-        """Name other processes if the sessions of the last hints were not taken."""
+    async def _repeat_hints(self) -> None:
+        """Name other processes if the sessions of the last hints were not claimed."""
         while self._is_named:
             self._is_named = self._is_taken = False
             await asyncio.sleep(_TAKEN_S)
@@ -183,21 +186,21 @@ class Changes:
                 await self._notify(None)
 
     async def _notify(self, topics: Collection[str] | None, tried: Sequence[int] = ()) -> bool:
-        """Send a hint about these topics; or, for `None`, only about ready sessions, to processes
-        that were not `tried`. Returns whether a process was named for a session."""
+        """Send a hint with these topics; with `None` only for ready sessions, to processes that
+        were not `tried`. Returns whether a process was named for a session."""
         excluded = list(tried)
         if self._listener is not None and not self._has_room():
             excluded.append(self._listener.get_server_pid())
-        told = None if topics is None else dumps(sorted(topics))
-        if told is not None and len(told) > _LONGEST:
-            told = "null"
-        with suppress(EkidenError, *FOREIGN):  # Those who wait find out by their time-out.
-            rows = await self._database.query(_NOTIFY, self._channel, self._me, told, excluded)
+        text = None if topics is None else dumps(sorted(topics))
+        if text is not None and len(text) > _MAX_TOPICS_LENGTH:
+            text = "null"
+        with suppress(EkidenError, *FOREIGN):  # A lost hint: waiters read again after a time-out.
+            rows = await self._database.query(_NOTIFY, self._channel, self._me, text, excluded)
             return any(row[0] for row in rows)
         return False
 
     def _listen(self) -> None:
-        if _is_ours(self._starter) and (self._listener or not self._starter.done()):
+        if _is_of_this_loop(self._starter) and (self._listener or not self._starter.done()):
             return
         self._starter = asyncio.get_running_loop().create_task(self._start_listening())
 
@@ -205,7 +208,7 @@ class Changes:
         old, self._listener = self._listener, None
         if old is not None:
             old.terminate()
-        # If it fails, waiters come back after their time-out, and then it is tried again.
+        # If this fails, the next call after a waiter's time-out tries again.
         with suppress(EkidenError, *FOREIGN):
             connection = await self._database.connect()
             try:
@@ -223,7 +226,7 @@ class Changes:
         try:
             hint = loads(payload)
         except ValueError:
-            self._wake_all()  # Another version sent it.
+            self._wake_all()  # A hint of another version.
             return
         if hint["by"] != self._me and not hint["passed"]:
             self._signal.notify()
@@ -256,6 +259,6 @@ class Changes:
         self._ready.notify()
 
 
-def _is_ours(task: asyncio.Task[Any] | None) -> TypeGuard[asyncio.Task[Any]]:
-    """Whether there is such a task in the loop that runs now, rather than in one that ended."""
+def _is_of_this_loop(task: asyncio.Task[Any] | None) -> TypeGuard[asyncio.Task[Any]]:
+    """Whether the task exists and belongs to the running loop, not to one that ended."""
     return task is not None and task.get_loop() is asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The connection pool: opens on demand, replaces broken connections, checks unknown commits."""
+"""The connection pool, and writes that are sent again after a lost connection."""
 
 from __future__ import annotations
 
@@ -25,30 +25,31 @@ T = TypeVar("T")
 CONNECT_S = 10.0
 COMMAND_S = 30.0
 ANSWER_S = 10.0
-"""For a commit that waits for no row: without an answer for so long, its wire is dead."""
+"""The time-out of a commit that waits for no lock: after it, the connection counts as lost."""
 CLOSE_S = 5.0
 _TRIES = 4
-"""How often a transaction is tried that the server rolls back in favour of another."""
+"""How often a transaction is run that the server rolls back in favour of another."""
 
 _IDLE_S = 60.0
-"""A connection that was idle for so long is closed: its network path may be gone."""
+"""A connection that was idle for this time is closed: its network path may be gone."""
 _AGE_S = 300.0
-"""One that was kept for so long goes through the pool, which renews it after many statements."""
+"""A connection that was kept for this time is returned to the driver's pool, which replaces it
+after many statements."""
 _RELEASE_S = 5.0
-"""How long the pool may take to make sure that a connection is in order, or is closed."""
+"""The time in which the driver's pool must reset or close a connection."""
 SETTLE_S = 15.0
-"""How long a write whose connection broke is sent again until the database answers."""
+"""How long a write is sent again after its connection was lost."""
 _FIRST_OWN_OID = 16384
-"""Below, a type is PostgreSQL's own."""
+"""Lower type ids are PostgreSQL's own types, which are the same in all databases."""
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
 
 
 class _Connection(asyncpg.Connection):  # type: ignore[misc]
-    """A connection that knows the types of PostgreSQL from those before it.
+    """A connection that shares its knowledge of PostgreSQL's types with later ones.
 
-    The driver asks each connection what an array is, which takes longer than anything else while a
-    process starts.
+    Otherwise the driver asks the server about array types on each connection, which takes longer
+    than anything else while a process starts.
     """
 
     _known: ClassVar[dict[frozenset[int], Any]] = {}
@@ -69,23 +70,27 @@ class _Idle(NamedTuple):
     since: float
 
 
-class Kept:
-    """The connections of one pool, of which at most `size` are in use."""
+class ConnectionPool:
+    """Connections of the driver's pool, of which at most `size` are in use.
+
+    Idle connections are kept here: the driver's pool resets a connection at each release, which
+    costs a round trip.
+    """
 
     def __init__(self, pool: Any, size: int) -> None:
         self.pool = pool
         self._room = asyncio.Semaphore(size)
         self._idle: list[_Idle] = []
-        """The last used connection is taken first."""
+        """The last used connection is taken first, so that the others become idle and close."""
         self._out_since: dict[Any, float] = {}
-        """By connection, when it left the pool."""
+        """The time at which each connection left the driver's pool."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def take(self) -> Any:
-        """A connection, for `give_back`; raises what the driver raises."""
+        """A connection, to be returned with `give_back`; raises the driver's errors."""
         await self._room.acquire()
         try:
             while self._idle:
@@ -115,7 +120,7 @@ class Kept:
             self._room.release()
 
     async def close(self) -> None:
-        """Close all, when those in use are given back."""
+        """Close all connections; waits for those in use."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -125,13 +130,13 @@ class Kept:
         await self.pool.close()
 
     async def _release(self, connection: Any) -> None:
-        """To the pool, which ends a connection that is not in order; never fails."""
+        """Return a connection to the driver's pool, which closes a broken one; never fails."""
         del self._out_since[connection]
         with suppress(*FOREIGN):
             await self.pool.release(connection, timeout=_RELEASE_S)
 
     def _close_old(self) -> None:
-        """Close idle connections, and look again when the next one may be old enough."""
+        """Close connections that were idle for `_IDLE_S`, and set the timer for the next one."""
         oldest = self._loop.time() - _IDLE_S
         while self._idle and self._idle[0].since <= oldest:
             self._close_later(self._idle.pop(0).connection)
@@ -140,7 +145,7 @@ class Kept:
             self._timer = self._loop.call_at(self._idle[0].since + _IDLE_S, self._close_old)
 
     def _close_later(self, connection: Any) -> None:
-        """Close it while others go on."""
+        """Close a connection in a task."""
         task = self._loop.create_task(self._close(connection))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -155,14 +160,14 @@ def _is_open(connection: Any) -> bool:
     try:
         return not connection.is_closed()
     except asyncpg.InterfaceError:
-        return False  # The pool has taken it away.
+        return False  # The driver's pool has closed it.
 
 
 class Database:
-    """One schema of one database, through a pool; errors leave it translated.
+    """One schema of one database, through a pool; the driver's errors are translated.
 
-    A pool belongs to the event loop that made it. When a program uses the store again from another
-    loop after the first one ended, as successive calls of `asyncio.run` do, a new pool is made.
+    A pool belongs to the event loop that created it. When a program uses the store in another loop
+    after the first one ended, as successive calls of `asyncio.run` do, a new pool is created.
     """
 
     def __init__(
@@ -176,32 +181,32 @@ class Database:
         self.address = address
         self._sizes = (min_size, max_size)
         self._prepare = prepare
-        """Run on the first connection: the migrations."""
-        self._pool: Kept | None = None
+        """Called with the first connection, for the migrations."""
+        self._pool: ConnectionPool | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
         self.closed = False
 
     async def open(self) -> None:
-        """Connect and prepare, unless that is done."""
+        """Connect and prepare; a second call does nothing."""
         self.closed = False
         await self._ready()
 
     async def close(self) -> None:
-        """Disconnect, in peace if that goes quickly; later calls are refused until `open`."""
+        """Disconnect, after `CLOSE_S` by force; later calls are refused until `open`."""
         self.closed = True
         async with self._opening:
-            kept, self._pool = self._pool, None
-        if kept is None or self._loop is not asyncio.get_running_loop():
+            pool, self._pool = self._pool, None
+        if pool is None or self._loop is not asyncio.get_running_loop():
             return
         try:
             async with asyncio.timeout(CLOSE_S):
-                await kept.close()
+                await pool.close()
         except FOREIGN:
-            kept.pool.terminate()
+            pool.pool.terminate()
 
     def refuse_if_closed(self) -> None:
-        """`StoreUnavailable` after `close`."""
+        """Raise `StoreUnavailable` after `close`."""
         if self.closed:
             raise closed_store(self.address.shown)
 
@@ -216,8 +221,8 @@ class Database:
     async def query(self, sql: str, *args: Any, repeatable: bool = False) -> list[Any]:
         """The rows of one statement, which is a transaction of its own.
 
-        A `repeatable` one, which may be done twice without harm, is tried again on a new
-        connection if the first breaks.
+        A `repeatable` statement, which must be idempotent, is sent again on a new connection if the
+        first one breaks.
         """
 
         async def run(connection: Any) -> list[Any]:
@@ -232,7 +237,7 @@ class Database:
         return await self.run(run)
 
     async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        """What `work` returns, done in one transaction; an error of it undoes all."""
+        """The result of `work`, which runs in one transaction; an error rolls it back."""
 
         async def run(connection: Any) -> T:
             async with connection.transaction():
@@ -241,10 +246,10 @@ class Database:
         return await self.run(run)
 
     async def run(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        """What `work` returns with a connection of the pool.
+        """The result of `work` with a connection of the pool.
 
-        It is called again if the server undid it to end a deadlock. `ConnectionLost` if the
-        connection broke on the way, `StoreUnavailable` if there was none to begin with.
+        `work` is called again if the server rolled it back to end a deadlock. Raises
+        `ConnectionLost` if the connection broke, and `StoreUnavailable` if none could be opened.
         """
         for tries_left in reversed(range(_TRIES)):
             try:
@@ -259,9 +264,9 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
-        kept = await self._ready()
+        pool = await self._ready()
         try:
-            connection = await kept.take()
+            connection = await pool.take()
         except FOREIGN as exc:
             raise self._error(exc, sent=False) from exc
         is_sound = False
@@ -269,21 +274,22 @@ class Database:
             yield connection
             is_sound = True
         finally:
-            await kept.give_back(connection, is_sound=is_sound)
+            await pool.give_back(connection, is_sound=is_sound)
 
-    async def _ready(self) -> Kept:
+    async def _ready(self) -> ConnectionPool:
         if self._pool is not None and self._loop is asyncio.get_running_loop():
             return self._pool
         self.refuse_if_closed()
-        self.own_loop()
+        self.bind_loop()
         async with self._opening:
             self.refuse_if_closed()
             if self._pool is None:
                 self._pool = await self._open_pool()
             return self._pool
 
-    def own_loop(self) -> asyncio.AbstractEventLoop:
-        """The running event loop, which has the pool; `UserError` if another one still has it."""
+    def bind_loop(self) -> asyncio.AbstractEventLoop:
+        """Bind the pool to the running event loop, and return the loop; `UserError` if another loop
+        still uses it."""
         loop = asyncio.get_running_loop()
         if self._loop is loop:
             return loop
@@ -295,11 +301,11 @@ class Database:
         self._loop, self._pool, self._opening = loop, None, asyncio.Lock()
         return loop
 
-    async def _open_pool(self) -> Kept:
+    async def _open_pool(self) -> ConnectionPool:
         pool = asyncpg.create_pool(
             min_size=self._sizes[0],
             max_size=self._sizes[1],
-            reset=_keep,
+            reset=_no_reset,
             **self._settings(),
         )
         sent = False
@@ -313,7 +319,7 @@ class Database:
             if isinstance(exc, FOREIGN):
                 raise self._error(exc, sent=sent) from exc
             raise
-        return Kept(pool, self._sizes[1])
+        return ConnectionPool(pool, self._sizes[1])
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -325,14 +331,14 @@ class Database:
                 "application_name": f"ekiden:{self.address.schema}",
                 "search_path": f'"{self.address.schema}"',
                 "synchronous_commit": "on",
-                # Our statements are made for their indexes: without this the server may sort all
-                # sessions that are ready to find the first, as long as it thinks there are few.
+                # Our statements are written for their indexes. Without this the server may sort all
+                # ready sessions to find the first one, as long as it estimates that there are few.
                 "random_page_cost": "1",
-                # To plan them anew each time takes a third of the server's time.
+                # Planning each statement again takes a third of the server's time.
                 "plan_cache_mode": "force_generic_plan",
-                # Our statements count on seeing what others committed while they waited.
+                # Our statements must see what others committed while they waited for a lock.
                 "default_transaction_isolation": "read committed",
-                # A process that was stopped within a transaction must not keep its locks.
+                # A process that was paused within a transaction must not keep its locks.
                 "idle_in_transaction_session_timeout": "10s",
             },
         }
@@ -341,20 +347,20 @@ class Database:
         return translated(exc, self.address.shown, sent=sent)
 
 
-async def _keep(connection: Any) -> None:
-    """Nothing to reset: no statement of ours changes a connection; it would cost a round trip."""
+async def _no_reset(connection: Any) -> None:
+    """Reset nothing: our statements change no settings, and a reset costs a round trip."""
 
 
-async def answered(
+async def send_until_answered(
     database: Database,
     send: Callable[[bool], Awaitable[T]],
     unknown: Callable[[str], OutcomeUnknown],
 ) -> T:
     """The result of `send`, which is called until the database answers.
 
-    Its argument says whether a copy with an unknown outcome was sent before; then `send` must make
-    sure that nothing is changed twice. After `SETTLE_S`, or when the store is closed, the error
-    that `unknown` makes of the reason is raised. A write that was never sent is not repeated.
+    The argument of `send` tells whether an earlier attempt had an unknown outcome; then `send` must
+    not change anything twice. After `SETTLE_S`, or when the store is closed, the error is that of
+    `unknown`, with the reason. A write that was never sent is not repeated.
     """
     try:
         return await send(False)

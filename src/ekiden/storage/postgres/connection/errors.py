@@ -84,7 +84,7 @@ class ConnectionLost(Unreachable):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """Whether something was stored cannot be found out."""
+    """It cannot be found out whether a write was stored."""
 
     def __init__(self, why: str, what: str, *, advice: str) -> None:
         super().__init__(f"{why}; whether {what} stored is not known: {advice}")
@@ -96,34 +96,34 @@ def is_broken(exc: BaseException) -> bool:
 
 
 def translated(exc: BaseException, where: str, *, sent: bool) -> EkidenError:
-    """Our error for one of `FOREIGN`; `sent` tells whether the statement was on its way."""
-    told = _told(exc)
+    """Our error for one of `FOREIGN`; `sent` tells whether the statement was sent."""
+    reason = _first_line(exc)
     if isinstance(exc, asyncpg.ClientConfigurationError):
-        return UserError(f"{where} is not a usable PostgreSQL URL: {told}")
+        return UserError(f"{where} is not a usable PostgreSQL URL: {reason}")
     if isinstance(exc, _FORBIDDEN):
-        return UserError(f"the database role may not use {where} as a store: {told}")
+        return UserError(f"the database role may not use {where} as a store: {reason}")
     if isinstance(exc, asyncpg.ReadOnlySQLTransactionError):
-        return StoreReadOnly(where, told)
+        return StoreReadOnly(where, reason)
     if isinstance(exc, UNSTORABLE):
-        return UserError(f"this cannot be stored in {where}: {told}")
+        return UserError(f"this cannot be stored in {where}: {reason}")
     if not sent:
         is_disconnected = is_broken(exc) or isinstance(exc, asyncpg.TooManyConnectionsError)
         kind = Unreachable if is_disconnected else StoreUnavailable
-        return kind(f"cannot reach {where}: {told}")
+        return kind(f"cannot reach {where}: {reason}")
     if is_broken(exc):
         return ConnectionLost(
-            f"the connection to {where} was lost: {told}; the store reconnects by itself"
+            f"the connection to {where} was lost: {reason}; the store reconnects by itself"
         )
     if isinstance(exc, asyncpg.DiskFullError):
         return StoreUnavailable(
             f"the disk of {where} is full: make room and try again; "
-            f"what was acknowledged is safe ({told})"
+            f"what was acknowledged is safe ({reason})"
         )
-    return StoreUnavailable(f"{where} failed: {told}")
+    return StoreUnavailable(f"{where} failed: {reason}")
 
 
-def _told(exc: BaseException) -> str:
-    """The first line of the error: no row's contents, which PostgreSQL puts into the details."""
+def _first_line(exc: BaseException) -> str:
+    """The first line of the error; PostgreSQL puts contents of rows into the following lines."""
     if isinstance(exc, asyncpg.InternalClientError):
         return "it broke while it was in use"  # The driver's own words are about its own parts.
     text = str(exc.args[0]) if isinstance(exc, asyncpg.PostgresError) and exc.args else str(exc)

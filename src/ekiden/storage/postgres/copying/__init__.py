@@ -1,1 +1,1 @@
-"""Whole schemas: read as they were at one moment, filled, and saved with PostgreSQL's programs."""
+"""Whole schemas: snapshots, targets of copies, and dumps with PostgreSQL's programs."""

@@ -1,4 +1,4 @@
-"""Reading a whole PostgreSQL schema at one moment, and listing the schemas with stores."""
+"""Snapshots of whole PostgreSQL schemas, and the list of schemas with stores."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from ekiden.storage.copying import (
     OF_SESSIONS,
     PAGE_BYTES,
     PAGE_ROWS,
+    PARENTS,
     TABLES,
     Examination,
     Row,
     TableName,
     TargetState,
     check_current,
-    holding,
+    describe_rows,
+    whole_tables,
 )
 from ekiden.storage.postgres.connection.address import PostgresAddress
 from ekiden.storage.postgres.connection.database import Database
 from ekiden.storage.postgres.connection.errors import FOREIGN, translated
-from ekiden.storage.postgres.copy_rows import (
+from ekiden.storage.postgres.copying.rows import (
     count_sql,
     count_tables,
     from_schema,
@@ -45,51 +47,46 @@ from ekiden.storage.postgres.migrate import (
 from ekiden.storage.postgres.sessions import PostgresSessions
 from ekiden.storage.postgres.store import PostgresStore
 
-BESIDE = """
+_NEIGHBOURS = """
 select substr(nspname, length($1) + 1) as name from pg_namespace as space
 where starts_with(nspname, $1) and exists (
     select from pg_class
     where relnamespace = space.oid and relname = 'sessions' and relkind in ('r', 'p')
 ) order by 1"""
 T = TypeVar("T")
-PATIENCE_S = 3600.0
-"""Of a statement over a whole table."""
+TIMEOUT_S = 3600.0
+"""The time-out of a statement over a whole table."""
 _SIZES = 20_000
-"""Of rows that are asked for at once."""
-# Not from information_schema, which shows a role only what it may read.
+"""The number of row sizes that are fetched at once."""
+# Not from information_schema, which hides tables that the role may not read.
 _COLUMNS = """
 select relname, attname from pg_attribute join pg_class as place on place.oid = attrelid
 where relnamespace = (select oid from pg_namespace where nspname = $1)
     and relkind in ('r', 'p') and attnum > 0 and not attisdropped"""
 _MAY_USE = "select has_schema_privilege($1, 'usage')"
 _LEASES = "select count(*) from sessions where lease_until > clock_timestamp()"
-# Sessions that somebody has are ready, but for moments; of these there is an index.
+# Sessions with an owner are nearly always `ready`, and for these there is an index.
 _READY_LEASES = f"{_LEASES} and status = 'ready' and owner is not null"
 _TAKEN = f"""
 select count(*) from messages
 where state = 'open' and owner not like '{OF_SESSIONS}' and due_at > clock_timestamp()"""
 _LOST = """
 select count(*) from {table} where {column} > 0
-    and not exists (select from {home} where num = {column})"""
+    and not exists (select from {parent} where num = {column})"""
 _HAS_CHECKSUMS = "select current_setting('data_checksums') = 'on'"
 _CHECKSUM_FAILURES = """
 select checksum_failures from pg_stat_database where datname = current_database()"""
-_BELONGING = (
-    ("events", "session", "sessions"),
-    ("steps", "session", "sessions"),
-    ("search_entries", "space", "search_spaces"),
-)
 
 
-async def stores_beside(store: PostgresStore, joint: str) -> list[str]:
-    """What other stores' schemas add to that of `store`, behind the `joint`."""
+async def neighbour_stores(store: PostgresStore, separator: str) -> list[str]:
+    """The suffixes, after the `separator`, of schemas whose names begin with that of `store`."""
     database = store._database
-    found = await database.query(BESIDE, f"{database.address.schema}{joint}", repeatable=True)
-    return [row["name"] for row in found]
+    prefix = f"{database.address.schema}{separator}"
+    return [row["name"] for row in await database.query(_NEIGHBOURS, prefix, repeatable=True)]
 
 
 class PostgresSnapshot:
-    """`StoreSnapshot` of a schema, in one transaction that reads what was there when it began."""
+    """`StoreSnapshot` of a schema, in one repeatable-read transaction."""
 
     def __init__(self, address: PostgresAddress, *, may_be_absent: bool = False) -> None:
         self._address = address
@@ -101,7 +98,7 @@ class PostgresSnapshot:
         self._format = 0
 
     async def __aenter__(self) -> Self:
-        self._connection = await connected(self._address)
+        self._connection = await connect_for_copying(self._address)
         try:
             await self._run(self._open())
         except BaseException:
@@ -117,7 +114,7 @@ class PostgresSnapshot:
             return
         cursor = await self._cursor(select_sql(table))
         async for size in self._page_sizes(table):
-            records = await self._run(cursor.fetch(size, timeout=PATIENCE_S))
+            records = await self._run(cursor.fetch(size, timeout=TIMEOUT_S))
             try:
                 page = from_schema(table, records)
             except (ValueError, TypeError) as exc:
@@ -126,10 +123,11 @@ class PostgresSnapshot:
             yield page
 
     async def _page_sizes(self, table: TableName) -> AsyncIterator[int]:
-        """How many rows each page has: a driver holds in memory all that it is told to fetch."""
+        """The number of rows of each page. Sizes are read first, because the driver keeps all
+        fetched rows in memory."""
         cursor = await self._cursor(sizes_sql(table))
         rows = size = 0
-        while sizes := await self._run(cursor.fetch(_SIZES, timeout=PATIENCE_S)):
+        while sizes := await self._run(cursor.fetch(_SIZES, timeout=TIMEOUT_S)):
             for (each,) in sizes:
                 if rows and (rows == PAGE_ROWS or size + each > PAGE_BYTES):
                     yield rows
@@ -140,7 +138,7 @@ class PostgresSnapshot:
             yield rows
 
     async def _cursor(self, sql: str) -> Any:
-        return await self._run(self._connection.cursor(sql, timeout=PATIENCE_S))
+        return await self._run(self._connection.cursor(sql, timeout=TIMEOUT_S))
 
     async def facts(self, *, exact: bool = True) -> Mapping[str, Any]:
         counts: dict[str, Any] = dict.fromkeys(TABLES, 0)
@@ -150,7 +148,7 @@ class PostgresSnapshot:
         else:
             counts.update(await count_tables(self.fetch, tables))
         estimated = counts.setdefault("estimated", [])
-        leases, there = _LEASES, "sessions" in self._columns
+        leases, has_sessions = _LEASES, "sessions" in self._columns
         if "sessions" in estimated:
             leases = _READY_LEASES
             estimated.append("leases")
@@ -161,20 +159,21 @@ class PostgresSnapshot:
             "version": await self._value("select current_setting('server_version')"),
             "format": self._format,
             **counts,
-            "leases": await self._value(leases) if there else 0,
+            "leases": await self._value(leases) if has_sessions else 0,
             "taken": await self._value(_TAKEN) if has_states else 0,
             "unfinished": None if mark is None else str(mark["source"]),
         }
 
-    async def neighbours(self, joint: str) -> Sequence[str]:
-        return [row["name"] for row in await self.fetch(BESIDE, f"{self._address.schema}{joint}")]
+    async def neighbours(self, separator: str) -> Sequence[str]:
+        prefix = f"{self._address.schema}{separator}"
+        return [row["name"] for row in await self.fetch(_NEIGHBOURS, prefix)]
 
-    async def state(self, joint: str) -> TargetState:
-        """What is there already, for a copy into it."""
+    async def state(self, separator: str) -> TargetState:
+        """The present contents, for a copy into this schema."""
         return TargetState(
-            holds=holding(await self.facts(), self.missing),
+            holds=describe_rows(await self.facts(), self.missing),
             mark=await self._mark(),
-            neighbours=await self.neighbours(joint),
+            neighbours=await self.neighbours(separator),
         )
 
     async def _mark(self) -> dict[str, Any] | None:
@@ -193,27 +192,27 @@ class PostgresSnapshot:
             not_checked.append("checksums of pages, which this server does not keep")
         if limit_s is None:
             checked.append("what rows belong to")
-            faults += await self._lost()
+            faults += await self._rows_without_parent()
         else:
             not_checked.append(LEFT_TO_VERIFY)
         return Examination(faults=faults, checked=checked, not_checked=not_checked)
 
-    async def _lost(self) -> list[str]:
+    async def _rows_without_parent(self) -> list[str]:
         found = []
-        for table, column, home in _BELONGING:
-            if {table, home} <= self._columns.keys():
-                count = await self._value(_LOST.format(table=table, column=column, home=home))
+        for table, column, parent in PARENTS:
+            if {table, parent} <= self._columns.keys():
+                count = await self._value(_LOST.format(table=table, column=column, parent=parent))
                 if count:
-                    found.append(f"{count} of the rows in {table} belong to none of the {home}")
+                    found.append(f"{count} of the rows in {table} belong to none of the {parent}")
         return found
 
     def view(self) -> Store:
         check_current(self.url, found=self._format, known=shipped()[-1].number)
-        return cast("Store", _View(self, self._address))
+        return cast("Store", _SnapshotStore(self, self._address))
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        """The rows of a statement as they were."""
-        rows: list[Any] = await self._run(self._connection.fetch(sql, *args, timeout=PATIENCE_S))
+        """The rows of a statement in the snapshot."""
+        rows: list[Any] = await self._run(self._connection.fetch(sql, *args, timeout=TIMEOUT_S))
         return rows
 
     async def _open(self) -> None:
@@ -221,7 +220,7 @@ class PostgresSnapshot:
         check_engine(connection.get_server_version().major)
         check_encoding(connection.get_settings().server_encoding, address)
         await connection.execute("begin isolation level repeatable read read only")
-        # The indexes have the order of the rows: nothing is read before it is wanted.
+        # The server then reads the rows by index, in order, and does not sort a table first.
         await connection.execute("set local enable_sort = off")
         columns: dict[str, set[str]] = {}
         for table, column in await connection.fetch(_COLUMNS, address.schema):
@@ -235,17 +234,26 @@ class PostgresSnapshot:
         applied = dict(await connection.fetch(APPLIED))
         missing_migrations(shipped(), applied, address)
         self._format = max(applied, default=0)
-        self._columns, self.missing = _whole(columns, self._format)
+        # Only the migrations know the columns of older formats.
+        is_current = self._format == shipped()[-1].number
+        self._columns, self.missing = whole_tables(
+            {
+                table: stored_columns(table) if is_current else columns[table]
+                for table in TABLES
+                if is_current or table in columns
+            },
+            columns,
+        )
 
     async def _value(self, sql: str, *args: Any) -> Any:
-        return await self._run(self._connection.fetchval(sql, *args, timeout=PATIENCE_S))
+        return await self._run(self._connection.fetchval(sql, *args, timeout=TIMEOUT_S))
 
     async def _run(self, work: Awaitable[T]) -> T:
-        return await told(self._address, work)
+        return await translate_errors(self._address, work)
 
 
-class _Reading(Database):
-    """The one connection of a source, for what asks a database."""
+class _SnapshotDatabase(Database):
+    """A `Database` that reads through the snapshot's connection."""
 
     def __init__(self, source: PostgresSnapshot, address: PostgresAddress) -> None:
         super().__init__(address, min_size=0, max_size=1, prepare=_nothing)
@@ -255,40 +263,29 @@ class _Reading(Database):
         return await self._source.fetch(sql, *args)
 
 
-class _View(PostgresSessions, PostgresJournal, Documents):
-    """Sessions, their events and the documents as they were."""
+class _SnapshotStore(PostgresSessions, PostgresJournal, Documents):
+    """The snapshot's sessions, events and documents, as a store that can only be read."""
 
     def __init__(self, source: PostgresSnapshot, address: PostgresAddress) -> None:
-        self._database = _Reading(source, address)
+        self._database = _SnapshotDatabase(source, address)
         self.url = source.url
 
 
-def _whole(columns: Mapping[str, set[str]], number: int) -> tuple[dict[str, set[str]], list[str]]:
-    """The tables that are whole, and what is missing in a schema of that format."""
-    found: dict[str, set[str]] = {}
-    missing: list[str] = []
-    for table in TABLES:
-        there = columns.get(table, set())
-        # What older formats had is known to their migrations only.
-        expected = set(stored_columns(table)) if number == shipped()[-1].number else there
-        lost = [f"the table {table}"] if expected and not there else []
-        lost = lost or [f"the column {name} of {table}" for name in sorted(expected - there)]
-        missing += lost
-        if there and not lost:
-            found[table] = there
-    return found, missing
-
-
-async def connected(address: PostgresAddress) -> Any:
-    """A connection whose transactions may take as long as they need."""
+async def connect_for_copying(address: PostgresAddress) -> Any:
+    """A connection whose transactions may take any time; the caller must terminate it."""
     database = Database(address, min_size=0, max_size=1, prepare=_nothing)
     connection = await database.connect()
-    await told(address, connection.execute("set idle_in_transaction_session_timeout = 0"))
+    try:
+        no_timeout = connection.execute("set idle_in_transaction_session_timeout = 0")
+        await translate_errors(address, no_timeout)
+    except BaseException:
+        connection.terminate()
+        raise
     return connection
 
 
-async def told(address: PostgresAddress, work: Awaitable[T]) -> T:
-    """The result of a call of the driver, its errors translated."""
+async def translate_errors(address: PostgresAddress, work: Awaitable[T]) -> T:
+    """The result of a call of the driver, with its errors translated."""
     try:
         return await work
     except FOREIGN as exc:

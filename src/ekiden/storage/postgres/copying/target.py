@@ -1,4 +1,4 @@
-"""PostgreSQL schemas that are filled from SQLite stores."""
+"""Targets of copies: PostgreSQL schemas that are filled from SQLite stores."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from ekiden.core.values import dumps, new_id
 from ekiden.storage.copying import MARK, TABLES, Numbers, Row, TableName
 from ekiden.storage.postgres.connection.address import PostgresAddress
 from ekiden.storage.postgres.connection.errors import UNIQUE_VIOLATION, UNSTORABLE
-from ekiden.storage.postgres.copy_rows import count_sql, read_mark, to_schema, written_columns
-from ekiden.storage.postgres.copying.snapshot import PATIENCE_S, connected, told
+from ekiden.storage.postgres.copying.rows import count_sql, read_mark, to_schema, written_columns
+from ekiden.storage.postgres.copying.snapshot import (
+    TIMEOUT_S,
+    connect_for_copying,
+    translate_errors,
+)
 from ekiden.storage.postgres.migrate import migrate
 
 T = TypeVar("T")
 
 _LARGEST = 10**18 - 1
-"""Of what a cursor can name."""
+"""The largest number in a cursor."""
 _MARK = "insert into documents (collection, key, body) values ($1, $2, $3)"
 _UNMARK = "delete from documents where collection = $1 and key = $2"
 _HOLD_MARK = "select from documents where collection = $1 and key = $2 for update"
@@ -37,7 +41,8 @@ _NUMBERED = {
 class PostgresTarget:
     """A schema that is filled; `async with` connects, and brings it to the newest format.
 
-    From `mark` to `finish` everybody else refuses it. Pages are transactions, each one COPY.
+    From `mark` to `finish`, other processes refuse to open it. Each page is one transaction with
+    one COPY.
     """
 
     def __init__(self, address: PostgresAddress, *, source: str = "") -> None:
@@ -48,10 +53,10 @@ class PostgresTarget:
         self._owner = new_id("cpy")
         self._events = 0
         self._place = 0
-        """Of the next event in the feed."""
+        """The position of the next event in the feed."""
 
     async def __aenter__(self) -> Self:
-        self._connection = await connected(self.address)
+        self._connection = await connect_for_copying(self.address)
         try:
             await self._run(migrate(self._connection, self.address))
         except BaseException:
@@ -63,18 +68,18 @@ class PostgresTarget:
         self._connection.terminate()
 
     def expect_events(self, count: int) -> None:
-        """Give so many events the places -count to -1 in the feed: before all that come later,
-        whose places are numbers of transactions."""
+        """Reserve the positions -count to -1 in the feed for copied events: they come before all
+        later events, whose positions are transaction numbers."""
         self._events = count
         self._place = -count
 
     def cursor(self, rank: int) -> str:
-        """The cursor of the feed that stands behind so many of the expected events."""
+        """The feed cursor after the first `rank` copied events."""
         return f"{rank - self._events - 1}.{_LARGEST}.{_LARGEST}"
 
     async def write(self, table: TableName, rows: Sequence[Row]) -> None:
-        """Add rows, all or none; `NotCopyable` for what cannot stand here, `CopyDiffers` if
-        another copy took the store over."""
+        """Add all rows or none. Raises `NotCopyable` for rows that cannot be stored here, and
+        `CopyDiffers` if another copy took the schema over."""
         try:
             records = to_schema(table, rows, first_place=self._place)
         except OverflowError as exc:
@@ -87,7 +92,7 @@ class PostgresTarget:
                 records=records,
                 columns=written_columns(table),
                 schema_name=self.address.schema,
-                timeout=PATIENCE_S,
+                timeout=TIMEOUT_S,
             )
 
         await self._transact(work, table)
@@ -95,7 +100,7 @@ class PostgresTarget:
             self._place += len(rows)
 
     async def number(self, numbers: Numbers) -> None:
-        """Give no number again that was given in the source, and count the rows for plans."""
+        """Continue after the highest numbers of the source, and analyze the tables."""
         given = (
             numbers.sessions,
             numbers.messages,
@@ -107,7 +112,7 @@ class PostgresTarget:
         async def work() -> None:
             await self._check_mark(self._connection)
             for (sequence, highest), last in zip(_NUMBERED.items(), given, strict=True):
-                found = await self._connection.fetchval(highest, timeout=PATIENCE_S)
+                found = await self._connection.fetchval(highest, timeout=TIMEOUT_S)
                 number = max(last, found or 0)
                 if number > 0:
                     await self._connection.execute("select setval($1, $2)", sequence, number)
@@ -116,32 +121,32 @@ class PostgresTarget:
         await self.analyze()
 
     async def analyze(self) -> None:
-        """Give the server figures for its plans, after many rows came at once."""
+        """Update the server's statistics, which its plans need after many new rows."""
         tables = ", ".join(TABLES)
-        await self._run(self._connection.execute(f"analyze {tables}", timeout=PATIENCE_S))
+        await self._run(self._connection.execute(f"analyze {tables}", timeout=TIMEOUT_S))
 
     async def mark(self, connection: Any, *, resume: bool) -> None:
-        """Mark it as an unfinished copy of its source, within a transaction.
+        """Mark the schema as an unfinished copy of its source, within a transaction.
 
-        `StoreNotEmpty`, also for a copy of another source; `StoreUnfinished` if it has a mark
-        already; with `resume` the old content is removed instead.
+        Raises `StoreNotEmpty`, also for a copy of another source, and `StoreUnfinished` if it
+        already has a mark; with `resume` the contents of that copy are removed instead.
         """
         await connection.execute(_HOLD_MARK, *MARK)
         mark = await read_mark(connection)
         if mark is None:
             for table in TABLES:
-                count = await connection.fetchval(count_sql(table), timeout=PATIENCE_S)
+                count = await connection.fetchval(count_sql(table), timeout=TIMEOUT_S)
                 if count:
                     raise StoreNotEmpty(self.url, f"{count} {table.replace('_', ' ')}")
         else:
             self.check_mark(mark, resume=resume)
-            await connection.execute(_REMOVE, timeout=PATIENCE_S)
+            await connection.execute(_REMOVE, timeout=TIMEOUT_S)
         body = dumps({"v": 1, "source": self._source, "owner": self._owner})
         await connection.execute(_MARK, *MARK, body)
 
     def check_mark(self, mark: Mapping[str, Any], *, resume: bool) -> None:
-        """`StoreUnfinished` unless the copy that left the mark is to be completed, and
-        `StoreNotEmpty` if it was one of another source."""
+        """Raise `StoreUnfinished` without `resume`, and `StoreNotEmpty` for a copy of another
+        source."""
         if not resume:
             raise StoreUnfinished(self.url, source=str(mark["source"]))
         if mark["source"] != self._source:
@@ -149,7 +154,7 @@ class PostgresTarget:
             raise StoreNotEmpty(self.url, found)
 
     async def finish(self, connection: Any) -> None:
-        """Take the mark away, within a transaction; `CopyDiffers` if it is another's."""
+        """Remove the mark, within a transaction; `CopyDiffers` if another copy set it."""
         await self._check_mark(connection)
         await connection.execute(_UNMARK, *MARK)
 
@@ -179,16 +184,16 @@ class PostgresTarget:
         return NotCopyable(f"this into {self.url}", f"a row of the table {table}: {why}")
 
     async def _run(self, work: Awaitable[T]) -> T:
-        return await told(self.address, work)
+        return await translate_errors(self.address, work)
 
 
 async def in_one_transaction(
     targets: Sequence[PostgresTarget], work: Callable[[PostgresTarget, Any], Awaitable[None]]
 ) -> None:
-    """Do `work` with each of the targets, which are schemas of one database, and a connection to
-    it: for all or for none."""
+    """Call `work` for each of these schemas of one database, with the same connection, in one
+    transaction."""
     first = targets[0].address
-    connection = await connected(first)
+    connection = await connect_for_copying(first)
 
     async def run() -> None:
         async with connection.transaction():
@@ -197,6 +202,6 @@ async def in_one_transaction(
                 await work(target, connection)
 
     try:
-        await told(first, run())
+        await translate_errors(first, run())
     finally:
         connection.terminate()

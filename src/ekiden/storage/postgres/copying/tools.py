@@ -28,27 +28,27 @@ _OPTIONS: Final = frozenset(
         "target_session_attrs", "connect_timeout",
     }
 )  # fmt: skip
-"""What these programs may read in a URL."""
+"""The options of a URL that these programs accept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """How a program of PostgreSQL is told where the database is."""
+    """The address of the database for PostgreSQL's programs."""
 
     url: str
-    """For the command line: no password in it."""
+    """The URL for the command line, without a password."""
     environment: Mapping[str, str] = field(repr=False)
-    """With what no message may repeat."""
+    """Environment variables with the password, which no message may repeat."""
 
 
 def login_of(dsn: str) -> Login:
-    """The database of a driver's URL, the password apart."""
+    """The login of a driver's URL."""
     parts = urlsplit(dsn)
-    who, _, hosts = parts.netloc.rpartition("@")
-    user, _, password = who.partition(":")
+    login, _, hosts = parts.netloc.rpartition("@")
+    user, _, password = login.partition(":")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     secret = options.get("password") or unquote(password)
-    # The driver has two names for it, and takes what is no option for settings of its connections.
+    # The driver accepts `database` for `dbname`, and any setting of the server as an option.
     renamed = {"dbname" if name == "database" else name: text for name, text in options.items()}
     kept = {name: text for name, text in renamed.items() if name in _OPTIONS}
     query = urlencode(kept, quote_via=quote, safe="/")
@@ -58,7 +58,7 @@ def login_of(dsn: str) -> Login:
 
 
 def dump_arguments(login: Login, schemas: Sequence[str], file: Path) -> list[str]:
-    """What `pg_dump` is called with."""
+    """The arguments of `pg_dump`."""
     return [
         "--format=custom",
         "--no-owner",
@@ -70,7 +70,7 @@ def dump_arguments(login: Login, schemas: Sequence[str], file: Path) -> list[str
 
 
 def restore_arguments(login: Login, file: Path) -> list[str]:
-    """What `pg_restore` is called with."""
+    """The arguments of `pg_restore`."""
     return [
         "--single-transaction",
         "--exit-on-error",
@@ -82,8 +82,8 @@ def restore_arguments(login: Login, file: Path) -> list[str]:
 
 
 async def find_tool(name: ToolName, *, needed: int, by_hand: Sequence[str]) -> str:
-    """The path of a program of version `needed` or newer; `ToolMissing`, which tells how to do
-    `by_hand` what it would be called with."""
+    """The path of a program of version `needed` or newer. Otherwise raises `ToolMissing`, which
+    shows the command with the arguments `by_hand`."""
     path = shutil.which(name)
     command = shlex.join([name, *by_hand])
     if path is None:
@@ -97,8 +97,8 @@ async def find_tool(name: ToolName, *, needed: int, by_hand: Sequence[str]) -> s
 
 
 async def run_tool(command: Sequence[str], login: Login | None = None) -> str:
-    """What a program prints; `StoreUnavailable` with its first error if it fails. When this is
-    cancelled, the program is ended."""
+    """The output of a program; `StoreUnavailable` with its first error if it fails. A cancellation
+    ends the program."""
     environment = {**os.environ, **(login.environment if login else {}), "LC_ALL": "C"}
     try:
         process = await asyncio.create_subprocess_exec(
@@ -125,11 +125,11 @@ async def run_tool(command: Sequence[str], login: Login | None = None) -> str:
 
 
 def _failure(command: Sequence[str], code: int, err: bytes, login: Login | None) -> str:
-    """The first error: what follows it may repeat contents of rows."""
+    """The first error; the following lines may repeat contents of rows."""
     name = Path(command[0]).name
     lines = err.decode("utf-8", "replace").splitlines()
-    told = next((line for line in lines if "error:" in line), lines[0] if lines else "")
-    told = told.removeprefix(f"{name}: ").removeprefix("error: ") or f"exit code {code}"
+    first = next((line for line in lines if "error:" in line), lines[0] if lines else "")
+    reason = first.removeprefix(f"{name}: ").removeprefix("error: ") or f"exit code {code}"
     for secret in login.environment.values() if login else ():
-        told = told.replace(secret, "…")
-    return f"{name} failed: {told}"
+        reason = reason.replace(secret, "…")
+    return f"{name} failed: {reason}"

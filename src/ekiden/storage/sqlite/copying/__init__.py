@@ -1,1 +1,1 @@
-"""Whole SQLite files: read as they were at one moment, copied, and moved to their place."""
+"""Whole SQLite files: snapshots, copies, and moves."""

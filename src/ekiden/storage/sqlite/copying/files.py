@@ -1,4 +1,4 @@
-"""Whole SQLite files: a consistent copy of one, and moving it to its place."""
+"""Copies of whole SQLite files, and moving them into place."""
 
 from __future__ import annotations
 
@@ -13,31 +13,34 @@ from ekiden.core.errors.stored_data import StoreNotEmpty
 from ekiden.storage.copying import TABLES
 from ekiden.storage.sqlite.connection import prepare_file, query, unavailable
 from ekiden.storage.sqlite.copying.rows import count_sql
-from ekiden.storage.sqlite.copying.snapshot import connect_to_read
+from ekiden.storage.sqlite.copying.snapshot import connect_for_snapshot
 from ekiden.storage.sqlite.migrate import check_format, migrate, shipped
 
 _BUSY_MS = 10_000
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK})
-"""How a file system says that it has no hard links, such as that of a memory stick."""
-_OF_THE_TARGET = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError)
+"""The errors of file systems without hard links, such as that of a memory stick."""
+_TARGET_ERRORS = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError)
+"""Errors that concern the target of a copy, not its source."""
 
 
 async def copy_file(source: Path, target: Path) -> None:
-    """Write a consistent copy of a store that others may be writing to, in the newest format, to a
-    file that only this user may read; `StoreUnavailable`.
+    """Copy a store, even while others write to it, in the newest format to a file that only this
+    user may read. Raises `StoreUnavailable`.
 
-    All leases in it are void: a process that opens it takes it for a file of another boot of the
-    machine, and so releases what was claimed in the source.
+    All leases in the copy are void: the process that opens it finds the times of another boot, and
+    releases what was claimed in the source.
     """
     prepare_file(target)
     try:
-        db = connect_to_read(source)
+        db = connect_for_snapshot(source)
     except apsw.Error as exc:
         raise unavailable(source, exc) from exc
     running = asyncio.ensure_future(asyncio.to_thread(_copy, db, source, target))
     try:
         await asyncio.shield(running)
     except asyncio.CancelledError:
+        # Wait for the thread: the connection must not be closed while it is used. An interrupt ends
+        # only a statement that runs, so it is repeated.
         while not running.done():
             db.interrupt()
             await asyncio.wait([running], timeout=0.1)
@@ -48,7 +51,7 @@ async def copy_file(source: Path, target: Path) -> None:
 
 def _copy(db: apsw.Connection, source: Path, target: Path) -> None:
     try:
-        # The statement writes to the other file only, and is refused with this setting.
+        # VACUUM INTO writes only to the other file, but is refused with this setting.
         db.execute("PRAGMA query_only = OFF")
         db.execute("VACUUM INTO ?", (str(target),))
         copy = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -58,16 +61,16 @@ def _copy(db: apsw.Connection, source: Path, target: Path) -> None:
         finally:
             copy.close()
     except apsw.Error as exc:
-        raise unavailable(target if isinstance(exc, _OF_THE_TARGET) else source, exc) from exc
+        raise unavailable(target if isinstance(exc, _TARGET_ERRORS) else source, exc) from exc
     sync(target)
 
 
 def put_in_place(file: Path, target: Path) -> None:
-    """Move a copy to where a store is to be; `StoreNotEmpty` unless that is empty or missing,
-    `StoreUnavailable` if others have it open.
+    """Move a copy to the path of a store. Raises `StoreNotEmpty` unless the store is empty or
+    missing, and `StoreUnavailable` if others have it open.
 
-    An empty store is held exclusively meanwhile, without files beside it: SQLite would replay them
-    into the copy, though they are not its own.
+    An empty store is locked exclusively meanwhile, and its WAL is removed: SQLite would otherwise
+    replay the old WAL into the copy.
     """
     if target.exists():
         _replace_empty(file, target)
@@ -80,15 +83,15 @@ def put_in_place(file: Path, target: Path) -> None:
 
 
 def move_to_new(file: Path, target: Path) -> None:
-    """Move a file, within a file system, to a name that is free; `StoreNotEmpty` if it is not."""
+    """Move a file within a file system to a free name; `StoreNotEmpty` if the name is taken."""
     try:
         try:
-            # Unlike a rename, a link replaces nothing.
+            # Unlike a rename, a link never replaces a file.
             target.hardlink_to(file)
         except OSError as exc:
             if exc.errno not in _NO_LINKS:
                 raise
-            # The file that is replaced is this empty one, which nobody else made.
+            # The rename replaces this empty file, which no other process created.
             target.touch(mode=0o600, exist_ok=False)
             file.replace(target)
         else:
@@ -117,7 +120,7 @@ def _replace_empty(file: Path, target: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Make sure that a file or a folder is on the disk."""
+    """Sync a file or a folder to the disk."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)

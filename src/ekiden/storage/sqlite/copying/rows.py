@@ -1,4 +1,4 @@
-"""Rows of a whole SQLite file in the form of `ekiden.storage.copying`, and their number."""
+"""Rows of SQLite tables in the form of `ekiden.storage.copying`, and their counts."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class SqliteColumn(NamedTuple):
     """How a column is read."""
 
     stored: str
-    """Its name in the file."""
+    """The name of the column in the file."""
     read: str = "{}"
-    """The value, as SQL, of the stored one."""
+    """The SQL expression of the value; ``{}`` stands for the column."""
 
 
 def _json(name: str) -> SqliteColumn:
@@ -67,17 +67,17 @@ _OWN: Final[Mapping[TableName, Mapping[str, SqliteColumn]]] = {
     "search_spaces": {},
     "search_entries": {},
 }
-"""Columns that are not simply read by their names."""
+"""Columns with another name or another form in the file."""
 
 
 def stored_columns(table: TableName) -> list[str]:
-    """The columns of the file that the copied ones are read from."""
+    """The names of the copied columns in the file."""
     own = _OWN[table]
     return [own[name].stored if name in own else name for name in TABLES[table]]
 
 
 def select_sql(table: TableName) -> str:
-    """The rows of a table; ``?1`` is wall time minus lease clock."""
+    """The statement for the rows of a table; ``?1`` is wall time minus lease clock."""
     columns = (_OWN[table].get(name, SqliteColumn(name)) for name in TABLES[table])
     values = ", ".join(column.read.format(column.stored) for column in columns)
     where = _WHERE.get(table, "1")
@@ -85,7 +85,7 @@ def select_sql(table: TableName) -> str:
 
 
 def count_sql(table: TableName, *, at_most: int | None = None) -> str:
-    """How many rows `select_sql` gives; counting ends with `at_most`."""
+    """The statement for the number of rows of `select_sql`, counting at most `at_most`."""
     rows = f"FROM {table} WHERE {_WHERE.get(table, '1')}"
     if at_most is None:
         return f"SELECT count(*) {rows}"
@@ -98,9 +98,8 @@ def number_of(table: TableName) -> str:
 
 
 def _read_event(row: Row) -> Row:
-    error = row[10]
-    told = None if error is None else loads(error)
-    return (*row[:3], type_of(row[3]), *row[4:10], told, row[11])
+    error = None if row[10] is None else loads(row[10])
+    return (*row[:3], type_of(row[3]), *row[4:10], error, row[11])
 
 
 def _read_entry(row: Row) -> Row:
@@ -114,13 +113,13 @@ _READ: Final[Mapping[TableName, Callable[[Row], Row]]] = {
 
 
 def from_file(table: TableName, rows: Sequence[Row]) -> Sequence[Row]:
-    """Rows as `select_sql` gives them in the form that all back ends share."""
+    """Rows of `select_sql` in the form that all back ends share."""
     read = _READ.get(table)
     return rows if read is None else [read(row) for row in rows]
 
 
 def count_tables(db: apsw.Connection, tables: Iterable[TableName]) -> dict[str, Any]:
-    """The rows of each table, and under `estimated` the tables whose number is an estimate."""
+    """The number of rows of each table; `estimated` names the tables whose number is estimated."""
     counts: dict[str, Any] = {}
     estimated: list[str] = []
     for table in tables:
@@ -132,10 +131,8 @@ def count_tables(db: apsw.Connection, tables: Iterable[TableName]) -> dict[str, 
 
 
 def _estimate(db: apsw.Connection, table: TableName) -> int:
-    """So many of the numbers between the first and the last row as are there of some of them.
-
-    Right unless rows were deleted, and then nearly.
-    """
+    """The estimated number of rows: the share of existing row numbers in a sample, times the range
+    of row numbers. Exact if no rows were deleted."""
     key = number_of(table)
     ((first, last),) = query(
         db, f"SELECT (SELECT min({key}) FROM {table}), (SELECT max({key}) FROM {table})"

@@ -1,4 +1,4 @@
-"""Reading a whole SQLite file as it was at one moment."""
+"""Snapshots of whole SQLite files."""
 
 from __future__ import annotations
 
@@ -13,36 +13,37 @@ from typing import Any, Self, TypeVar, cast
 
 import apsw
 
-from ekiden.core.errors import StoreDamaged, StoreUnavailable
+from ekiden.core.errors import StoreDamaged, StoreReadOnly, StoreUnavailable
 from ekiden.core.errors.stored_data import NotCopyable
-from ekiden.core.events import Event
-from ekiden.storage.base import Document, SessionFilter, SessionPage, SessionRow, Store
-from ekiden.storage.chain import EventDigest
+from ekiden.storage.base import Store
 from ekiden.storage.copying import (
     LEFT_TO_VERIFY,
     OF_SESSIONS,
     PAGE_BYTES,
     PAGE_ROWS,
+    PARENTS,
     TABLES,
     Examination,
     Numbers,
     Row,
     TableName,
     check_current,
-    weight,
+    row_size,
+    whole_tables,
 )
-from ekiden.storage.sqlite import documents, journal, sessions
 from ekiden.storage.sqlite.connection import (
     UNREADABLE,
     LeaseClock,
     check_engine,
-    connect_to_look,
+    connect_read_only,
     machine_clock,
     query,
     unavailable,
 )
 from ekiden.storage.sqlite.copying.rows import count_sql, count_tables, from_file, select_sql
 from ekiden.storage.sqlite.migrate import MIGRATIONS_TABLE, check_format, shipped
+from ekiden.storage.sqlite.opening import OpenStore
+from ekiden.storage.sqlite.store import SqliteStore
 from ekiden.storage.values import EXACT_COUNT, parse_feed_cursor
 
 T = TypeVar("T")
@@ -51,13 +52,13 @@ _NUMBERED = ("sessions", "messages", "search_spaces")
 _BROKEN_ROW = (ValueError, TypeError, LookupError, RecursionError)
 _BUSY_MS = 10_000
 _STEPS = 10_000
-"""Of the engine, between two looks at the clock."""
+"""Instructions of the engine between two checks of the time limit."""
 _LEASES = "SELECT count(*) FROM sessions WHERE lease_until > ?"
 _TAKEN = (
     "SELECT count(*) FROM messages WHERE state = 'open' AND due_ms > ?"
     f" AND owner NOT LIKE '{OF_SESSIONS}'"
 )
-# Those at the head of the line are the ones that somebody has.
+# In large tables only the head of the queue is checked: leased rows are at its head.
 _FIRST_LEASES = (
     "SELECT count(*) FROM (SELECT lease_until FROM sessions INDEXED BY sessions_ready"
     f" WHERE status = 'ready' ORDER BY place_us LIMIT {EXACT_COUNT}) WHERE lease_until > ?"
@@ -67,7 +68,7 @@ _FIRST_TAKEN = (
     f" LIMIT {EXACT_COUNT}) WHERE owner NOT LIKE '{OF_SESSIONS}' AND due_ms > ?"
 )
 
-# Without those that the engine makes for itself, each version its own.
+# Without the internal tables of the engine, which differ between its versions.
 _TABLES = """
 SELECT name FROM sqlite_schema
 WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT GLOB 'search_words_*'"""
@@ -75,7 +76,7 @@ WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT GLOB 'search_words
 
 @cache
 def expected_columns(number: int) -> Mapping[str, frozenset[str]]:
-    """The columns of all tables of that format; none of 0, which is an empty file."""
+    """The columns of all tables in this format; format 0 is an empty file."""
     if not number:
         return {}
     db = apsw.Connection(":memory:")
@@ -84,10 +85,7 @@ def expected_columns(number: int) -> Mapping[str, frozenset[str]]:
         for migration in shipped():
             if migration.number <= number:
                 db.execute(migration.sql)
-        return {
-            table: frozenset(str(row[1]) for row in query(db, f"PRAGMA table_xinfo({table})"))
-            for (table,) in query(db, _TABLES)
-        }
+        return {table: frozenset(_columns(db, table)) for (table,) in query(db, _TABLES)}
     finally:
         db.close()
 
@@ -131,15 +129,15 @@ class SqliteSnapshot:
         return await self.read(lambda db: self._facts(db, exact=exact))
 
     async def numbers(self) -> Numbers:
-        """The last numbers that were given."""
+        """The highest numbers that the store ever assigned."""
         return await self.read(self._numbers)
 
-    async def neighbours(self, joint: str) -> Sequence[str]:
+    async def neighbours(self, separator: str) -> Sequence[str]:
         folder = self._path.with_name(f"{self._path.stem}.tenants")
         return [each.stem for each in folder.glob("*.db")]
 
     async def rank(self, cursor: str) -> int:
-        """How many events stand in the feed up to this cursor; `UserError`."""
+        """The number of events in the feed up to this cursor; `UserError` for other text."""
         place = parse_feed_cursor(cursor)
         sql = f"{count_sql('events')} AND id <= ?"
         return await self.read(lambda db: int(query(db, sql, (place,))[0][0]))
@@ -151,20 +149,15 @@ class SqliteSnapshot:
 
     def view(self) -> Store:
         check_current(self.url, found=self._format, known=shipped()[-1].number)
-        return cast("Store", _View(self))
-
-    @property
-    def now_ms(self) -> int:
-        """On the lease clock."""
-        return self._lease_clock.now_ms()
+        return _SnapshotStore(self, self._path, self._lease_clock)
 
     # In the thread
 
     async def read(self, work: Callable[[apsw.Connection], T]) -> T:
-        """What `work` finds in the file as it was."""
+        """The result of `work` on the snapshot's connection."""
 
         def run() -> T:
-            # Opening and closing do without a connection.
+            # `_open` and `_close` do not use their argument.
             return work(cast("apsw.Connection", self._db))
 
         try:
@@ -178,10 +171,13 @@ class SqliteSnapshot:
         check_engine(apsw.sqlite_lib_version())
         if not self._path.is_file():
             raise StoreUnavailable(f"there is no store at {self._path}")
-        self._db = db = connect_to_read(self._path)
+        self._db = db = connect_for_snapshot(self._path)
         db.execute("BEGIN")
         self._format = check_format(db, self.url, shipped())
-        self._columns, self.missing = _columns_of(db, self._format)
+        expected = expected_columns(self._format)
+        self._columns, self.missing = whole_tables(
+            expected, {table: _columns(db, table) for table in expected}
+        )
         if self._format:
             for self._boot, self._offset_ms in db.execute("SELECT boot, offset_ms FROM machine"):
                 pass
@@ -201,7 +197,7 @@ class SqliteSnapshot:
         try:
             for row in islice(rows, PAGE_ROWS):
                 page.append(row)
-                size += weight(row)
+                size += row_size(row)
                 if size > PAGE_BYTES:
                     break
             return from_file(table, page)
@@ -210,26 +206,27 @@ class SqliteSnapshot:
             raise NotCopyable(self.url, problem) from exc
 
     def _facts(self, db: apsw.Connection, *, exact: bool) -> Mapping[str, Any]:
-        there = [table for table in TABLES if table in self._columns]
+        tables = [table for table in TABLES if table in self._columns]
         counts: dict[str, Any] = dict.fromkeys(TABLES, 0)
         if exact:
-            counts.update({table: query(db, count_sql(table))[0][0] for table in there})
+            counts.update({table: query(db, count_sql(table))[0][0] for table in tables})
         else:
-            counts.update(count_tables(db, there))
+            counts.update(count_tables(db, tables))
         estimated = counts.setdefault("estimated", [])
         leases = taken = 0
-        # After a restart of the machine nobody has anything.
+        # A restart of the machine ends all leases.
         if self._boot == self._lease_clock.boot:
+            now = (self._lease_clock.now_ms(),)
             if "sessions" in estimated:
-                ((leases,),) = query(db, _FIRST_LEASES, (self.now_ms,))
+                ((leases,),) = query(db, _FIRST_LEASES, now)
                 estimated.append("leases")
             elif "sessions" in self._columns:
-                ((leases,),) = query(db, _LEASES, (self.now_ms,))
+                ((leases,),) = query(db, _LEASES, now)
             if "messages" in estimated:
-                ((taken,),) = query(db, _FIRST_TAKEN, (self.now_ms,))
+                ((taken,),) = query(db, _FIRST_TAKEN, now)
                 estimated.append("taken")
             elif "messages" in self._columns:
-                ((taken,),) = query(db, _TAKEN, (self.now_ms,))
+                ((taken,),) = query(db, _TAKEN, now)
         return {
             "engine": "sqlite",
             "version": apsw.sqlite_lib_version(),
@@ -259,7 +256,7 @@ class SqliteSnapshot:
         deadline = time.monotonic() + limit_s
         db.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
         try:
-            told = query(db, "PRAGMA quick_check(20)")
+            results = query(db, "PRAGMA quick_check(20)")
         except apsw.InterruptError:
             return Examination(
                 faults=missing,
@@ -272,7 +269,7 @@ class SqliteSnapshot:
         finally:
             db.set_progress_handler(None)
         return Examination(
-            faults=[*missing, *(str(text) for (text,) in told if text != "ok")],
+            faults=[*missing, *(str(text) for (text,) in results if text != "ok")],
             checked=["pages and rows of the file"],
             not_checked=["whether indexes have all rows", LEFT_TO_VERIFY],
         )
@@ -285,98 +282,47 @@ class SqliteSnapshot:
         )
 
     def _faults(self, db: apsw.Connection) -> list[str]:
-        found = [str(told) for (told,) in query(db, "PRAGMA integrity_check(20)") if told != "ok"]
+        results = query(db, "PRAGMA integrity_check(20)")
+        found = [str(text) for (text,) in results if text != "ok"]
         found += [f"{each} is missing" for each in self.missing]
-        for table, column, home in _BELONGING:
-            if not {table, home} <= self._columns.keys():
+        for table, column, parent in PARENTS:
+            if not {table, parent} <= self._columns.keys():
                 continue
             sql = (
                 f"SELECT count(*) FROM {table} WHERE {column} > 0 AND NOT EXISTS"
-                f" (SELECT 1 FROM {home} WHERE num = {column})"
+                f" (SELECT 1 FROM {parent} WHERE num = {column})"
             )
             ((count,),) = query(db, sql)
             if count:
-                found.append(f"{count} of the rows in {table} belong to none of the {home}")
+                found.append(f"{count} of the rows in {table} belong to none of the {parent}")
         return found
 
 
-_BELONGING = (
-    ("events", "session", "sessions"),
-    ("steps", "session", "sessions"),
-    ("search_entries", "space", "search_spaces"),
-)
+class _SnapshotStore(SqliteStore):
+    """The snapshot as a store that can only be read."""
 
-
-class _View:
-    """Sessions and their events as they were."""
-
-    def __init__(self, source: SqliteSnapshot) -> None:
+    def __init__(self, source: SqliteSnapshot, path: Path, lease_clock: LeaseClock) -> None:
+        super().__init__(path, create=False, lease_clock=lease_clock)
         self._source = source
-        self.url = source.url
 
-    async def list(
-        self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
-    ) -> SessionPage:
-        now_ms = self._source.now_ms
-        return await self._source.read(
-            lambda db: sessions.read_page(db, where, limit, cursor, now_ms)
-        )
+    async def _read(self, read: Callable[[apsw.Connection], T], *, quick: bool = False) -> T:
+        return await self._source.read(read)
 
-    async def get(self, session_id: str) -> SessionRow:
-        now_ms = self._source.now_ms
-        return await self._source.read(lambda db: sessions.read_session(db, session_id, now_ms))
-
-    async def events(
-        self,
-        session_id: str,
-        *,
-        after: int = 0,
-        limit: int | None = None,
-        with_items: bool = False,
-    ) -> Sequence[Event]:
-        return await self._source.read(
-            lambda db: journal.read_events(db, session_id, after, limit, with_items)
-        )
-
-    async def digests(
-        self, session_id: str, *, after: int = 0, limit: int = 1000
-    ) -> Sequence[EventDigest]:
-        return await self._source.read(
-            lambda db: journal.read_digests(db, session_id, after, limit)
-        )
-
-    async def get_document(self, collection: str, key: str) -> Document | None:
-        return await self._source.read(lambda db: documents.read_document(db, collection, key))
-
-    async def list_documents(
-        self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
-    ) -> Sequence[Document]:
-        return await self._source.read(
-            lambda db: documents.read_documents(db, collection, prefix, after, limit)
-        )
+    async def _running(self) -> OpenStore:
+        raise StoreReadOnly(self.url, "it is read as it was at one moment")
 
 
-def _columns_of(db: apsw.Connection, number: int) -> tuple[dict[str, set[str]], list[str]]:
-    """The columns of the tables that are whole, and what is missing in a file of that format."""
-    found: dict[str, set[str]] = {}
-    missing: list[str] = []
-    for table, expected in expected_columns(number).items():
-        there = {str(row[1]) for row in query(db, f"PRAGMA table_xinfo({table})")}
-        lost = [f"the table {table}"] if not there else []
-        lost = lost or [f"the column {name} of {table}" for name in sorted(expected - there)]
-        missing += lost
-        if table in TABLES and not lost:
-            found[table] = there
-    return found, missing
+def _columns(db: apsw.Connection, table: str) -> set[str]:
+    return {str(row[1]) for row in query(db, f"PRAGMA table_xinfo({table})")}
 
 
 def _own_thread() -> ThreadPoolExecutor:
-    """A thread for one connection, which begins with its first work."""
+    """An executor with one thread, because the connection's transaction belongs to one caller."""
     return ThreadPoolExecutor(1, thread_name_prefix="ekiden-sqlite-snapshot")
 
 
-def connect_to_read(path: Path) -> apsw.Connection:
-    """A connection that only reads, and leaves the file's mode as it is; raises `apsw.Error`."""
+def connect_for_snapshot(path: Path) -> apsw.Connection:
+    """A connection that only reads, and does not switch the file to WAL; raises `apsw.Error`."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         if db.readonly("main"):
@@ -386,7 +332,7 @@ def connect_to_read(path: Path) -> apsw.Connection:
         db.execute("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY")
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         db.close()
-        return connect_to_look(path, busy_s=_BUSY_MS / 1000)
+        return connect_read_only(path, busy_s=_BUSY_MS / 1000)
     except BaseException:
         db.close()
         raise

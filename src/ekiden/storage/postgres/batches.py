@@ -1,4 +1,9 @@
-"""Writes that accompany a step, and batches: each stored exactly once."""
+"""Batches, and the writes that accompany a step.
+
+A batch first inserts its random token into the table `writes`. If the connection breaks, the batch
+is sent again with the same token: if the first attempt was stored, the insert conflicts, and the
+stored result is returned instead.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ from ekiden.storage.base import (
     Written,
 )
 from ekiden.storage.chain import HEAD
-from ekiden.storage.postgres.connection.database import answered
+from ekiden.storage.postgres.connection.database import send_until_answered
 from ekiden.storage.postgres.connection.errors import OutcomeUnknown
 from ekiden.storage.postgres.documents import (
     PostgresDocumentWrite,
@@ -63,17 +68,17 @@ with {WRITES_EVENTS}, old as (
     )
 )
 insert into writes (token) select $1::bigint {{when}} on conflict do nothing returning token"""
-_BEGIN_QUIETLY = _BEGIN.format(when="")
-# One after the other, from before they have their transaction's number until they end, so that the
-# events of no session become visible in the order of their own numbers.
-_BEGIN_TO_SAY = _BEGIN.format(
+_BEGIN_WITHOUT_EVENTS = _BEGIN.format(when="")
+# Transactions with events outside sessions run one after the other, from before they get their
+# number until they end: so these events become visible in the order of their own numbers.
+_BEGIN_WITH_EVENTS = _BEGIN.format(
     when="from pg_advisory_xact_lock(hashtextextended(current_schema() || ':free_events', 0))"
 )
-_REMEMBER = "update writes set result = $2 where token = $1"
+_STORE_RESULT = "update writes set result = $2 where token = $1"
 _RESULT = "select result from writes where token = $1"
 _EVENT = ", ".join(EVENT.split(", ")[1:])
-# The lock of `_BEGIN_TO_SAY` is held: nobody else links events to the same head.
-_SAY = f"""
+# The lock of `_BEGIN_WITH_EVENTS` is held: no other transaction chains events to the same head.
+_INSERT_FREE_EVENTS = f"""
 with head as (
     insert into documents as old (collection, key, body)
     values ('{HEAD[0]}', '{HEAD[1]}',
@@ -85,25 +90,26 @@ with head as (
 )
 insert into events (session, seq, {_EVENT}, digest)
 select 0, nextval('free_events'), {_EVENT},
-    $10::text || ':' || case when said.ends then head.digest end
+    $10::text || ':' || case when new.is_last then head.digest end
 from head, unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[],
-    $7::text[], $8::text[], $9::boolean[]) as said ({_EVENT}, ends)"""
+    $7::text[], $8::text[], $9::boolean[]) as new ({_EVENT}, is_last)"""
 _NOW = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
 
 class PostgresNewSession(NamedTuple):
-    """A session to be made, as columns."""
+    """A session to be created, as columns."""
 
     session_id: str
     columns: Sequence[Any]
 
 
 def prepare_openings(openings: Sequence[SessionOpening]) -> Sequence[PostgresNewSession]:
-    """The sessions; `StepConflict` for events that are not numbered from 1, `UserError`."""
-    return [_prepared(opening) for opening in openings]
+    """The sessions as columns; raises `UserError`, and `StepConflict` for events that are not
+    numbered from 1."""
+    return [_prepare_opening(opening) for opening in openings]
 
 
-def _prepared(opening: SessionOpening) -> PostgresNewSession:
+def _prepare_opening(opening: SessionOpening) -> PostgresNewSession:
     new, events = opening.new, opening.events
     if events:
         check_numbers(new.id, 0, events)
@@ -117,7 +123,8 @@ def _prepared(opening: SessionOpening) -> PostgresNewSession:
 
 
 async def store_openings(connection: Any, openings: Sequence[PostgresNewSession]) -> None:
-    """Make them within the transaction of `connection`; `SessionExists`: it must be undone."""
+    """Create the sessions within the transaction of `connection`, which must be rolled back after
+    `SessionExists`."""
     for opening in openings:
         if await connection.fetchval(_OPEN, *opening.columns) is None:
             raise SessionExists(opening.session_id)
@@ -125,7 +132,7 @@ async def store_openings(connection: Any, openings: Sequence[PostgresNewSession]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideWrites:
-    """Documents, messages, their ends, new sessions and those to wake, all JSON as text."""
+    """Documents, messages, settlements, new sessions and wakes, with all JSON as text."""
 
     documents: Sequence[PostgresDocumentWrite]
     messages: Sequence[PreparedMessage]
@@ -135,7 +142,7 @@ class SideWrites:
 
     @classmethod
     def prepare(cls, write: Commit | Batch) -> SideWrites:
-        """`UserError`, `StepConflict`."""
+        """The prepared writes; raises `UserError` or `StepConflict`."""
         return cls(
             documents=prepare_documents(write.documents),
             messages=prepare_messages(write.messages),
@@ -149,21 +156,22 @@ class SideWrites:
 
     @property
     def topics(self) -> set[str]:
-        """The topics, to wake tasks that wait for changes."""
+        """The topics of the changes, for waiting tasks."""
         topics = {each.write.collection for each in self.documents}
         if self.messages or self.settles:
             topics.add(MESSAGES)
         return topics
 
     async def lock(self, connection: Any, *, num: int | None = None) -> None:
-        """Lock the sessions that may be woken, and the one numbered `num`, if there are any: to be
-        called before anything is written."""
+        """Lock the sessions that may be woken, and the session `num`. If there are any, this must
+        come before the first write; the head of `messages.py` says why."""
         keys = [each.settle.key for each in self.settles if each.wakes]
         if keys or self.wakes:
             await lock_sessions(connection, num=num, ids=self.wakes, keys=keys)
 
     async def store(self, connection: Any, *, token: int) -> Written:
-        """Write it; `SessionExists`, `StaleDocument`, `QueueFull`: all must be undone."""
+        """Store the writes. After `SessionExists`, `StaleDocument` or `QueueFull` the transaction
+        must be rolled back."""
         receipts: Sequence[PutReceipt] = ()
         settled: Sequence[Settled] = ()
         if self.openings:
@@ -180,31 +188,31 @@ class SideWrites:
 
 
 class Batches(Role):
-    """Batches of writes to all parts of the store."""
+    """Batches, and the store's clock."""
 
     async def write(self, batch: Batch) -> Written:
         for event in batch.events:
             check_free_event(event)
         side_writes = SideWrites.prepare(batch)
-        said = _said(batch.events) if batch.events else None
-        begin = _BEGIN_QUIETLY if said is None else _BEGIN_TO_SAY
+        events = _free_event_columns(batch.events) if batch.events else None
+        begin = _BEGIN_WITHOUT_EVENTS if events is None else _BEGIN_WITH_EVENTS
         token = secrets.randbits(63)
 
         async def work(connection: Any) -> Written:
             if await connection.fetchval(begin, token) is None:
-                return _written(await connection.fetchval(_RESULT, token))
+                return _from_text(await connection.fetchval(_RESULT, token))
             await side_writes.lock(connection)
             written = await side_writes.store(connection, token=token)
-            if said is not None:
-                await connection.execute(_SAY, *said)
+            if events is not None:
+                await connection.execute(_INSERT_FREE_EVENTS, *events)
             if batch.messages or batch.settles:
-                await connection.execute(_REMEMBER, token, _text(written))
+                await connection.execute(_STORE_RESULT, token, _to_text(written))
             return written
 
         async def send(_again: bool) -> Written:
             return await self._database.transact(work)
 
-        written = await answered(self._database, send, _unknown)
+        written = await send_until_answered(self._database, send, _unknown)
         self._changes.changed(side_writes.topics)
         return written
 
@@ -218,19 +226,19 @@ def _unknown(why: str) -> OutcomeUnknown:
     return OutcomeUnknown(why, "a batch was", advice="read the stored data before you write again")
 
 
-def _said(events: Sequence[Event]) -> list[Any]:
-    """The arguments of `_SAY`."""
+def _free_event_columns(events: Sequence[Event]) -> list[Any]:
+    """The arguments of `_INSERT_FREE_EVENTS`."""
     *columns, digests = event_columns("", events)[1:]
     number, _, content = (digests[-1] or "").partition(":")
     return [*columns, [digest is not None for digest in digests], number, content]
 
 
-def _text(written: Written) -> str:
+def _to_text(written: Written) -> str:
     receipts = [[receipt.id, receipt.is_new] for receipt in written.receipts]
     return dumps([receipts, list(written.settled)])
 
 
-def _written(text: str | None) -> Written:
+def _from_text(text: str | None) -> Written:
     if text is None:
         return Written()
     receipts, settled = loads(text)

@@ -15,8 +15,22 @@ from typing import Any
 
 from ekiden.core.errors import LeaseLost, StepConflict
 from ekiden.storage.base import Claim, Commit
-from ekiden.storage.postgres.connection.database import ANSWER_S, COMMAND_S, Database, answered
+from ekiden.storage.postgres.batches import SideWrites
+from ekiden.storage.postgres.connection.database import (
+    ANSWER_S,
+    COMMAND_S,
+    Database,
+    send_until_answered,
+)
 from ekiden.storage.postgres.connection.errors import UNIQUE_VIOLATION, OutcomeUnknown
+from ekiden.storage.postgres.group_commit import (
+    COMMIT,
+    COMMIT_IF_FREE,
+    LOOK,
+    CommitArguments,
+    CommitGroups,
+    single_arguments,
+)
 from ekiden.storage.postgres.rows import (
     EVENT,
     ClaimHandle,
@@ -25,15 +39,6 @@ from ekiden.storage.postgres.rows import (
     to_column,
     to_column_or_null,
 )
-from ekiden.storage.postgres.writing.batches import SideWrites
-from ekiden.storage.postgres.writing.statements import (
-    COMMIT,
-    COMMIT_IF_FREE,
-    LOOK,
-    Gathering,
-    Parcel,
-    one,
-)
 from ekiden.storage.values import event_conflict, json_text, step_conflict
 
 _STORED_EVENT = f"select {EVENT} from events where session = $1 and seq = $2"
@@ -41,7 +46,7 @@ _STORED_EVENT = f"select {EVENT} from events where session = $1 and seq = $2"
 
 @dataclass(slots=True, kw_only=True)
 class _Attempt:
-    """One commit on its way."""
+    """A commit that is being stored."""
 
     claim: Claim
     commit: Commit
@@ -49,37 +54,37 @@ class _Attempt:
     cursor: str | None
     variables: str | None
     columns: list[list[Any]]
-    """The events and steps, encoded."""
+    """The columns of events and steps."""
     side_writes: SideWrites
     token: int
-    doubtful: bool = False
-    """Whether a copy with an unknown outcome was sent."""
+    was_sent_before: bool = False
+    """Whether an earlier attempt was sent, with an unknown outcome."""
 
 
 async def store_commit(
-    database: Database, gathering: Gathering, handle: ClaimHandle, claim: Claim, commit: Commit
+    database: Database, groups: CommitGroups, handle: ClaimHandle, claim: Claim, commit: Commit
 ) -> Collection[str]:
-    """Store it, or raise `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`,
-    `SessionExists`, `UserError`. Returns the topics, to wake tasks that wait for changes.
+    """Store a commit. Returns the topics of the changes, for waiting tasks. Raises `LeaseLost`,
+    `StepConflict`, `StaleDocument`, `QueueFull`, `SessionExists` or `UserError`.
 
-    `StoreUnavailable` if the database is unreachable: before the commit was sent, or for so long
-    that its outcome is unknown.
+    Raises `StoreUnavailable` if the database is unreachable before the commit was sent, or
+    afterwards for so long that the outcome is unknown.
     """
     attempt = _prepared(handle, claim, commit)
 
     async def send(again: bool) -> None:
-        attempt.doubtful = again
-        # A second copy goes alone: a commit that was lost with a group must not be held up, or lost
-        # again, by the others of a group.
-        await _store(database, None if again else gathering, attempt)
+        attempt.was_sent_before = again
+        # A second attempt is not grouped: other commits of a group could delay it, or lose the
+        # connection again.
+        await _store(database, None if again else groups, attempt)
 
-    await answered(database, send, lambda why: _unknown(why, claim))
+    await send_until_answered(database, send, lambda why: _unknown(why, claim))
     handle.token = attempt.token
     return attempt.side_writes.topics if attempt.side_writes else ()
 
 
 def _prepared(handle: ClaimHandle, claim: Claim, commit: Commit) -> _Attempt:
-    """The commit with all of its JSON as text; `UserError`."""
+    """The commit with all JSON as text; raises `UserError`."""
     session_id, cursor, variables = claim.session_id, commit.patch.cursor, commit.patch.variables
     return _Attempt(
         claim=claim,
@@ -100,7 +105,7 @@ def _prepared(handle: ClaimHandle, claim: Claim, commit: Commit) -> _Attempt:
     )
 
 
-async def _store(database: Database, gathering: Gathering | None, attempt: _Attempt) -> None:
+async def _store(database: Database, groups: CommitGroups | None, attempt: _Attempt) -> None:
     side_writes = attempt.side_writes
 
     async def alone(waits: bool) -> bool:
@@ -110,7 +115,8 @@ async def _store(database: Database, gathering: Gathering | None, attempt: _Atte
             await side_writes.lock(connection, num=attempt.handle.num)
             sql, timeout = (COMMIT, COMMAND_S) if waits else (COMMIT_IF_FREE, ANSWER_S)
             try:
-                stored = await connection.fetchval(sql, *one(_parcel(attempt)), timeout=timeout)
+                args = single_arguments(_arguments(attempt))
+                stored = await connection.fetchval(sql, *args, timeout=timeout)
             except UNIQUE_VIOLATION as exc:
                 raise _step_conflict(attempt) from exc
             if stored is None:
@@ -120,10 +126,10 @@ async def _store(database: Database, gathering: Gathering | None, attempt: _Atte
 
         return await (database.transact(work) if side_writes else database.run(work))
 
-    if side_writes or gathering is None:
+    if side_writes or groups is None:
         stored = await alone(True)
     else:
-        stored = await gathering.store(_parcel(attempt), alone)
+        stored = await groups.store(_arguments(attempt), alone)
     # `_explain` returns false only after it took over a newer token of this same claim, so this
     # ends.
     while not (stored or await _explain(database, attempt)):
@@ -131,7 +137,8 @@ async def _store(database: Database, gathering: Gathering | None, attempt: _Atte
 
 
 async def _explain(database: Database, attempt: _Attempt) -> bool:
-    """Why nothing was stored just now: raise it, or tell whether it was stored before."""
+    """Find out why the last attempt stored nothing: return true if an earlier attempt was stored,
+    raise the reason, or return false to try again."""
     claim, handle = attempt.claim, attempt.handle
     owned_by = (handle.num, claim.epoch, to_column(claim.owner))
     found = await database.query(LOOK, *owned_by, repeatable=True)
@@ -141,21 +148,21 @@ async def _explain(database: Database, attempt: _Attempt) -> bool:
     if token == attempt.token:
         return True
     # The row has a token that is neither the old one nor ours: another owner has committed since.
-    # Only the journal can tell whether our copy came first.
-    if attempt.doubtful and token != handle.token:
+    # Only the journal can tell whether our earlier attempt came first.
+    if attempt.was_sent_before and token != handle.token:
         return await _was_stored(database, attempt)
     if not owned:
         raise LeaseLost(claim.session_id)
     events = attempt.commit.events
     if events and seq != _expected_seq(attempt.commit):
         raise event_conflict(claim.session_id, events[0].seq, events[-1].seq, seq)
-    # Another copy of this claim has committed since; nothing of ours is on the way.
+    # Another holder of this claim's handle has committed since, and no attempt of ours is in doubt.
     handle.token = token
     return False
 
 
 async def _was_stored(database: Database, attempt: _Attempt) -> bool:
-    """Whether a copy was stored before the session's new owner committed.
+    """Whether an earlier attempt was stored before the session's new owner committed.
 
     It was if the journal has one of our events exactly as written, to the microsecond.
     """
@@ -170,7 +177,7 @@ async def _was_stored(database: Database, attempt: _Attempt) -> bool:
     raise LeaseLost(attempt.claim.session_id)
 
 
-def _parcel(attempt: _Attempt) -> Parcel:
+def _arguments(attempt: _Attempt) -> CommitArguments:
     claim, commit, patch = attempt.claim, attempt.commit, attempt.commit.patch
     row = (
         attempt.handle.num,
@@ -189,7 +196,7 @@ def _parcel(attempt: _Attempt) -> Parcel:
         commit.seen_wakes,
         len(commit.events),
     )
-    return Parcel(row, attempt.columns)
+    return CommitArguments(row, attempt.columns)
 
 
 def _unknown(why: str, claim: Claim) -> OutcomeUnknown:
@@ -201,7 +208,8 @@ def _unknown(why: str, claim: Claim) -> OutcomeUnknown:
 
 
 def _expected_seq(commit: Commit) -> int | None:
-    """The `seq` that the row must have for these events to go on from; none has -1."""
+    """The `seq` that the row must have before these events; -1, which no row has, if the events are
+    not numbered without gaps."""
     events = commit.events
     if not events:
         return None

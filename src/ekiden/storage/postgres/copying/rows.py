@@ -1,4 +1,4 @@
-"""Rows of a whole PostgreSQL schema in the form of `ekiden.storage.copying`, and back."""
+"""Rows of PostgreSQL tables in the form of `ekiden.storage.copying` and back, and their counts."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ READ = "select body from documents where collection = $1 and key = $2"
 
 
 async def read_mark(connection: Any, *, hold: bool = False) -> dict[str, Any] | None:
-    """What the mark says, if there is one; with `hold` nobody changes it until the transaction
-    ends."""
+    """The document `MARK` of an unfinished copy, if there is one; with `hold` it is locked until
+    the transaction ends."""
     body = await connection.fetchval(f"{READ} for share" if hold else READ, *MARK)
     return None if body is None else loads(body)
 
 
 async def refuse_unfinished(connection: Any, where: str) -> None:
-    """`StoreUnfinished` if the schema is a copy that did not come to its end."""
+    """Raise `StoreUnfinished` if the schema is an unfinished copy."""
     mark = await read_mark(connection)
     if mark is not None:
         raise StoreUnfinished(where, source=str(mark["source"]))
@@ -52,7 +52,7 @@ _TEXT: Final = frozenset(
         "owner", "dedup_key", "waiter", "session_id", "name", "model", "text",
     }
 )  # fmt: skip
-"""Columns with text of somebody else's."""
+"""Columns with text of callers, which is escaped."""
 _NUMBERS: Final = frozenset({("messages", "id"), ("search_entries", "id")})
 _MICROSECONDS: Final = "(extract(epoch from {}) * 1000000)::bigint"
 _MILLISECONDS: Final = "least(floor(extract(epoch from {}) * 1000)::bigint, " + f"{LAST_TIME_MS})"
@@ -62,7 +62,9 @@ class PostgresColumn(NamedTuple):
     """How a column is read."""
 
     stored: str
+    """The name of the column in the schema."""
     read: str = "{}"
+    """The SQL expression of the value; ``{}`` stands for the column."""
 
 
 def _time(stored: str) -> PostgresColumn:
@@ -99,7 +101,7 @@ _OWN: Final[Mapping[TableName, Mapping[str, PostgresColumn]]] = {
     "search_spaces": {},
     "search_entries": {"updated_us": _time("updated_at")},
 }
-"""Columns that are not simply read by their names."""
+"""Columns with another name or another form in the schema."""
 
 _ORDER: Final[Mapping[TableName, str]] = {
     "sessions": "num",
@@ -116,25 +118,26 @@ _WHERE: Final[Mapping[TableName, str]] = {
 
 
 def stored_columns(table: TableName) -> list[str]:
-    """The columns that the copied ones are read from and written to."""
+    """The names of the copied columns in the schema."""
     own = _OWN[table]
     return [own[name].stored if name in own else name for name in TABLES[table]]
 
 
 def written_columns(table: TableName) -> list[str]:
-    """The columns of a row that `to_schema` made."""
+    """The columns of a row of `to_schema`."""
     columns = stored_columns(table)
     return [*columns, "terms"] if table == "search_entries" else columns
 
 
 def select_sql(table: TableName) -> str:
-    """The rows of a table."""
-    told = [_expression(_OWN[table].get(name, PostgresColumn(name))) for name in TABLES[table]]
-    return f"select {', '.join(told)} {_from(table)}"
+    """The statement for the rows of a table."""
+    columns = (_OWN[table].get(name, PostgresColumn(name)) for name in TABLES[table])
+    values = ", ".join(column.read.replace("{}", column.stored) for column in columns)
+    return f"select {values} {_from(table)}"
 
 
 def sizes_sql(table: TableName) -> str:
-    """About how many bytes each row of `select_sql` is, in the same order."""
+    """The statement for the approximate size in bytes of each row of `select_sql`, in order."""
     texts = [name for name in TABLES[table] if name in JSON_COLUMNS or _is_text(table, name)]
     parts = [f"coalesce(octet_length({name}), 0)" for name in texts]
     if table == "search_entries":
@@ -147,7 +150,7 @@ def _from(table: TableName) -> str:
 
 
 def count_sql(table: TableName, *, at_most: int | None = None) -> str:
-    """How many rows `select_sql` gives; counting ends with `at_most`."""
+    """The statement for the number of rows of `select_sql`, counting at most `at_most`."""
     rows = f"from {table} where {_where(table)}"
     if at_most is None:
         return f"select count(*) {rows}"
@@ -158,16 +161,12 @@ def _where(table: TableName) -> str:
     return _WHERE.get(table, "true")
 
 
-def _expression(column: PostgresColumn) -> str:
-    return column.read.replace("{}", column.stored)
-
-
 def _is_text(table: TableName, name: str) -> bool:
     return name in _TEXT and (table, name) not in _NUMBERS
 
 
 def from_schema(table: TableName, records: Sequence[Any]) -> list[Row]:
-    """Rows as `select_sql` gives them in the form that all back ends share."""
+    """Rows of `select_sql` in the form that all back ends share."""
     columns = list(zip(*records, strict=True))
     for at, name in enumerate(TABLES[table]):
         if _is_text(table, name):
@@ -178,8 +177,8 @@ def from_schema(table: TableName, records: Sequence[Any]) -> list[Row]:
 
 
 def to_schema(table: TableName, rows: Sequence[Row], *, first_place: int) -> list[tuple[Any, ...]]:
-    """The inverse of `from_schema`, with the columns `written_columns`; `first_place` is the place
-    of the first event in the feed, and the others follow."""
+    """The inverse of `from_schema`, with the columns `written_columns`. `first_place` is the
+    position of the first event in the feed; the others follow."""
     columns = list(zip(*rows, strict=True))
     texts = columns[-1]
     for at, name in enumerate(TABLES[table]):
@@ -236,12 +235,12 @@ _WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 Fetch = Callable[[str], Awaitable[list[Any]]]
-"""The rows of a statement."""
+"""A function that returns the rows of a statement."""
 
 
 async def count_tables(fetch: Fetch, tables: Iterable[TableName]) -> dict[str, Any]:
-    """The rows of each table, and under `estimated` the tables whose number is an estimate: the
-    planner's, from the size of the table."""
+    """The number of rows of each table; `estimated` names the tables whose number is the planner's
+    estimate."""
     names = list(tables)
     if not names:
         return {"estimated": []}

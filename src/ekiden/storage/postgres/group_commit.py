@@ -1,4 +1,8 @@
-"""The statements that store a step, and commits of several sessions sent as one."""
+"""The statements that store a step, and group commits: steps of several sessions in one statement.
+
+A durable commit costs one sync of the server's disk and one round trip, however much is in it. The
+first commits are sent alone and at once; the commits that arrive meanwhile are sent together.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +34,9 @@ _ROW = {
     "seen_wakes": "bigint",
     "length": "bigint",
 }
-"""What a commit says about its session, with the types of PostgreSQL."""
-_SAID = ("bigint", "text", "bigint", "text", "text", "bigint", *("text",) * 4)
-_DONE = ("text", "text")
+"""The values of a commit for its session's row, with their PostgreSQL types."""
+_EVENT_TYPES = ("bigint", "text", "bigint", "text", "text", "bigint", *("text",) * 4)
+_STEP_TYPES = ("text", "text")
 _ONE = {name: f"${at}::{kind}" for at, (name, kind) in enumerate(_ROW.items(), 1)}
 _OF_MANY = {name: f"its.{name}" for name in _ROW}
 _AFTER_ROW = len(_ROW) + 1
@@ -69,56 +73,57 @@ LOOK = (
     f"select token, seq, coalesce({_OWNED.format(**_ONE)}, false) as owned "
     "from sessions where num = $1"
 )
-"""For the number, epoch and owner of a claim: what is stored, and whether it still holds."""
+"""The stored token and number of events, and whether the claim still holds. The arguments are the
+number, epoch and owner of the claim."""
 _LANES = 2
-"""How many are under way at a time; with four, fewer go together, and a step costs a tenth more."""
-_MOST = 50
-"""How many go together."""
-_PATIENCE_S = 0.05
-"""A commit without an answer for so long no longer delays other commits, but still waits."""
+"""The number of concurrent statements. With four, groups are smaller, and a step costs a tenth
+more."""
+_MAX_GROUP = 50
+"""The number of commits in a group, at most."""
+_LANE_TIMEOUT_S = 0.05
+"""A statement without an answer after this time frees its lane for others, and still waits."""
 
 
-class Parcel(NamedTuple):
-    """A commit as arguments."""
+class CommitArguments(NamedTuple):
+    """The arguments of one commit."""
 
     row: tuple[Any, ...]
-    """As `_ROW` has it: the session's number, the claim's epoch and owner, the token of the commit
-    before it, its own, the `seq` that it goes on from, what is new, for how long the claim is to
-    last, and how many events there are."""
+    """The values of `_ROW`."""
     columns: list[list[Any]]
-    """Its events and steps, column by column."""
+    """The events and steps, column by column."""
 
     @property
     def num(self) -> int:
-        """The number of its session."""
+        """The number of the session."""
         number: int = self.row[0]
         return number
 
     @property
     def token(self) -> int:
-        """What tells it from all other commits."""
+        """The token of the commit."""
         token: int = self.row[4]
         return token
 
 
-def one(parcel: Parcel) -> list[Any]:
-    """Arguments of `COMMIT` and `COMMIT_IF_FREE`."""
-    return [*parcel.row, *parcel.columns]
+def single_arguments(commit: CommitArguments) -> list[Any]:
+    """The arguments of `COMMIT` and `COMMIT_IF_FREE`."""
+    return [*commit.row, *commit.columns]
 
 
-def together(parcels: Sequence[Parcel]) -> list[Any]:
-    """Arguments of `COMMIT_TOGETHER`."""
-    rows = map(list, zip(*(each.row for each in parcels), strict=True))
-    said, done = len(_SAID), len(_SAID) + len(_DONE)
-    return [*rows, *_joined(parcels, 0, said), *_joined(parcels, said, done)]
+def group_arguments(commits: Sequence[CommitArguments]) -> list[Any]:
+    """The arguments of `COMMIT_GROUP`."""
+    rows = map(list, zip(*(each.row for each in commits), strict=True))
+    events_end = len(_EVENT_TYPES)
+    end = events_end + len(_STEP_TYPES)
+    return [*rows, *_joined(commits, 0, events_end), *_joined(commits, events_end, end)]
 
 
-def _joined(parcels: Sequence[Parcel], first: int, end: int) -> list[list[Any]]:
-    """These columns of all of them, after one that tells whose they are."""
-    whose = [each.token for each in parcels for _ in each.columns[first]]
+def _joined(commits: Sequence[CommitArguments], first: int, end: int) -> list[list[Any]]:
+    """These columns of all commits, after a column with the token of each row's commit."""
+    tokens = [each.token for each in commits for _ in each.columns[first]]
     return [
-        whose,
-        *(list(chain(*(each.columns[at] for each in parcels))) for at in range(first, end)),
+        tokens,
+        *(list(chain(*(each.columns[at] for each in commits))) for at in range(first, end)),
     ]
 
 
@@ -127,26 +132,26 @@ def _arrays(types: Sequence[str], *, first: int) -> str:
 
 
 def _alone(and_free: str) -> str:
-    said = _arrays(_SAID, first=_AFTER_ROW)
-    done = _arrays(_DONE, first=_AFTER_ROW + len(_SAID))
+    events = _arrays(_EVENT_TYPES, first=_AFTER_ROW)
+    steps = _arrays(_STEP_TYPES, first=_AFTER_ROW + len(_EVENT_TYPES))
     return f"""
 with moved as ({_UPDATE.format(**_ONE, source="", and_free=and_free)}
 ), new_events as (
     insert into events (session, {WRITTEN_EVENT})
-    select num, said.* from moved, unnest({said}) as said
+    select num, new.* from moved, unnest({events}) as new
 ), new_steps as (
     insert into steps (session, key, result)
-    select num, done.* from moved, unnest({done}) as done
+    select num, new.* from moved, unnest({steps}) as new
 )
 select token from moved"""
 
 
-def _together() -> str:
+def _group() -> str:
     source = f"""
     from unnest({_arrays(tuple(_ROW.values()), first=1)}) as its ({", ".join(_ROW)})
         join free using (num)"""
-    said = _arrays(("bigint", *_SAID), first=_AFTER_ROW)
-    done = _arrays(("bigint", *_DONE), first=_AFTER_ROW + 1 + len(_SAID))
+    events = _arrays(("bigint", *_EVENT_TYPES), first=_AFTER_ROW)
+    steps = _arrays(("bigint", *_STEP_TYPES), first=_AFTER_ROW + 1 + len(_EVENT_TYPES))
     return f"""
 with free as materialized (
     select num from sessions where num = any($1::bigint[]) order by num
@@ -155,11 +160,11 @@ with free as materialized (
 ), new_events as (
     insert into events (session, {WRITTEN_EVENT})
     select num, {WRITTEN_EVENT} from moved
-        join unnest({said}) as said (whose, {WRITTEN_EVENT}) on whose = token
+        join unnest({events}) as new (its_commit, {WRITTEN_EVENT}) on its_commit = token
 ), new_steps as (
     insert into steps (session, key, result)
-    select num, key, result from moved join unnest({done}) as done (whose, key, result)
-        on whose = token
+    select num, key, result from moved
+        join unnest({steps}) as new (its_commit, key, result) on its_commit = token
 )
 select token from moved"""
 
@@ -169,116 +174,119 @@ COMMIT = _alone("")
 COMMIT_IF_FREE = _alone(
     " and sessions.num = (select num from sessions where num = $1 for no key update skip locked)"
 )
-"""As `COMMIT`, but does nothing if another transaction has the row locked."""
-COMMIT_TOGETHER = _together()
+"""Like `COMMIT`, but does nothing if another transaction has the row locked."""
+COMMIT_GROUP = _group()
 """Returns the tokens of the stored commits, at most one of each session.
 
-Commits of sessions whose row is locked are not stored.
+Commits of sessions whose row is locked are not stored: they must not delay the others.
 """
 
 
 class _Waiting(NamedTuple):
-    parcel: Parcel
+    arguments: CommitArguments
     stored: asyncio.Future[bool]
 
 
-class Gathering:
-    """The commits of one process."""
+class CommitGroups:
+    """Groups the commits of one process."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: list[_Waiting] = []
-        self._under_way = 0
+        self._busy_lanes = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def store(self, parcel: Parcel, alone: Callable[[bool], Awaitable[bool]]) -> bool:
-        """Whether it was stored, with others or by `alone`.
+    async def store(
+        self, arguments: CommitArguments, alone: Callable[[bool], Awaitable[bool]]
+    ) -> bool:
+        """Store a commit, in a group or by `alone`; returns whether it was stored.
 
-        `alone` is called with whether to wait while the session is locked; its answer counts if
-        it waits. `ConnectionLost` if the outcome is unknown.
+        The argument of `alone` tells whether to wait while the session's row is locked. Raises
+        `ConnectionLost` if the outcome is unknown.
         """
-        loop = self._database.own_loop()
+        loop = self._database.bind_loop()
         if self._loop is not loop:
-            self._loop, self._waiting, self._under_way = loop, [], 0
-        # The first commits go at once and alone, so a single session never waits for a group. While
-        # the lanes are busy, the others gather.
-        if self._under_way < _LANES:
-            give_back = self._lane(loop)
+            self._loop, self._waiting, self._busy_lanes = loop, [], 0
+        # While a lane is free, a commit is sent at once and alone, so a single session never waits
+        # for a group. While the lanes are busy, commits wait for the next group.
+        if self._busy_lanes < _LANES:
+            free_lane = self._take_lane(loop)
             try:
                 stored = await alone(False)
             finally:
-                give_back()
+                free_lane()
         else:
-            waiting = _Waiting(parcel, loop.create_future())
+            waiting = _Waiting(arguments, loop.create_future())
             self._waiting.append(waiting)
             stored = await waiting.stored
         # Not stored means that the row was locked or the claim is lost. Only the statement that
         # waits for the lock can tell which.
         return stored or await alone(True)
 
-    def _lane(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-        """Take a lane; it is free again once that is called, or after `_PATIENCE_S`."""
+    def _take_lane(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+        """Take a lane; returns the function that frees it. `_LANE_TIMEOUT_S` frees it too."""
         is_held = True
 
-        def give_back() -> None:
+        def free_lane() -> None:
             nonlocal is_held
             timer.cancel()
             if is_held and self._loop is loop:
-                self._under_way -= 1
-                self._next(loop)
+                self._busy_lanes -= 1
+                self._send_group(loop)
             is_held = False
 
-        self._under_way += 1
+        self._busy_lanes += 1
         # A commit that waits for a slow disk or a lock must not stop those of other sessions.
-        timer = loop.call_later(_PATIENCE_S, give_back)
-        return give_back
+        timer = loop.call_later(_LANE_TIMEOUT_S, free_lane)
+        return free_lane
 
-    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _send_group(self, loop: asyncio.AbstractEventLoop) -> None:
         """Send the waiting commits, at most one of each session."""
         chosen: dict[int, _Waiting] = {}
         later: list[_Waiting] = []
         for each in self._waiting:
             if each.stored.done():
                 continue
-            if len(chosen) == _MOST or each.parcel.num in chosen:
+            if len(chosen) == _MAX_GROUP or each.arguments.num in chosen:
                 later.append(each)
             else:
-                chosen[each.parcel.num] = each
+                chosen[each.arguments.num] = each
         self._waiting = later
         if chosen:
-            task = loop.create_task(self._send(list(chosen.values()), self._lane(loop)))
+            task = loop.create_task(self._send(list(chosen.values()), self._take_lane(loop)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _send(self, chosen: list[_Waiting], give_back: Callable[[], None]) -> None:
+    async def _send(self, chosen: list[_Waiting], free_lane: Callable[[], None]) -> None:
+        # The error for the callers if this task is cancelled, so that none waits for ever.
         failure: ConnectionLost | None = ConnectionLost("the commit was broken off")
         stored: Collection[int] = ()
         try:
-            stored = await self._store([each.parcel for each in chosen])
+            stored = await self._store([each.arguments for each in chosen])
             failure = None
         except ConnectionLost as exc:
             failure = exc
         except EkidenError:
-            failure = None  # Nothing was stored; each is told by itself what is wrong with it.
+            failure = None  # Nothing was stored: each commit is sent alone, and gets its own error.
         finally:
             for each in chosen:
                 if each.stored.done():
                     continue
                 if failure is None:
-                    each.stored.set_result(each.parcel.token in stored)
+                    each.stored.set_result(each.arguments.token in stored)
                 else:
-                    # An exception of its own for each: a traceback that several tasks share would
-                    # grow with each of them.
+                    # A separate exception for each task: a shared traceback would grow with each
+                    # task that raises it.
                     each.stored.set_exception(ConnectionLost(str(failure)))
-            give_back()
+            free_lane()
 
-    async def _store(self, parcels: Sequence[Parcel]) -> Collection[int]:
+    async def _store(self, commits: Sequence[CommitArguments]) -> Collection[int]:
         """The tokens of the stored commits."""
-        args = together(parcels)
+        args = group_arguments(commits)
 
         async def work(connection: Any) -> set[int]:
-            rows = await connection.fetch(COMMIT_TOGETHER, *args, timeout=ANSWER_S)
+            rows = await connection.fetch(COMMIT_GROUP, *args, timeout=ANSWER_S)
             return {row[0] for row in rows}
 
         return await self._database.run(work)

@@ -1,1 +1,0 @@
-"""Writing exactly once, even when the connection breaks."""
