@@ -1,4 +1,4 @@
-"""`Bus`: the door."""
+"""The class `Bus`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Bus:
     def agent(self, name: str) -> BusClient:
         """A client that acts as this agent. Raises `SenderForged` if it is called in the code of
         another agent."""
-        return BusClient(check_agent(name), self._at_work)
+        return BusClient(check_agent(name), self._core)
 
     # Sending
 
@@ -98,7 +98,7 @@ class Bus:
         once or after `timeout_seconds`, depending on `on_full`. Raises `SenderForged`, and
         `UserError` for an invalid message.
         """
-        return await self._at_work().send(message)
+        return await self._core().send(message)
 
     async def query(self, message: AgentMessage) -> AgentMessage:
         """Send a query and return its answer: a message of the type ``response``.
@@ -112,10 +112,10 @@ class Bus:
         wait for each other and this query was cancelled to end the deadlock, `MailboxFull`,
         `SenderForged`, `UserError`, and `ValueError` for a message of another type.
         """
-        exchange = self._at_work()
+        exchange = self._core()
         if getattr(message, "type", None) != "query":
             raise ValueError(f"only a message of the type 'query' has an answer: {message!r:.80}")
-        payload = await exchange.asking.query(message)
+        payload = await exchange.queries.query(message)
         return AgentMessage(
             type="response",
             from_agent=message.to_agent or "",
@@ -137,7 +137,7 @@ class Bus:
         caller is the code of another agent, or a program that does not serve the agent. Also raises
         `MessageNotFound` and `UserError`.
         """
-        return await self._at_work().respond(query, payload, by=None)
+        return await self._core().respond(query, payload, by=None)
 
     async def broadcast(self, message: AgentMessage) -> Broadcast:
         """Store one message for each agent that is served now, except the sender.
@@ -145,7 +145,7 @@ class Bus:
         An agent with a full mailbox is skipped; the result names it. Raises `SenderForged` and
         `UserError`.
         """
-        return await self._at_work().broadcast(message)
+        return await self._core().broadcast(message)
 
     @overload
     async def escalate(
@@ -173,11 +173,11 @@ class Bus:
         message again with the same id to get the answer. An option is a text, or a mapping with a
         ``label``. Raises `InboxItemClosed`, and `UserError` if the bus has no inbox.
         """
-        return await self._at_work().escalate(message, blocking=blocking, options=options)
+        return await self._core().escalate(message, blocking=blocking, options=options)
 
     # Serving
 
-    def serve(self, agent: str, handler: Handler, *, concurrency: int = 1) -> Serving:
+    def serve(self, agent: str, handler: Handler, *, concurrency: int = 1) -> PendingService:
         """Handle the agent's messages with `handler`, up to `concurrency` at a time.
 
         The handler returns the answer to a query, as JSON. It can also return `LATER`, and answer
@@ -193,7 +193,7 @@ class Bus:
             async with bus.serve("sales", sales, concurrency=8):
                 ...
         """
-        return Serving(self, agent, handler, concurrency)
+        return PendingService(self, agent, handler, concurrency)
 
     def served(self) -> list[str]:
         """The agents that this bus serves."""
@@ -201,9 +201,9 @@ class Bus:
 
     async def agents(self) -> list[str]:
         """The agents that any process serves now, by name."""
-        return await self._at_work().agents()
+        return await self._core().agents()
 
-    # Looking
+    # Reading
 
     async def blocked(self) -> list[BlockingContext]:
         """The waiting agents of all processes. Each entry has the reason, and the agent or people
@@ -259,13 +259,13 @@ class Bus:
         """
         if isinstance(ids, str):
             raise UserError("`requeue` takes a list of ids, not one")
-        return await self._at_work().requeue(list(ids))
+        return await self._core().requeue(list(ids))
 
     async def depths(self) -> dict[str, int]:
         """The number of messages in each mailbox, including messages in progress."""
         return await depths(self.store)
 
-    def _at_work(self) -> BusCore:
+    def _core(self) -> BusCore:
         if self._exchange is None:
             if self._closed:
                 raise UserError("the bus is closed: open it again with `async with bus`")
@@ -273,11 +273,11 @@ class Bus:
         return self._exchange
 
     async def _serve(self, agent: str, handler: Handler, concurrency: int) -> BusService:
-        return await self._at_work().serve(agent, handler, concurrency)
+        return await self._core().serve(agent, handler, concurrency)
 
 
-class Serving:
-    """What `Bus.serve` gives: to be awaited, or entered."""
+class PendingService:
+    """The result of `Bus.serve`, for ``await`` or ``async with``."""
 
     __slots__ = ("_agent", "_bus", "_concurrency", "_handler", "_service")
 

@@ -1,4 +1,4 @@
-"""The bus as one agent uses it."""
+"""The class `BusClient`: the bus as one agent uses it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BusClient:
         self._exchange = exchange
 
     def __repr__(self) -> str:
-        return f"<Seat {self.name!r}>"
+        return f"<BusClient {self.name!r}>"
 
     async def send(
         self,
@@ -86,7 +86,7 @@ class BusClient:
             id=exchange.next_id(),
         )
         payload = check_contents(message, exchange.settings)
-        return await exchange.asking.ask(message, payload)
+        return await exchange.queries.ask(message, payload)
 
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
         """Ask several questions at the same time; returns the answers in their order.
@@ -98,7 +98,7 @@ class BusClient:
         if not questions:
             return []
         exchange = self._exchange()
-        return await exchange.asking.ask_all([self._query(exchange, each) for each in questions])
+        return await exchange.queries.ask_all([self._query(exchange, each) for each in questions])
 
     async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
         """Ask several agents; returns the first good answer and its agent, and cancels the other
@@ -109,7 +109,7 @@ class BusClient:
         if not questions:
             raise UserError("`ask_any` needs at least one question")
         exchange = self._exchange()
-        asked, answer = await exchange.asking.ask_any(
+        asked, answer = await exchange.queries.ask_any(
             [self._query(exchange, each) for each in questions]
         )
         return asked.to_agent or "", answer

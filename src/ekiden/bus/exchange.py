@@ -1,4 +1,4 @@
-"""One bus in one event loop: its parts, broadcasts, and escalation to people."""
+"""The core of a bus in one event loop: services, sending, broadcasts, and escalation to people."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hashlib import sha256
 from itertools import count
 from typing import Any
 
-from ekiden.bus.delivery import Sending
-from ekiden.bus.messages import check_agent, check_message, check_sender, own_payload, requeue
+from ekiden.bus.mailboxes import MailboxWriter
+from ekiden.bus.messages import check_agent, check_message, check_sender, copied_payload, requeue
 from ekiden.bus.parts import BusParts, BusSettings
 from ekiden.bus.presence import OWNER
 from ekiden.bus.queries import BusQueries
-from ekiden.bus.serving.rounds import Rounds
 from ekiden.bus.serving.service import BusService, Handler
+from ekiden.bus.serving.store_reader import StoreReader
 from ekiden.core.conversation.messages import AgentMessage, answer_json
 from ekiden.core.current_agent import ACTING
 from ekiden.core.errors import UserError
@@ -40,7 +40,7 @@ async def escalation_item(
     settings: BusSettings,
     store: Store,
 ) -> InboxItem:
-    """The question that people get; `UserError`."""
+    """The inbox item of an escalated message; raises `UserError`."""
     if message.type != "escalate":
         raise UserError(
             f"a message that people get has the type 'escalate', not {message.type!r:.40}"
@@ -71,7 +71,7 @@ async def escalation_item(
 
 
 def item_id(message_id: str) -> str:
-    """The id of the item of a message: a repeated escalation finds the same item."""
+    """The id of the inbox item of a message, so that a repeated escalation finds the same item."""
     name = f"{message_id}.item"
     try:
         return check_id(name, what="id of an inbox item")
@@ -81,17 +81,19 @@ def item_id(message_id: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broadcast:
-    """Who got a message that was for everybody."""
+    """The recipients of a broadcast."""
 
     id: str
-    """Of the message; every agent got a copy with an id of its own, which correlates with it."""
+    """The id of the message. Each agent got a copy with its own id, whose correlation id is this
+    one."""
     reached: tuple[str, ...] = ()
+    """The agents that got the message."""
     full: tuple[str, ...] = ()
-    """Those whose mailboxes took no more."""
+    """The agents with full mailboxes, which did not get it."""
 
 
 class BusCore:
-    """What a bus does, between its start and its end."""
+    """An open bus."""
 
     def __init__(self, store: Store, settings: BusSettings, people: Escalator | None) -> None:
         owner = new_id(OWNER.rstrip("_"))
@@ -99,23 +101,23 @@ class BusCore:
         self._parts = BusParts(store, settings, owner)
         self._people = people
         self.services: dict[str, BusService] = {}
-        """By agent; those that take messages."""
+        """The services that take messages, by agent."""
         self._named: dict[str, BusService] = {}
-        """Those that begin, too."""
-        self._rounds = Rounds(self._parts, self.services)
-        self._sending = Sending(self._parts, self.services, self._rounds)
-        self.asking = BusQueries(self._parts, self.services, self._rounds, self._sending)
+        """All services by agent, including those that are starting."""
+        self._reader = StoreReader(self._parts, self.services)
+        self._mailboxes = MailboxWriter(self._parts, self.services, self._reader)
+        self.queries = BusQueries(self._parts, self.services, self._reader, self._mailboxes)
         self._questions: set[asyncio.Task[InboxAnswer]] = set()
         """Open questions to people."""
         self._prefix = f"{new_id('msg')}-"
         self._numbers = count(1)
 
     def next_id(self) -> str:
-        """A fresh id for a message."""
+        """A new id for a message."""
         return f"{self._prefix}{next(self._numbers)}"
 
     async def serve(self, agent: str, handler: Handler, concurrency: int) -> BusService:
-        """Let the handler work on the agent's messages."""
+        """Handle the agent's messages with the handler; see `Bus.serve`."""
         check_agent(agent)
         if not callable(handler):
             raise UserError(f"an agent is served by an async function, not by {handler!r:.60}")
@@ -131,18 +133,19 @@ class BusCore:
         self._named[agent] = service
         try:
             await self._parts.presence.enter(agent, concurrency)
-            others, _ = await self._parts.presence.bury(agent, thoroughly=True)
-            # While no other process serves the agent, messages sent here are taken for it at once.
+            others, _ = await self._parts.presence.reclaim(agent, thoroughly=True)
+            # While no other process serves the agent, messages sent here are stored as already
+            # taken by this service.
             service.alone = not others
         except BaseException:
             await service.close()
             raise
         self.services[agent] = service
-        self._rounds.start()
+        self._reader.start()
         return service
 
     async def send(self, message: AgentMessage) -> str:
-        """Store a message without a waiter."""
+        """Store a message without a waiter; see `Bus.send`."""
         payload = check_message(message, self._parts.settings)
         check_sender(message.from_agent, self._parts.inherited)
         if message.type == "escalate":
@@ -152,11 +155,11 @@ class BusCore:
             raise UserError("a message without `to_agent` is a broadcast: use `broadcast`")
         if message.type == "query":
             raise UserError("a query waits for its answer: use `query`, or send another type")
-        await self._sending.send(message, payload)
+        await self._mailboxes.send(message, payload)
         return message.id
 
     async def broadcast(self, message: AgentMessage) -> Broadcast:
-        """Store one message for each agent that is served now, but the sender."""
+        """Store one message for each agent that is served now, except the sender."""
         payload = check_message(message, self._parts.settings)
         check_sender(message.from_agent, self._parts.inherited)
         if message.to_agent is not None:
@@ -175,26 +178,28 @@ class BusCore:
                 correlation_id=message.correlation_id or message.id,
             )
             try:
-                await self._sending.send(copy, own_payload(payload, self._parts.settings, "", ""))
+                await self._mailboxes.send(
+                    copy, copied_payload(payload, self._parts.settings, "", "")
+                )
                 reached.append(agent)
             except MailboxFull:
                 full.append(agent)
         return Broadcast(id=message.id, reached=tuple(reached), full=tuple(full))
 
     async def respond(self, query: AgentMessage, payload: object, *, by: str | None) -> Settled:
-        """Answer a query that its handler left for later."""
-        agent = await self._asked(query)
+        """Answer a query whose handler returned `LATER`; see `Bus.respond`."""
+        agent = await self._asked_agent(query)
         acting = ACTING.get() or self._parts.inherited
         claimed = acting or by or (agent if agent in self.services else "a program")
         if claimed != agent or by not in (None, agent):
             raise SenderForged(agent, actual=claimed if claimed != agent else by or "")
-        own = own_payload(payload, self._parts.settings, "the answer to message {!r}", query.id)
+        own = copied_payload(payload, self._parts.settings, "the answer to message {!r}", query.id)
         answer = answer_json(own)
         settle = MessageSettle(key=query.id, state="answered", answer=answer)
-        settled = await self._parts.postings.settle(settle)
+        settled = await self._parts.writer.settle(settle)
         if settled == "settled":
             self._parts.waits.end(query.id, "answered", answer)
-            self._parts.room.made(agent)
+            self._parts.room.freed(agent)
         service = self.services.get(agent)
         if service is not None:
             service.drop(query.id)
@@ -203,7 +208,7 @@ class BusCore:
     async def escalate(
         self, message: AgentMessage, *, blocking: bool, options: Sequence[Option]
     ) -> InboxAnswer | InboxItem:
-        """Bring a message before people."""
+        """Send a message to people; see `Bus.escalate`."""
         check_message(message, self._parts.settings)
         check_sender(message.from_agent, self._parts.inherited)
         if self._people is None:
@@ -216,23 +221,22 @@ class BusCore:
             store=self._parts.store,
         )
         if blocking:
-            return await self._answered(self._people.ask_person(item))
+            return await self._await_answer(self._people.ask_person(item))
         return await self._people.post(item)
 
     async def requeue(self, keys: Sequence[str]) -> int:
-        """Send messages again that were given up."""
-        # Before the write: what is kept only because it ended must not be dropped when it is open
-        # again.
-        self._parts.postings.reopened(keys)
+        """Deliver dead or expired messages again; see `Bus.requeue`."""
+        # Before the write: a message that is open again must not be dropped as a finished one.
+        self._parts.writer.reopened(keys)
         return await requeue(self._parts.store, keys)
 
     async def agents(self) -> list[str]:
-        """The agents that are served now."""
+        """The agents that any process serves now."""
         return await self._parts.presence.served_agents()
 
     async def close(self) -> None:
         """Stop all services and waits."""
-        # First, because a service that is closing may wait for a person.
+        # First, because a handler of a closing service may wait for a person.
         for question in self._questions:
             question.cancel()
         for service in list(self._named.values()):
@@ -240,12 +244,12 @@ class BusCore:
         await self._parts.waits.end_all(_CLOSED)
         if self._questions:
             await asyncio.wait(self._questions)
-        # Last, because services and waits that are ending still need what it reads.
-        await self._rounds.stop()
+        # Last, because services and waits that are ending still need the answers that it reads.
+        await self._reader.stop()
         await self._parts.finish()
 
-    async def _answered(self, asking: Coroutine[Any, Any, InboxAnswer]) -> InboxAnswer:
-        """What people answer; `BusError` if the bus is closed before, which withdraws it."""
+    async def _await_answer(self, asking: Coroutine[Any, Any, InboxAnswer]) -> InboxAnswer:
+        """The answer of people; `BusError` if the bus is closed first, which cancels the item."""
         question = self._parts.loop.create_task(asking)
         self._questions.add(question)
         question.add_done_callback(self._questions.discard)
@@ -253,7 +257,7 @@ class BusCore:
             return await question
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            # The caller was cancelled; otherwise it was `close` that cancelled the question.
+            # The caller was cancelled; otherwise `close` cancelled the question.
             if task is not None and task.cancelling():
                 raise
             raise BusError(_CLOSED) from None
@@ -263,8 +267,8 @@ class BusCore:
             del self._named[service.agent]
             self.services.pop(service.agent, None)
 
-    async def _asked(self, query: AgentMessage) -> str:
-        """Who was asked, as it is stored: what the caller says could be forged."""
+    async def _asked_agent(self, query: AgentMessage) -> str:
+        """The agent that was asked, according to the store: the caller's copy could be forged."""
         if type(query) is not AgentMessage or query.type != "query":
             raise UserError(f"only a query is answered, not {query!r:.80}")
         service = self.services.get(query.to_agent or "")

@@ -1,4 +1,4 @@
-"""Messages: what one must be before it is stored, and how people and programs list them."""
+"""Checks of messages before they are stored, and lists of stored messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TYPES = frozenset(get_args(MessageType))
 
 
 def check_message(message: AgentMessage, settings: BusLimits) -> Any:
-    """A payload of the message's own; `UserError` if it cannot be sent."""
+    """Check a message and return a copy of its payload; `UserError` if it cannot be sent."""
     if type(message) is not AgentMessage:
         raise UserError(f"the bus carries AgentMessage objects, not {message!r:.80}")
     if message.type not in _TYPES:
@@ -58,7 +58,7 @@ def check_message(message: AgentMessage, settings: BusLimits) -> Any:
 
 
 def check_contents(message: AgentMessage, settings: BusLimits) -> Any:
-    """`check_message` for a message that the bus made from a caller's arguments."""
+    """`check_message` for a message that the bus created from a caller's arguments."""
     to_agent, subject = message.to_agent, message.subject
     timeout_s, ttl_s = message.timeout_seconds, message.ttl
     if to_agent is not None:
@@ -72,12 +72,12 @@ def check_contents(message: AgentMessage, settings: BusLimits) -> Any:
     payload = message.payload
     if type(payload) is int and _SHORTEST < payload < _LONGEST:
         return payload
-    return own_payload(payload, settings, "the payload of message {!r}", message.id)
+    return copied_payload(payload, settings, "the payload of message {!r}", message.id)
 
 
-def own_payload(value: Any, settings: BusLimits, what: str, name: str) -> Any:
-    """What JSON makes of the value, sharing nothing with it; `UserError` if it is not JSON or too
-    long. `what.format(name)` names it."""
+def copied_payload(value: Any, settings: BusLimits, what: str, name: str) -> Any:
+    """The value as JSON would return it, sharing nothing with it; `UserError` if it is not JSON or
+    too long. `what.format(name)` names the value."""
     kind = type(value)
     if value is None or kind is bool or (kind is int and _SHORTEST < value < _LONGEST):
         return value
@@ -92,15 +92,15 @@ def own_payload(value: Any, settings: BusLimits, what: str, name: str) -> Any:
 
 
 def check_agent(name: object) -> str:
-    """The name of an agent; `UserError` for what cannot be one."""
+    """The name of an agent; `UserError` for other values."""
     if type(name) is not str:
         raise UserError(f"an agent on the bus has a name, not {name!r:.40}")
     return _check_agent(name)
 
 
 def check_sender(name: str, inherited: str | None) -> None:
-    """`SenderForged` if another agent's code is running; `inherited` is the agent whose this whole
-    process is."""
+    """Raise `SenderForged` if another agent's code is running; `inherited` is the agent that runs
+    in this whole process."""
     acting = ACTING.get() or inherited
     if acting is not None and acting != name:
         raise SenderForged(name, actual=acting)
@@ -180,18 +180,17 @@ class MessageRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageQuery:
-    """Which messages to list; `None` does not restrict."""
+    """A filter of messages; `None` matches all."""
 
     sender: str | None = None
     recipient: str | None = None
     task: str | None = None
     correlation_id: str | None = None
-    """Of the message; or its own id, for what correlates with it."""
+    """The correlation id of messages, or the id of the message that others correlate with."""
     state: MessageState | None = None
 
     def matches(self, message: AgentMessage) -> bool:
-        """Whether the message is one of those, but for recipient and state, which the store looks
-        at."""
+        """Whether the message matches, except for recipient and state, which the store checks."""
         wanted = self.correlation_id
         return (
             (self.sender is None or message.from_agent == self.sender)
@@ -202,16 +201,17 @@ class MessageQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePage:
-    """Some messages with what became of them, the oldest first, and how to get the next ones."""
+    """A page of messages with their states and answers, the oldest first."""
 
     messages: Sequence[MessageRecord]
     next_cursor: str | None
+    """The cursor of the next page; `None` after the last page."""
 
 
 async def list_messages(
     store: Store, query: MessageQuery, *, limit: int, cursor: str | None
 ) -> MessagePage:
-    """One page of messages between agents; `UserError` for a cursor that is none."""
+    """One page of messages between agents; `UserError` for an invalid cursor."""
     rows, next_cursor = await matching_rows(store, query, limit=limit, cursor=cursor)
     return MessagePage(messages=[record_of(row) for row in rows], next_cursor=next_cursor)
 
@@ -259,7 +259,7 @@ def _number(cursor: str | None) -> int:
 
 
 async def read_message(store: Store, message_id: str) -> MessageRecord:
-    """The message with this id; `MessageNotFound`."""
+    """The message with this id; raises `MessageNotFound`."""
     rows = await store.find_messages(MessageFilter(keys=(message_id,)), limit=1)
     for row in rows:
         if row.queue.startswith(_MAILBOX):
@@ -268,8 +268,8 @@ async def read_message(store: Store, message_id: str) -> MessageRecord:
 
 
 async def requeue(store: Store, ids: Collection[str]) -> int:
-    """Open messages again that are dead or expired; how many. `MessageNotFound`, before any is
-    opened, for an id that no message has."""
+    """Open dead or expired messages again; returns their number. Raises `MessageNotFound` for an
+    unknown id, before any message is opened."""
     wanted = list(dict.fromkeys(ids))
     for start in range(0, len(wanted), _PAGE):
         part = tuple(wanted[start : start + _PAGE])
@@ -282,7 +282,7 @@ async def requeue(store: Store, ids: Collection[str]) -> int:
 
 
 async def dead_letters(store: Store, *, agent: str | None, limit: int) -> list[MessageRecord]:
-    """Messages that were given up, the oldest first."""
+    """Dead letters, the oldest first."""
     check_limit(limit, "messages")
     found: list[MessageRecord] = []
     async for row in _rows(store, agent, "dead"):
@@ -293,7 +293,7 @@ async def dead_letters(store: Store, *, agent: str | None, limit: int) -> list[M
 
 
 async def depths(store: Store) -> dict[str, int]:
-    """How many messages wait for each agent, those that are worked on included."""
+    """The number of messages in each mailbox, including messages in progress."""
     count = Counter([row.queue async for row in _rows(store, None, "open")])
     return {queue.removeprefix(_MAILBOX): count[queue] for queue in sorted(count)}
 
@@ -315,7 +315,7 @@ async def _rows(
 
 
 def record_of(row: StoredMessage) -> MessageRecord:
-    """What a stored message says, and what became of it."""
+    """A stored message with its state and answer."""
     answer = row.answer if isinstance(row.answer, dict) else {}
     return MessageRecord(
         message=_message(row),
@@ -330,7 +330,8 @@ def record_of(row: StoredMessage) -> MessageRecord:
 
 
 def _message(row: StoredMessage) -> AgentMessage:
-    """The message; of what is no message of the bus, what can be told of it."""
+    """The message of a row. A row that the bus did not write becomes a message with its raw
+    body."""
     try:
         message = Letter.from_json(row.body).message
     except Exception:

@@ -1,12 +1,12 @@
-"""Which process serves which agent: documents with an expiry, on the store's clock.
+"""The processes that serve agents: documents with an expiry time, on the store's clock.
 
-A process that serves an agent renews its document. The messages that it has taken are its own while
-it is present, so there is one thing to renew, whatever the number of messages. When the document
-expires, another process that serves the agent gives the messages back, and they are delivered
-again.
+A process that serves an agent renews its document. While the document is valid, the messages that
+the process has taken stay with it; so only one document is renewed, whatever the number of
+messages. When the document expires, another process that serves the agent returns the messages to
+the mailbox, and they are delivered again.
 
 A call that a process sent before it died may reach the store later and take messages for the dead
-process. So its document stays for a while, marked, and messages that it gets are given back as
+process. So its document is kept for a while, marked as reclaimed, and such messages are returned as
 well.
 """
 
@@ -32,18 +32,20 @@ from ekiden.storage.records import (
 PRESENCE = "bus.presence"
 """The collection; keys are ``<agent>/<owner>``."""
 OWNER = "bus_"
-"""How the names of buses begin, which are the owners of the messages that they have taken."""
+"""The prefix of the names of buses, as owners of messages."""
 HELD_S = 86_400.0
-"""How long a message stays with the process that took it, unless its death is noticed earlier."""
+"""The lease of a taken message; usually the death of the process is noticed earlier."""
 IN_FLIGHT_S = 10.0
-"""So long after its maker died, or was told of an error, a call may still take effect."""
+"""A call may take effect this long after its process died, or after it returned an error."""
 _LEASE = 0.6
-"""Of the visibility time-out; the rest is for finding out."""
+"""The validity of a document, as a share of the visibility time-out; the rest is for noticing that
+it expired."""
 _RENEW = 0.2
-_SLOWLY = 10
-"""A presence lasts at least so many times as long as it takes to renew it."""
+"""The interval of renewals, as a share of the visibility time-out."""
+_SLOWNESS = 10
+"""A document is valid at least this many times as long as a renewal takes."""
 _LONGEST_S = 60.0
-"""But no longer because of that: the process may have been stopped meanwhile."""
+"""The limit of that extension: a renewal may be slow because the process was paused."""
 _PAGE = 500
 OPEN: Final[frozenset[MessageState]] = frozenset({"open"})
 
@@ -57,17 +59,17 @@ class AgentServer:
     concurrency: int
     until_us: int
     version: int
-    is_buried: bool
-    """It was found dead, and what it had was given back."""
+    is_reclaimed: bool
+    """Whether the process was found dead, and its messages were returned."""
 
     @property
     def key(self) -> str:
-        """Of its document."""
+        """The key of the document."""
         return f"{self.agent}/{self.owner}"
 
 
 class Presence:
-    """The presence of one bus, and what it knows of others."""
+    """The presence of one bus, and its knowledge of other processes."""
 
     def __init__(self, store: Store, owner: str, visibility_s: float) -> None:
         self._store = store
@@ -76,26 +78,26 @@ class Presence:
         self._every_s = visibility_s * _RENEW
         self._loop = asyncio.get_running_loop()
         self._versions: dict[str, tuple[int, int]] = {}
-        """By agent: the version of our document, and the concurrency."""
+        """The version of our document and the concurrency, by agent."""
         self._renew_at = 0.0
         self.can_lapse = store.shared
-        """With a store in memory no other process could take over."""
+        """False for a store in memory, where no other process can take over."""
         self._lapse_at = 0.0
-        self.look_at = 0.0
-        """When the next of the others may be found dead, in the time of the event loop."""
+        self.check_at = 0.0
+        """The loop time at which the next other process may be found dead."""
 
     @property
     def due_at(self) -> float:
-        """When there is something to do next, in the time of the event loop."""
-        return min(self._renew_at, self.look_at) if self._versions else self._loop.time() + 60.0
+        """The loop time of the next renewal or check."""
+        return min(self._renew_at, self.check_at) if self._versions else self._loop.time() + 60.0
 
     @property
     def is_lapsed(self) -> bool:
-        """Whether others may think that this process is dead: it must begin nothing new."""
+        """Whether others may consider this process dead; then it must not start new work."""
         return self.can_lapse and self._loop.time() >= self._lapse_at
 
     async def enter(self, agent: str, concurrency: int) -> None:
-        """Be present for the agent."""
+        """Begin to serve the agent."""
         now = self._loop.time()
         until_us = await self._until_us()
         await self._store.write_documents([self._write(agent, concurrency, until_us)])
@@ -103,20 +105,21 @@ class Presence:
         if not self._versions:
             self._renew_at, self._lapse_at = now + self._every_s, now + self._lease_s
         self._versions[agent] = (0 if document is None else document.version, concurrency)
-        self.look_at = now
+        self.check_at = now
 
     async def leave(self, agent: str) -> None:
-        """Be present for the agent no more."""
+        """Stop serving the agent."""
         if self._versions.pop(agent, None) is not None:
             gone = DocumentWrite(collection=PRESENCE, key=f"{agent}/{self._owner}", body=None)
             await self._store.write_documents([gone])
 
-    def next_look(self) -> None:
-        """The others are looked at now; again when it is time to renew, if not before."""
-        self.look_at = self._loop.time() + self._every_s
+    def schedule_check(self) -> None:
+        """Set the next check of other processes to the time of the next renewal, at the latest."""
+        self.check_at = self._loop.time() + self._every_s
 
     async def renew(self) -> list[str]:
-        """Stay, if it is time to say so; the agents for which we were taken for dead."""
+        """Renew the documents if it is time. Returns the agents for which another process
+        considered this one dead."""
         now = self._loop.time()
         if not self._versions or now < self._renew_at:
             return []
@@ -132,13 +135,14 @@ class Presence:
             if agent in self._versions:
                 await self.enter(agent, self._versions[agent][1])
         self._renew_at, self._lapse_at = now + self._every_s, now + self._lease_s
-        # With a slow store it would be over before anything is begun: the next one lasts longer.
+        # With a slow store, documents would expire before any work is started: make the next ones
+        # valid for longer.
         took_s = self._loop.time() - now
-        self._lease_s = max(self._shortest_s, min(_SLOWLY * took_s, _LONGEST_S))
+        self._lease_s = max(self._shortest_s, min(_SLOWNESS * took_s, _LONGEST_S))
         return lost
 
     async def servers(self, agent: str) -> list[AgentServer]:
-        """Those who serve the agent now, ourselves included."""
+        """The processes that serve the agent now, including this one."""
         now_us = await self._store.now_us()
         return [
             each
@@ -151,12 +155,12 @@ class Presence:
         now_us = await self._store.now_us()
         return sorted({each.agent async for each in self._listed("") if each.until_us > now_us})
 
-    async def bury(self, agent: str, *, thoroughly: bool = False) -> tuple[bool, int]:
-        """Give back what the dead have left of the agent's messages; whether others serve it now,
-        and how many messages were given back.
+    async def reclaim(self, agent: str, *, thoroughly: bool = False) -> tuple[bool, int]:
+        """Return the agent's messages of dead processes to the mailbox. Returns whether other
+        processes serve the agent now, and the number of returned messages.
 
-        `thoroughly`, before we take anything: also what those have left whose document is gone, and
-        what we have ourselves from an earlier time.
+        `thoroughly` also returns messages of processes without a document, and earlier messages of
+        this bus; it must be used only before this bus takes any message.
         """
         held = await self._held(agent) if thoroughly else None
         now_us = await self._store.now_us()
@@ -172,21 +176,22 @@ class Presence:
             alive.add(each.owner)
             next_us = each.until_us if next_us is None else min(next_us, each.until_us)
         if next_us is not None:
-            self.look_at = min(self.look_at, self._loop.time() + (next_us - now_us) / 1e6)
+            self.check_at = min(self.check_at, self._loop.time() + (next_us - now_us) / 1e6)
         if held is None:
             buried = {each.owner for each in dead}
             left = (
                 [each for each in await self._held(agent) if each.owner in buried] if dead else []
             )
         else:
-            # A bus is present before it takes anything and until it has given everything back: who
-            # had something before we looked, and was not present then, is dead.
+            # A bus has a document before it takes its first message and until it has returned the
+            # last. So an owner of messages that were read before the documents is dead if it has no
+            # valid document.
             left = [each for each in held if each.owner not in alive]
         released = 0
         for message in left:
             released += await self._store.release_message(message)
         for each in dead:
-            if not each.is_buried:
+            if not each.is_reclaimed:
                 await self._mark(each)
             elif each.until_us + IN_FLIGHT_S * 1e6 <= now_us:
                 await self._replace(each, None)
@@ -197,7 +202,7 @@ class Presence:
             yield _server(document)
 
     async def _held(self, agent: str) -> list[QueueMessage]:
-        """The agent's messages that some bus has taken."""
+        """The agent's messages that any bus has taken."""
         held: list[QueueMessage] = []
         after = 0
         while True:
@@ -209,7 +214,8 @@ class Presence:
             after = page[-1].id
 
     async def _mark(self, dead: AgentServer) -> None:
-        """If it only stood still, the changed document tells it that it was taken for dead."""
+        """Mark the document: a process that was only paused learns from it that it was considered
+        dead."""
         body = _body(dead.agent, dead.owner, dead.concurrency, dead.until_us)
         await self._replace(dead, {**body, "buried": True})
 
@@ -217,11 +223,11 @@ class Presence:
         write = DocumentWrite(
             collection=PRESENCE, key=dead.key, body=body, expected_version=dead.version
         )
-        with suppress(StaleDocument):  # It lives, or somebody else was faster.
+        with suppress(StaleDocument):  # The process is alive, or another one was faster.
             await self._store.write_documents([write])
 
     async def _stay(self, agents: Sequence[str], until_us: int) -> bool:
-        """Renew our documents; `False`, without a write, if one was removed."""
+        """Renew our documents; false, without a write, if another process changed one."""
         ours = {agent: self._versions[agent] for agent in agents if agent in self._versions}
         try:
             await self._store.write_documents(
@@ -252,7 +258,8 @@ class Presence:
 
 
 def alone(servers: Iterable[AgentServer]) -> bool:
-    """Whether the agent does one thing at a time: one process serves it, with one hand."""
+    """Whether the agent handles one message at a time: one process serves it, with a concurrency
+    of 1."""
     found: Sequence[AgentServer] = list(servers)
     return len(found) == 1 and found[0].concurrency == 1
 
@@ -281,5 +288,5 @@ def _server(document: Document) -> AgentServer:
         concurrency=body["concurrency"],
         until_us=body["until_us"],
         version=document.version,
-        is_buried="buried" in body,
+        is_reclaimed="buried" in body,
     )

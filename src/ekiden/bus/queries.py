@@ -1,4 +1,4 @@
-"""Queries: stored, awaited, and ended exactly once."""
+"""Queries to agents: each is stored, awaited, and settled exactly once."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ekiden.bus.delivery import Sending
+from ekiden.bus.mailboxes import MailboxWriter
 from ekiden.bus.messages import check_message, check_sender
 from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import OPEN, alone
 from ekiden.bus.serving.delivery import current_delivery
-from ekiden.bus.serving.rounds import Rounds
 from ekiden.bus.serving.service import BusService
+from ekiden.bus.serving.store_reader import StoreReader
 from ekiden.bus.waits.deadlocks import break_deadlock
 from ekiden.bus.waits.waiters import TIME_IS_OVER, AwaitedAnswer, Ending
 from ekiden.core.conversation.messages import (
@@ -38,34 +38,38 @@ _log = logging.getLogger("ekiden.bus")
 
 
 class BusQueries:
-    """Asks agents, here and in other processes."""
+    """Sends queries to agents in any process, and waits for the answers."""
 
-    __slots__ = ("_parts", "_rounds", "_sending", "_services")
+    __slots__ = ("_mailboxes", "_parts", "_reader", "_services")
 
     def __init__(
-        self, parts: BusParts, services: Mapping[str, BusService], rounds: Rounds, sending: Sending
+        self,
+        parts: BusParts,
+        services: Mapping[str, BusService],
+        reader: StoreReader,
+        mailboxes: MailboxWriter,
     ) -> None:
         self._parts = parts
         self._services = services
-        self._rounds = rounds
-        self._sending = sending
+        self._reader = reader
+        self._mailboxes = mailboxes
 
     async def query(self, message: AgentMessage) -> Any:
-        """The payload of the answer; raises what the query ended with."""
+        """The payload of the answer; raises the error that ended the query."""
         return await self.ask(message, check_message(message, self._parts.settings))
 
     async def ask(self, message: AgentMessage, payload: Any) -> Any:
-        """`query` for a message that is checked; `payload` is its own."""
+        """`query` for a checked message; `payload` is a copy of its payload."""
         check_sender(message.from_agent, self._parts.inherited)
-        wait = self._wait_here(message) or await self._wait_for_others(message)
+        wait = self._wait_for_own(message) or await self._wait_for_others(message)
         try:
             if self._parts.direct is None or not self._post_now(message, payload, wait):
                 await self._post([message], [payload], [wait], None)
             elif not wait.is_known or self._parts.waits.has_node(wait.awaits):
-                await self._check_circles([wait])
+                await self._check_cycles([wait])
             ending = await wait.future
         except asyncio.CancelledError:
-            await self._withdraw([wait])
+            await self._cancel_waits([wait])
             raise
         except BaseException:
             self._parts.waits.remove(wait)
@@ -76,7 +80,7 @@ class BusQueries:
         return await self._result(wait, ending)
 
     async def ask_all(self, messages: Sequence[AgentMessage]) -> list[Any]:
-        """The payloads of the answers; the first failure is raised when all have answered."""
+        """The payloads of the answers; the first failure is raised after all queries ended."""
         waits = await self._begin(messages, "all")
         results: list[Any] = []
         failures: list[BusError] = []
@@ -90,17 +94,15 @@ class BusQueries:
                 except BusError as exc:
                     failures.append(exc)
         except BaseException:
-            await self._withdraw(open_)
+            await self._cancel_waits(open_)
             raise
         if failures:
             raise failures[0]
         return results
 
     async def ask_any(self, messages: Sequence[AgentMessage]) -> tuple[AgentMessage, Any]:
-        """The first good answer, with the query that it is to; the other queries are cancelled.
-
-        If all fail, the last failure is raised.
-        """
+        """The first good answer and its query; the other queries are cancelled. If all queries
+        fail, the last failure is raised."""
         waits = await self._begin(messages, "any")
         open_ = {wait.future: wait for wait in waits}
         failure: BusError | None = None
@@ -113,10 +115,11 @@ class BusQueries:
                         return wait.message, await self._result(wait, future.result())
                     except BusError as exc:
                         failure = exc
+                # A failure may close a cycle: the remaining agents may wait for this one.
                 if open_:
-                    await self._check_circles(list(open_.values()))
+                    await self._check_cycles(list(open_.values()))
         finally:
-            await self._withdraw(list(open_.values()))
+            await self._cancel_waits(list(open_.values()))
         assert failure is not None
         raise failure
 
@@ -125,37 +128,39 @@ class BusQueries:
     def _wait(
         self, message: AgentMessage, awaits: str, group: str | None, *, is_known: bool
     ) -> AwaitedAnswer:
-        node = self._asker(message, group)
+        node = self._waiting_node(message, group)
         wait = AwaitedAnswer(message, node, awaits, is_known, self._parts.loop.create_future())
         self._parts.waits.add(wait)
         self._parts.deadlines.add(wait, message.timeout_seconds)
         return wait
 
-    def _asker(self, message: AgentMessage, group: str | None) -> str:
-        """Who waits, in the graph of waits."""
+    def _waiting_node(self, message: AgentMessage, group: str | None) -> str:
+        """The node of the sender in the wait graph."""
         delivery = current_delivery()
         if delivery is not None and delivery.message.to_agent == message.from_agent:
             return delivery.node
         service = self._services.get(message.from_agent)
         if service is not None and service.alone and service.concurrency == 1:
-            # An agent that does one thing at a time waits, whoever asks in its name.
+            # An agent that handles one message at a time is blocked by any query in its name.
             return service.agent
-        # Nobody waits for who is not served, so each of its questions is by itself.
+        # No agent waits for a sender that is not served, so each of its queries is its own node.
         return wait_node(message.from_agent, f"ask:{group or message.id}")
 
-    def _wait_here(self, message: AgentMessage, group: str | None = None) -> AwaitedAnswer | None:
-        """For an agent that only this process serves."""
+    def _wait_for_own(
+        self, message: AgentMessage, group: str | None = None
+    ) -> AwaitedAnswer | None:
+        """A wait for an agent that only this process serves; `None` for other agents."""
         service = self._services.get(message.to_agent or "")
         if service is None or not service.alone:
             return None
         task = None if service.concurrency == 1 else _task(message)
-        # Sessions of an agent that does several things at once wait without the bus knowing.
+        # An agent with more concurrency may also wait in sessions, which this process does not see.
         return self._wait(message, wait_node(service.agent, task), group, is_known=task is None)
 
     async def _wait_for_others(
         self, message: AgentMessage, group: str | None = None
     ) -> AwaitedAnswer:
-        """For an agent that other processes also serve; `AgentUnavailableError` if none does."""
+        """A wait for an agent that other processes serve; `AgentUnavailableError` if none does."""
         agent = message.to_agent or ""
         servers = [
             each
@@ -164,14 +169,15 @@ class BusQueries:
         ]
         if not servers:
             raise AgentUnavailableError(agent, asker=message.from_agent)
-        self._rounds.start()
+        self._reader.start()
         task = None if alone(servers) else _task(message)
         return self._wait(message, wait_node(agent, task), group, is_known=False)
 
     async def _begin(
         self, messages: Sequence[AgentMessage], mode: GroupMode
     ) -> list[AwaitedAnswer]:
-        """Send several queries at once. If one answer is enough, unserved agents are left out."""
+        """Send several queries at once. With the mode `any`, agents that no process serves are
+        skipped."""
         payloads = [check_message(message, self._parts.settings) for message in messages]
         for message in messages:
             check_sender(message.from_agent, self._parts.inherited)
@@ -184,7 +190,7 @@ class BusQueries:
             for message, payload in zip(messages, payloads, strict=True):
                 try:
                     waits.append(
-                        self._wait_here(message, group[0])
+                        self._wait_for_own(message, group[0])
                         or await self._wait_for_others(message, group[0])
                     )
                     asked.append(message)
@@ -197,7 +203,7 @@ class BusQueries:
                 raise missing
             await self._post(asked, contents, waits, group)
         except asyncio.CancelledError:
-            await self._withdraw(waits)
+            await self._cancel_waits(waits)
             raise
         except BaseException:
             for wait in waits:
@@ -206,9 +212,9 @@ class BusQueries:
         return waits
 
     def _post_now(self, message: AgentMessage, payload: Any, wait: AwaitedAnswer) -> bool:
-        """Store a query and hand it over, without giving way; whether that was possible."""
+        """Store and deliver a query without ``await``; returns whether that was possible."""
         direct, ttl_s = self._parts.direct, _ttl_s(message)
-        put = self._sending.letter(message, payload, ttl_s, wait.node, wait.awaits)
+        put = self._mailboxes.queue_put(message, payload, ttl_s, wait.node, wait.awaits)
         try:
             number = None if direct is None else direct.put_now(put)
         except QueueFull:
@@ -216,7 +222,7 @@ class BusQueries:
         if number is None:
             return False
         if put.taken_by is not None:
-            self._sending.deliver(message, payload, put, number, ttl_s)
+            self._mailboxes.deliver(message, payload, put, number, ttl_s)
         return True
 
     async def _post(
@@ -226,24 +232,26 @@ class BusQueries:
         waits: Sequence[AwaitedAnswer],
         group: tuple[str, GroupMode] | None,
     ) -> None:
-        """Store the queries and hand them over; then see whether they close a circle of waits."""
+        """Store and deliver the queries; then break deadlocks that they close."""
         puts = [
-            self._sending.letter(message, payload, _ttl_s(message), wait.node, wait.awaits, group)
+            self._mailboxes.queue_put(
+                message, payload, _ttl_s(message), wait.node, wait.awaits, group
+            )
             for message, payload, wait in zip(messages, payloads, waits, strict=True)
         ]
         timeout_s = min(message.timeout_seconds for message in messages)
-        receipts = await self._sending.put(puts, messages, timeout_s)
+        receipts = await self._mailboxes.put(puts, messages, timeout_s)
         for message, payload, wait, put, receipt in zip(
             messages, payloads, waits, puts, receipts, strict=True
         ):
             if not receipt.is_new:
                 await self._join(wait)
             elif put.taken_by is not None:
-                self._sending.deliver(message, payload, put, receipt.id, _ttl_s(message))
-        await self._check_circles(waits)
+                self._mailboxes.deliver(message, payload, put, receipt.id, _ttl_s(message))
+        await self._check_cycles(waits)
 
     async def _join(self, wait: AwaitedAnswer) -> None:
-        """The query was asked before, perhaps by a process that died: wait for that answer."""
+        """Wait for the answer to a query that was sent before, perhaps by a process that died."""
         message, row = wait.message, await self._row(wait.message.id)
         if row is None:
             raise BusError(f"message {message.id} was just removed from the store: ask again")
@@ -254,14 +262,16 @@ class BusQueries:
             raise UserError(f"{message.id!r} is the id of another message: ask with a new one")
         if row.state != "open":
             wait.end(row.state, row.answer)
-        self._rounds.start()
+        self._reader.start()
 
-    async def _check_circles(self, waits: Sequence[AwaitedAnswer]) -> None:
-        """Break the deadlocks that these waits have closed, if whom they wait for waits, too."""
+    async def _check_cycles(self, waits: Sequence[AwaitedAnswer]) -> None:
+        """Break the deadlocks that these waits close."""
         parts = self._parts
+        # There can be a cycle only if an awaited agent waits as well. For agents whose waits are
+        # all in this process, that is known without a read.
         if not any(parts.waits.has_node(wait.awaits) for wait in waits):
-            elsewhere = {wait.awaits for wait in waits if not wait.is_known}
-            if not elsewhere or not await self._any_waits(elsewhere):
+            unknown = {wait.awaits for wait in waits if not wait.is_known}
+            if not unknown or not await self._has_waits(unknown):
                 return
         try:
             broken = await break_deadlock(
@@ -271,11 +281,11 @@ class BusQueries:
                 awaits=[wait.awaits for wait in waits],
             )
             if broken is not None:
-                await self._rounds.look_for_answers()
+                await self._reader.read_answers()
         except StoreError as exc:
             _log.warning("it is not known whether %s is in a deadlock: %s", waits[0].node, exc)
 
-    async def _any_waits(self, nodes: Collection[str]) -> bool:
+    async def _has_waits(self, nodes: Collection[str]) -> bool:
         where = MessageFilter(waiters=nodes, states=OPEN)
         try:
             return bool(await self._parts.store.find_messages(where, limit=1))
@@ -285,7 +295,7 @@ class BusQueries:
     # Ending
 
     async def _result(self, wait: AwaitedAnswer, ending: Ending) -> Any:
-        """The payload of the answer; raises what the query ended with."""
+        """The payload of the answer; raises the error that ended the query."""
         is_last = self._parts.waits.remove(wait)
         state, answer = ending
         if state == "answered":
@@ -303,7 +313,7 @@ class BusQueries:
         return _outcome(message, state, answer)
 
     async def _time_out(self, message: AgentMessage) -> tuple[MessageState | None, Any]:
-        """Give up; if an answer came at the last moment, that one counts."""
+        """Settle the query as timed out. If an answer was stored first, that one counts."""
         try:
             if await self._settle(message, "timed_out") == "no":
                 row = await self._row(message.id)
@@ -313,10 +323,11 @@ class BusQueries:
             _log.warning("the end of query %s could not be stored: %s", message.id, exc)
         return "timed_out", None
 
-    async def _withdraw(self, waits: Sequence[AwaitedAnswer]) -> None:
-        """The answers are not needed any more: leave nothing behind, even if cancelled again."""
+    async def _cancel_waits(self, waits: Sequence[AwaitedAnswer]) -> None:
+        """Cancel the queries of these waits, unless others wait for the same messages."""
         last = [wait.message for wait in waits if self._parts.waits.remove(wait)]
         if last:
+            # A background task: a second cancellation of the caller must not leave queries open.
             done = self._parts.spawn(self._cancel(last))
             await asyncio.shield(done)
 
@@ -328,12 +339,12 @@ class BusQueries:
                 _log.warning("a query that was cancelled is still stored as open: %s", ended)
 
     async def _settle(self, message: AgentMessage, state: MessageState) -> Settled:
-        settled = await self._parts.postings.settle(MessageSettle(key=message.id, state=state))
+        settled = await self._parts.writer.settle(MessageSettle(key=message.id, state=state))
         agent = message.to_agent or ""
         service = self._services.get(agent)
         if service is not None:
             service.drop(message.id)
-        self._parts.room.made(agent)
+        self._parts.room.freed(agent)
         return settled
 
     async def _row(self, key: str) -> StoredMessage | None:
@@ -342,7 +353,7 @@ class BusQueries:
 
 
 def _task(message: AgentMessage) -> str:
-    """What a query is a part of."""
+    """The task of a query: its own, or that of the message that is being handled."""
     if message.task is not None:
         return message.task
     delivery = current_delivery()
@@ -350,14 +361,14 @@ def _task(message: AgentMessage) -> str:
 
 
 def _ttl_s(message: AgentMessage) -> float:
-    """A query is not delivered once its asker stopped waiting."""
+    """The time in which a query may be delivered; not longer than its sender waits."""
     if message.ttl is None:
         return message.timeout_seconds
     return min(message.ttl, message.timeout_seconds)
 
 
 def _outcome(message: AgentMessage, state: MessageState | None, answer: Any) -> Any:
-    """The payload of a stored answer; raises what else became of the query."""
+    """The payload of a stored answer; raises the error of any other state."""
     is_short_lived = message.ttl is not None and message.ttl < message.timeout_seconds
     if state == "timed_out" or (state == "expired" and not is_short_lived):
         raise timeout_of(message)

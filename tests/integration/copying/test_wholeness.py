@@ -19,7 +19,7 @@ from ekiden.project.copying import (
 )
 from ekiden.project.copying.whole_stores import snapshot_at
 from ekiden.storage.base import DocumentWrite, QueuePut
-from ekiden.storage.copying import PAGE_BYTES, TABLES, WRITING, weight
+from ekiden.storage.copying import PAGE_BYTES, TABLES, WRITING, row_size
 from tests.integration.copying.world import counted_at, execute_at, made
 
 Place = Callable[[str], str]
@@ -64,7 +64,7 @@ async def test_pages_are_small_though_rows_become_large(kind: str, place: Place)
         large = [DocumentWrite(collection="c", key=f"b{n}", body="x" * 1_500_000) for n in range(5)]
         await store.write_documents([*small, *large])
     async with snapshot_at(url) as source:
-        pages = [list(map(weight, page)) async for page in source.pages("documents")]
+        pages = [list(map(row_size, page)) async for page in source.pages("documents")]
     assert sum(map(len, pages)) == 3005
     assert max(map(sum, pages)) < PAGE_BYTES + 1_600_000
     assert len(pages) <= 6

@@ -13,16 +13,15 @@ import pytest
 from ekiden.core.errors import LeaseLost, StepConflict, StoreUnavailable, UserError
 from ekiden.core.events import Event
 from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch
-from ekiden.storage.postgres import PostgresStore
+from ekiden.storage.postgres import PostgresStore, group_commit
 from ekiden.storage.postgres.connection.errors import ConnectionLost
 from ekiden.storage.postgres.group_commit import CommitArguments, CommitGroups
 from ekiden.storage.postgres.rows import EVENT
-from ekiden.storage.postgres.writing import statements
 from tests.support.proxy import Proxy
 from tests.support.sql import connect, execute
 
 MANY = 24
-LANES = range(statements._LANES)
+LANES = range(group_commit._LANES)
 
 
 @asynccontextmanager
@@ -121,10 +120,10 @@ async def test_a_session_that_somebody_has_locked_holds_up_nobody_else(
 @asynccontextmanager
 async def held_up(store: PostgresStore) -> AsyncIterator[Callable[..., asyncio.Task[None]]]:
     """Commits that are begun in the body with what it is given go together at the end of it."""
-    commits = store._gathering
+    commits = store._commit_groups
     commits._loop = asyncio.get_running_loop()
-    with patch.object(statements, "_PATIENCE_S", 600.0):
-        lanes = [commits._lane(commits._loop) for _ in LANES]
+    with patch.object(group_commit, "_LANE_TIMEOUT_S", 600.0):
+        lanes = [commits._take_lane(commits._loop) for _ in LANES]
     begun: list[asyncio.Task[None]] = []
 
     def begin(claim: Claim, commit: Commit) -> asyncio.Task[None]:
@@ -252,9 +251,9 @@ async def test_together_they_leave_what_each_would_leave_alone(
 async def test_sessions_that_somebody_has_locked_stop_no_gathering(
     postgres_store: PostgresStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statements, "_PATIENCE_S", 600.0)
+    monkeypatch.setattr(group_commit, "_LANE_TIMEOUT_S", 600.0)
     mine = await claims(postgres_store)
-    locked, free = mine[: statements._LANES + 1], mine[statements._LANES + 1 :]
+    locked, free = mine[: group_commit._LANES + 1], mine[group_commit._LANES + 1 :]
     async with another(postgres_url) as other:
         async with other.transaction():
             sql = "select from sessions where id = any($1) for update"
@@ -274,8 +273,8 @@ async def test_a_wire_that_falls_silent_delays_a_commit_and_locks_no_session(
     postgres_url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, together: bool
 ) -> None:
     for name in (
-        "writing.commits.ANSWER_S",
-        "writing.statements.ANSWER_S",
+        "commits.ANSWER_S",
+        "group_commit.ANSWER_S",
         "connection.database._RELEASE_S",
     ):
         monkeypatch.setattr(f"ekiden.storage.postgres.{name}", 0.2)
@@ -367,7 +366,7 @@ async def test_whoever_breaks_it_off_leaves_doubt_behind() -> None:
 async def test_whoever_gets_no_answer_holds_up_nobody_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(statements, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(group_commit, "_LANE_TIMEOUT_S", 0.0)
     silent = Broken(StoreUnavailable("full"))
 
     async def alone(waits: bool) -> bool:
@@ -381,7 +380,7 @@ async def test_whoever_gets_no_answer_holds_up_nobody_for_long(
     assert not any(each.done() for each in first)
     silent.busy.set()
     await asyncio.gather(*first)
-    assert commits._under_way == 0
+    assert commits._busy_lanes == 0
 
 
 def test_the_next_event_loop_begins_anew() -> None:

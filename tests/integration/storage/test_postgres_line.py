@@ -157,7 +157,7 @@ async def test_what_a_process_of_the_format_before_has_is_taken_when_its_lease_e
 
 async def held(store: PostgresStore) -> int:
     """How many sessions somebody has, when all that was begun is done."""
-    while tasks := store._claiming._tasks:
+    while tasks := store._claim_queue._tasks:
         await asyncio.wait(tasks)
     rows = await store.list(SessionFilter(status="ready"), limit=2 * READY)
     return sum(row.owner is not None for row in rows.sessions)
@@ -183,13 +183,13 @@ async def test_whoever_no_longer_wants_a_session_leaves_none_claimed(
 async def test_whoever_is_cancelled_with_a_session_in_hand_lets_go_of_it(
     busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    let_go = busy._claiming._let_go
+    let_go = busy._claim_queue._release
 
     async def cancel_first(*args: Any) -> None:
         wanting.cancel()
         await let_go(*args)
 
-    monkeypatch.setattr(busy._claiming, "_let_go", cancel_first)
+    monkeypatch.setattr(busy._claim_queue, "_release", cancel_first)
     wanting = asyncio.create_task(busy.claim_next(owner="me", lease_s=600))
     with pytest.raises(asyncio.CancelledError):
         await wanting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from ekiden.bus.parts import GroupPostings
+from ekiden.bus.parts import GroupWriter
 from ekiden.storage.records import MessageSettle, QueuePut
 from ekiden.storage.sqlite import SqliteStore
 
@@ -14,14 +14,14 @@ async def test_a_message_does_not_overtake_an_end_whose_caller_was_cancelled(
     tmp_path: Path,
 ) -> None:
     async with SqliteStore(tmp_path / "bus.db") as store:
-        postings = GroupPostings(store)
+        writer = GroupWriter(store)
         for number in range(20):
             key = f"k{number}"
-            await postings.put([QueuePut(queue="q", body=number, key=key, bound=1)])
+            await writer.put([QueuePut(queue="q", body=number, key=key, bound=1)])
             ending = asyncio.create_task(
-                postings.settle(MessageSettle(key=key, state="answered", answer=number))
+                writer.settle(MessageSettle(key=key, state="answered", answer=number))
             )
             await asyncio.sleep(0)
             ending.cancel()
             await asyncio.wait((ending,))
-        await postings.close()
+        await writer.close()

@@ -124,7 +124,7 @@ async def test_a_seat_refuses_what_is_no_priority() -> None:
                 await bus.agent("pm").ask("sales", "news", priority=wrong)
         with pytest.raises(UserError):
             bus.agent("")
-        assert repr(bus.agent("pm")) == "<Seat 'pm'>"
+        assert repr(bus.agent("pm")) == "<BusClient 'pm'>"
 
 
 class People:

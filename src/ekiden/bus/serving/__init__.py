@@ -1,1 +1,1 @@
-"""Agents that this process serves: messages are taken, handled and settled."""
+"""The agents that this process serves: their messages are taken, handled and settled."""

@@ -1,4 +1,4 @@
-"""Delivered messages: the queue of a service, and their endings: answered, failed, retried."""
+"""Deliveries: the queue of a service, and the results: answered, failed, retried, dead."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from heapq import heapify, heappop, heappush
 from traceback import format_exception
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from ekiden.bus.messages import LEAVES, own_payload
-from ekiden.bus.parts import BusParts, DirectPostings
+from ekiden.bus.messages import LEAVES, copied_payload
+from ekiden.bus.parts import BusParts, DirectWriter
 from ekiden.core.conversation.messages import (
     AgentMessage,
     agent_queue,
@@ -32,10 +32,10 @@ from ekiden.storage.records import (
 )
 
 Stage: TypeAlias = Literal["line", "running", "ending", "later", "gone"]
-"""`line`: not begun; `running`: with the handler; `ending`: its end is being stored; `later`: to
-be answered with `Bus.respond`; `gone`: this service has nothing more to do with it."""
+"""`line`: queued; `running`: its handler runs; `ending`: its result is being stored; `later`: the
+answer comes with `Bus.respond`; `gone`: this service no longer has the message."""
 CURRENT: ContextVar[Delivery | None] = ContextVar("ekiden_bus_delivery", default=None)
-"""The message that the running code works on. Tasks that a handler started and left behind also see
+"""The delivery that the running code handles. Tasks that a handler started and left behind also see
 it, so readers check that it is still running."""
 _FEW = 128
 
@@ -65,22 +65,22 @@ class Delivery:
     ) -> None:
         self.message = message
         self.number = number
-        """Of the stored row: the order in which messages came."""
+        """The id of the stored row, which gives the order of messages."""
         self.attempts = attempts
         self.expires = expires
-        """In the time of the event loop."""
+        """The loop time at which the message expires."""
         self.stage: Stage = "line"
         self.task = message.task or message.id
-        """What it is a part of."""
+        """The task that the message belongs to."""
         self.node = ""
-        """Who waits, in the graph of waits, if the handler does."""
+        """The node in the wait graph for waits of the handler."""
         self.work: asyncio.Task[None] | None = None
         self.began = 0.0
         self.overdue = False
-        """Cancelled because it took too long."""
+        """Whether the handler was cancelled because it took too long."""
 
     def row(self, owner: str) -> QueueMessage:
-        """The delivery as the store knows it."""
+        """The delivery for calls of the store."""
         return QueueMessage(
             id=self.number,
             queue=agent_queue(self.message.to_agent or ""),
@@ -93,15 +93,16 @@ class Delivery:
 
 
 def current_delivery() -> Delivery | None:
-    """What the running code works on; `None` outside of handlers."""
+    """The delivery that the running code handles; `None` outside handlers."""
     delivery = CURRENT.get()
     return delivery if delivery is not None and delivery.stage == "running" else None
 
 
 class DeliveryQueue:
-    """Deliveries by priority, then by age; one of every few is the oldest, whatever its priority.
+    """Deliveries by priority, then by age; every n-th one is the oldest, whatever its priority.
 
-    There is a heap for each priority. A delivery that left the line is skipped there.
+    There is a heap for each priority. Deliveries that left the queue stay in their heap and are
+    skipped when they come up.
     """
 
     __slots__ = ("_count", "_lines", "_oldest_every", "_pushed", "_taken")
@@ -109,38 +110,40 @@ class DeliveryQueue:
     def __init__(self, oldest_every: int) -> None:
         self._oldest_every = oldest_every
         self._lines: dict[int, list[tuple[int, int, Delivery]]] = {}
-        """By priority; none is empty."""
+        """The heaps by priority; none is empty."""
         self._pushed = 0
-        """Decides when a message stands in line again before it was skipped for the first time."""
+        """The order of two entries of one message: it may be queued again while its first entry is
+        still in the heap."""
         self._count = 0
+        """The number of queued deliveries."""
         self._taken = 0
+        """The number of calls of `pop`."""
 
     def __len__(self) -> int:
         return self._count
 
     def push(self, delivery: Delivery) -> None:
-        """Stand in line."""
+        """Add a delivery."""
         self._pushed += 1
         line = self._lines.setdefault(delivery.message.priority, [])
         heappush(line, (delivery.number, self._pushed, delivery))
         self._count += 1
-        # Deliveries that left the line stay in the heap until they come up. They are swept out when
-        # they are the larger part, so that the heap does not grow with a line that is cut short
-        # again and again.
+        # Rebuild the heap when most of its entries have left the queue, so that it cannot grow for
+        # ever.
         if len(line) > 2 * self._count + _FEW:
             line[:] = [entry for entry in line if entry[2].stage == "line"]
             heapify(line)
 
     def pop(self) -> Delivery | None:
-        """The next one, which leaves the line."""
-        # Also counted when nothing is found; the turn of the oldest need only come now and then.
+        """Remove and return the next delivery."""
+        # Calls on an empty queue also count: the turn of the oldest need not be exact.
         self._taken += 1
         lines, oldest_first = self._lines, self._taken % self._oldest_every == 0
         while self._count:
-            of = min(lines, key=lambda each: lines[each][0]) if oldest_first else max(lines)
-            delivery = heappop(lines[of])[2]
-            if not lines[of]:
-                del lines[of]
+            priority = min(lines, key=lambda each: lines[each][0]) if oldest_first else max(lines)
+            delivery = heappop(lines[priority])[2]
+            if not lines[priority]:
+                del lines[priority]
             if delivery.stage == "line":
                 self.leave(delivery)
                 return delivery
@@ -148,12 +151,12 @@ class DeliveryQueue:
         return None
 
     def leave(self, delivery: Delivery) -> None:
-        """Remove it from the line."""
+        """Remove a delivery."""
         delivery.stage = "gone"
         self._count -= 1
 
     def drain(self) -> list[Delivery]:
-        """All of them, by age; the line is empty."""
+        """Remove and return all deliveries, by age."""
         entries = sorted(entry for line in self._lines.values() for entry in line)
         left = [entry[2] for entry in entries if entry[2].stage == "line"]
         for delivery in left:
@@ -163,56 +166,56 @@ class DeliveryQueue:
 
 
 _LATE_S = 0.005
-"""The store's clock may be coarser than ours."""
+"""Added to delays, because the store's clock may be coarser than the loop's."""
 
 _log = logging.getLogger("ekiden.bus")
 
 T = TypeVar("T")
 
 
-class Endings:
-    """Stores how the messages of one agent ended, and tells those who wait in this process."""
+class DeliveryResults:
+    """Stores the results of one agent's messages, and wakes the waiters in this process."""
 
-    __slots__ = ("_agent", "_parts", "hurry", "retries")
+    __slots__ = ("_agent", "_parts", "is_closing", "retries")
 
     def __init__(self, parts: BusParts, agent: str) -> None:
         self._parts = parts
         self._agent = agent
-        self.hurry = False
-        """Do not try again when the store cannot be reached."""
+        self.is_closing = False
+        """Whether the service is closing; then unreachable stores are not tried again."""
         self.retries: list[float] = []
-        """When messages that failed may be tried again, a heap in the loop's time."""
+        """The loop times at which failed messages can be retried; a heap."""
 
     def retried(self, now: float) -> None:
-        """Those that were due by then are looked for."""
+        """Forget the retry times up to `now`, because the mailbox is read now."""
         while self.retries and self.retries[0] <= now:
             heappop(self.retries)
 
-    def answer_now(self, direct: DirectPostings, delivery: Delivery, result: Any) -> bool:
-        """As `answer`, without giving way; whether that was possible."""
+    def answer_now(self, direct: DirectWriter, delivery: Delivery, result: Any) -> bool:
+        """Like `answer`, without ``await``; returns whether that was possible."""
         message, answer = delivery.message, None
         if message.type == "query":
             try:
-                own = own_payload(result, self._parts.settings, "an answer", "")
+                own = copied_payload(result, self._parts.settings, "an answer", "")
             except UserError:
                 return False
             answer = OwnJson(payload=own) if type(own) in LEAVES else answer_json(own)
         settle = MessageSettle(key=message.id, state="answered", answer=answer)
-        # Not settled here: another process ended the message first, and woke the waiting agent.
+        # Otherwise another process settled the message first, and woke the waiting agent.
         if direct.settle_now(settle) == "settled":
             self._parts.waits.end(message.id, "answered", answer)
             if self._parts.room:
-                self._parts.room.made(self._agent)
+                self._parts.room.freed(self._agent)
         return True
 
     async def answer(self, delivery: Delivery, result: Any) -> None:
-        """The handler is done, with this result."""
+        """Store the result of the handler."""
         message = delivery.message
         if message.type != "query":
             await self._settle(delivery, "answered", None)
             return
         try:
-            own = own_payload(
+            own = copied_payload(
                 result, self._parts.settings, "the answer to message {!r}", message.id
             )
         except UserError as exc:
@@ -222,7 +225,7 @@ class Endings:
         await self._settle(delivery, "answered", answer)
 
     async def fail(self, delivery: Delivery, failure: BaseException) -> None:
-        """Tell the asker at once; a message without an asker is retried."""
+        """Store the failure of the handler: the answer of a query, a retry, or a dead letter."""
         message, settings = delivery.message, self._parts.settings
         error = exception_json(failure)
         _log.warning(
@@ -237,8 +240,8 @@ class Endings:
         elif delivery.attempts >= settings.max_attempts:
             await self._settle(delivery, "dead", error, self._event(delivery, error, "dead"))
         else:
-            # The event first: if the process dies between the two writes, the failure is on record
-            # and the lease of the message runs out.
+            # The event is written first: if the process dies between the two writes, the failure is
+            # on record, and the message is delivered again when its lease expires.
             event = self._event(delivery, error, "retried")
             await self._stored(message.id, lambda: self._parts.store.write(Batch(events=(event,))))
             delay_s = settings.retry_delay_s(delivery.attempts)
@@ -251,44 +254,44 @@ class Endings:
     async def _settle(
         self, delivery: Delivery, state: MessageState, answer: Any, event: Event | None = None
     ) -> None:
-        """Store how it ended and tell who waits in this process."""
+        """Settle the message and wake the waiters in this process."""
         key = delivery.message.id
         settle = MessageSettle(
             key=key,
             state=state,
             answer=answer,
-            # The answer counts even if the lease has passed to another process.
-            # Giving a message up is only for its present holder.
+            # An answer counts even if another process has the message by now. Only the present
+            # owner may give a message up.
             by=delivery.row(self._parts.owner) if state in ("dead", "expired") else None,
         )
         if await self._post(settle, event) == "settled":
             self._parts.waits.end(key, state, answer)
-            self._parts.room.made(self._agent)
+            self._parts.room.freed(self._agent)
 
     async def _post(self, settle: MessageSettle, event: Event | None) -> Settled:
-        return await self._stored(settle.key, lambda: self._parts.postings.settle(settle, event))
+        return await self._stored(settle.key, lambda: self._parts.writer.settle(settle, event))
 
     async def _stored(self, key: str, write: Callable[[], Awaitable[T]]) -> T:
-        """Try until the store can be reached, or there is no time."""
+        """Retry the write until the store can be reached, or the service is closing."""
         pause_s = 0.05
         while True:
             try:
                 return await write()
             except StoreUnavailable as exc:
-                if self.hurry:
+                if self.is_closing:
                     raise
                 _log.warning("the end of message %s is not stored, trying again: %s", key, exc)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, 5.0)
 
     async def expire(self, delivery: Delivery) -> None:
-        """Its time was over before it was begun."""
+        """Settle a message that expired in the queue."""
         await self._settle(delivery, "expired", None)
 
     async def refuse(self, row: QueueMessage, reason: str) -> None:
-        """Give a message up that cannot be delivered."""
+        """Make a message that cannot be delivered a dead letter."""
         _log.error("message %s for %s is given up: %s", row.key, self._agent, reason)
-        # Put into the queue without a bus: no agent waits for the answer.
+        # A message without a key was not stored by a bus: no agent waits for the answer.
         if row.key is None:
             await self._parts.store.ack_message(row)
             return
@@ -297,7 +300,7 @@ class Endings:
         event = _error_event(self._agent, error, {"message_id": row.key, "outcome": "dead"})
         if await self._post(settle, event) == "settled":
             self._parts.waits.end(row.key, "dead", error)
-            self._parts.room.made(self._agent)
+            self._parts.room.freed(self._agent)
 
     def _event(self, delivery: Delivery, error: dict[str, Any], outcome: str) -> Event:
         message = delivery.message
@@ -313,7 +316,7 @@ class Endings:
 
 
 def _shown(failure: BaseException) -> str:
-    """The traceback, as every log takes it."""
+    """The traceback as text that every log can encode."""
     text = "".join(format_exception(failure)).rstrip()
     return text.encode(errors="backslashreplace").decode()
 

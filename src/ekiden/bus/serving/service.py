@@ -1,4 +1,4 @@
-"""An agent that is served: its handler, and the messages that are with it."""
+"""The service of one agent: its handler, and the messages that this process has taken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import HELD_S, IN_FLIGHT_S
-from ekiden.bus.serving.delivery import CURRENT, Delivery, DeliveryQueue, Endings
+from ekiden.bus.serving.delivery import CURRENT, Delivery, DeliveryQueue, DeliveryResults
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue, wait_node
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import EkidenError, StoreError, StoreUnavailable
@@ -20,9 +20,9 @@ from ekiden.storage.records import MessageFilter, QueueMessage, StoredMessage
 _log = logging.getLogger("ekiden.bus")
 
 _FETCH = 64
-"""So many messages are taken from the store at once."""
+"""The number of messages that are taken from the store at once, at most."""
 _STUBBORN_S = 5.0
-"""A handler that does not let itself be cancelled is left alone after so long."""
+"""How long `close` waits for a handler that suppresses its cancellation."""
 
 
 class Later:
@@ -35,10 +35,10 @@ class Later:
 
 
 LATER: Final = Later()
-"""What a handler returns that answers later, with `Bus.respond`."""
+"""The result of a handler that answers later, with `Bus.respond`."""
 
 Handler: TypeAlias = Callable[[AgentMessage], Awaitable[Any]]
-"""What serves an agent: what it returns is the answer to a query."""
+"""A function that handles an agent's messages; its result is the answer to a query."""
 
 
 class BusService:
@@ -58,15 +58,15 @@ class BusService:
         self._parts = parts
         self._handler = handler
         self._on_close = on_close
-        self._endings = Endings(parts, agent)
+        self._results = DeliveryResults(parts, agent)
         self._deliveries: dict[str, Delivery] = {}
-        """All that are with us, by message id."""
+        """All messages that this service has, by id."""
         self._line = DeliveryQueue(parts.settings.oldest_every)
         self._running: dict[str, Delivery] = {}
         self._later: dict[str, Delivery] = {}
         self.alone = True
-        """Whether no other process serves the agent, as far as is known: then all messages sent
-        here are ours."""
+        """Whether no other process is known to serve the agent: then this service takes all
+        messages that are sent in this process."""
         self._can_lapse = parts.presence.can_lapse
         self._closing = False
         self._closed: asyncio.Task[None] | None = None
@@ -74,14 +74,14 @@ class BusService:
         self._fetch_again = False
         self._fetches = 0
         self._unsure_until = -inf
-        """Until then the store may come to have messages as ours of which we were not told."""
+        """The loop time until which a failed call may still take messages for this service."""
         self._is_unsure = False
         self._context = copy_context()
         self._acting = acting_as(agent)
         self._context.run(self._acting.__enter__)
 
     def __repr__(self) -> str:
-        return f"<Service {self.agent!r}>"
+        return f"<BusService {self.agent!r}>"
 
     async def __aenter__(self) -> Self:
         return self
@@ -96,13 +96,13 @@ class BusService:
         the agent. A second call waits for the first.
         """
         if self._closed is None:
-            self._closing = self._endings.hurry = True
+            self._closing = self._results.is_closing = True
             self._on_close(self)
             self._closed = self._parts.spawn(self._close(drain_s))
         # A caller that is cancelled must not leave the service half closed.
         await asyncio.shield(self._closed)
 
-    # What the rest of the bus asks of it
+    # For the other parts of the bus
 
     def accepts_now(self) -> bool:
         """Whether a message that is stored now can be assigned to this service at once."""
@@ -129,7 +129,7 @@ class BusService:
     @property
     def retry_at(self) -> float:
         """The loop time at which the next failed message can be retried."""
-        return self._endings.retries[0] if self._endings.retries else inf
+        return self._results.retries[0] if self._results.retries else inf
 
     def deliver(self, delivery: Delivery) -> None:
         """Start or queue a message that was stored for this service."""
@@ -137,7 +137,7 @@ class BusService:
             return
         self._deliveries[delivery.message.id] = delivery
         if self._closing:
-            # It was stored as ours just before the service began to close.
+            # The message was stored as ours just before the service began to close.
             self._parts.spawn(self._give_back([delivery]))
         elif (
             len(self._running) < self.concurrency
@@ -164,7 +164,7 @@ class BusService:
         service dead."""
         self._parts.spawn(self._give_back(self._line.drain()))
 
-    def go_on(self) -> None:
+    def start_next(self) -> None:
         """Start the next queued messages, up to the concurrency limit."""
         while len(self._running) < self.concurrency and not self._closing:
             delivery = None if self._parts.presence.is_lapsed else self._line.pop()
@@ -172,7 +172,7 @@ class BusService:
                 break
             if delivery.expires is not None and self._parts.loop.time() >= delivery.expires:
                 self._deliveries.pop(delivery.message.id, None)
-                self._parts.spawn(self._endings.expire(delivery))
+                self._parts.spawn(self._results.expire(delivery))
             else:
                 self._begin(delivery)
         if not self.alone and not self._closing and len(self._running) < self.concurrency:
@@ -198,18 +198,18 @@ class BusService:
     async def fetch(self) -> int:
         """Claim messages from the mailbox, up to the free concurrency; returns their number."""
         if self._fetching:
-            # The fetch under way may have read the store before what this call is about was there.
+            # The running fetch may have read the store before the message of this call was there.
             self._fetch_again = True
             return 0
         self._fetching = True
         count = 0
         try:
             if self._is_unsure:
-                count += await self._find_ours()
+                count += await self._find_own()
             while (limit := self._wanted()) > 0:
                 self._fetch_again = False
                 self._fetches += 1
-                self._endings.retried(self._parts.loop.time())
+                self._results.retried(self._parts.loop.time())
                 rows = await self._take(limit)
                 ages = await self._ages(rows)
                 for row in rows:
@@ -221,7 +221,7 @@ class BusService:
             self._fetching = False
         return count
 
-    # Within
+    # Internal
 
     def recheck_claims(self) -> None:
         """Check later for messages that a failed call may have claimed for this service."""
@@ -238,13 +238,14 @@ class BusService:
                 oldest_first=self._fetches % self._parts.settings.oldest_every == 0,
             )
         except StoreUnavailable:
-            # The store may have marked messages as ours although the answer was lost.
+            # The store may have leased messages to us although the answer was lost.
             self.recheck_claims()
             raise
 
-    async def _find_ours(self) -> int:
-        """Accept what the store has as ours and we do not know; how many messages."""
-        # Taken before the look: a claim that is still in flight may arrive during it.
+    async def _find_own(self) -> int:
+        """Accept messages that are leased to us although we do not have them; returns their
+        number."""
+        # Set before the read: a call that is still in flight may arrive during it.
         is_last = self._parts.loop.time() >= self._unsure_until
         count = after = 0
         owner = self._parts.owner
@@ -278,34 +279,34 @@ class BusService:
             now_us = await self._parts.store.now_us()
             found = await self._parts.store.find_messages(MessageFilter(keys=keys), limit=len(keys))
         except StoreError:
-            return {}  # They are with us: better too late than never.
+            return {}  # Treat them as new: better delivered too late than never.
         return {each.key or "": (now_us - each.created_at_us) / 1e6 for each in found}
 
     def _accept(self, row: QueueMessage, age_s: float) -> None:
-        """A message came from the store, where it was for so long."""
-        with_us = self._deliveries.get(row.key or "")
-        if with_us is not None:
-            # Taken again while it is here; the later count is the one that the store compares.
-            with_us.attempts = row.attempts
+        """Deliver a message that was taken from the store, where it was for `age_s`."""
+        delivery = self._deliveries.get(row.key or "")
+        if delivery is not None:
+            # It was taken a second time; the store compares the later count.
+            delivery.attempts = row.attempts
             return
         try:
             message = Letter.from_json(row.body).message
             if message.id != row.key:
                 raise ValueError(f"the message {message.id!r} is stored as {row.key!r}")
-        except Exception as exc:  # Whatever is in it: it must not hold others up.
+        except Exception as exc:  # Any content: it must not block other messages.
             self._parts.spawn(
-                self._endings.refuse(row, f"it is not a message of the bus: {exc!r:.200}")
+                self._results.refuse(row, f"it is not a message of the bus: {exc!r:.200}")
             )
             return
         if row.attempts > self._parts.settings.max_deliveries:
             reason = f"it was delivered {row.attempts - 1} times, and never finished"
-            self._parts.spawn(self._endings.refuse(row, reason))
+            self._parts.spawn(self._results.refuse(row, reason))
             return
         message.redelivered = row.attempts > 1
         self.deliver(Delivery(message, row.id, row.attempts, self._expiry(message, age_s)))
 
     def _expiry(self, message: AgentMessage, age_s: float) -> float | None:
-        """When a message that came from the store expires, in the loop's time."""
+        """The loop time at which a message from the store expires."""
         if message.ttl is None:
             return None
         return self._parts.loop.time() + message.ttl - min(max(age_s, 0.0), message.ttl)
@@ -329,37 +330,37 @@ class BusService:
             failure = exc
         except asyncio.CancelledError as exc:
             if not delivery.overdue and _is_cancelled():
-                raise  # The service is closed and gives it back.
+                raise  # The service is closing, and returns the message to the mailbox.
             failure = exc
-        # From here on the message counts as finished: closing the service waits for its end to be
-        # stored and does not give it back.
+        # From here on the message is finished: closing the service waits until its result is
+        # stored, and does not return it to the mailbox.
         delivery.stage = "ending"
         self._running.pop(delivery.message.id, None)
         if self._line or not self.alone:
-            # Before the end is stored, so that a slow store does not keep the place of the handler.
-            self.go_on()
+            # Before the result is stored, so that a slow store does not block the next handler.
+            self.start_next()
         if delivery.overdue and failure is not None:
             seconds = self._parts.settings.handler_timeout_s or 0.0
             failure = TimeoutError(f"its handler took longer than {seconds:g} s")
         direct = self._parts.direct
         try:
             if failure is not None:
-                await self._endings.fail(delivery, failure)
+                await self._results.fail(delivery, failure)
             elif result is LATER and delivery.message.type == "query":
                 delivery.stage = "later"
                 self._later[delivery.message.id] = delivery
                 return
-            elif direct is None or not self._endings.answer_now(direct, delivery, result):
-                await self._endings.answer(delivery, result)
+            elif direct is None or not self._results.answer_now(direct, delivery, result):
+                await self._results.answer(delivery, result)
         except StoreError as exc:
             _log.error("the end of message %s cannot be stored: %s", delivery.message.id, exc)
-            return  # It is given back with the others.
+            return  # `close` returns it to the mailbox.
         self._forget(delivery)
 
     def _forget(self, delivery: Delivery) -> None:
         key = delivery.message.id
         delivery.stage = "gone"
-        delivery.work = None  # The context of that task has the delivery: a circle is garbage.
+        delivery.work = None  # Break the reference cycle with the context of the task.
         if self._deliveries.get(key) is delivery:
             del self._deliveries[key]
             self._later.pop(key, None)
@@ -377,7 +378,7 @@ class BusService:
             _, stubborn = await asyncio.wait(works, timeout=_STUBBORN_S)
             for _ in stubborn:
                 _log.error("a handler of %s does not let itself be cancelled", self.agent)
-        # Their handlers are done; given back now, they would be done twice.
+        # The handlers of these have finished: returned now, the messages would be handled twice.
         ending = [each.work for each in self._deliveries.values() if each.stage == "ending"]
         await asyncio.gather(*filter(None, ending), return_exceptions=True)
         try:
@@ -390,19 +391,19 @@ class BusService:
     async def _give_back(self, deliveries: list[Delivery]) -> None:
         rows = [each.row(self._parts.owner) for each in deliveries]
         for each in deliveries:
-            # Forgotten before the release: another process may have it the moment after.
+            # Before the release: another process may take the message at once.
             self._forget(each)
         await asyncio.gather(*(self._parts.store.release_message(row) for row in rows))
 
 
 def _is_cancelled() -> bool:
-    """Whether this task was cancelled, rather than that its code raised by itself."""
+    """Whether this task was cancelled; otherwise its code raised `CancelledError` itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _taken(found: StoredMessage, owner: str) -> QueueMessage:
-    """As the process that took it would have got it."""
+    """The delivery of a stored message that is leased to `owner`."""
     return QueueMessage(
         id=found.id,
         queue=found.queue,
@@ -415,5 +416,5 @@ def _taken(found: StoredMessage, owner: str) -> QueueMessage:
 
 
 def _expires(body: Any) -> bool:
-    """Whether it may be a message that is worth nothing after some time."""
+    """Whether the message has an expiry time."""
     return isinstance(body, Mapping) and body.get("ttl") is not None

@@ -1,1 +1,1 @@
-"""Who waits for whom: in this process, in the store, and in deadlocks."""
+"""Waits of agents for each other: in this process, in the store, and in deadlocks."""

@@ -1,4 +1,4 @@
-"""Deadlocks: found, recorded and broken."""
+"""Finding, recording and breaking deadlocks."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from ekiden.core.events import Event
 from ekiden.storage.base import Batch, DocumentWrite, MessageFilter, MessageSettle, Store
 
 DEADLOCKS = "bus.deadlocks"
-"""The collection of those that were found, the newest first."""
+"""The collection of deadlock records, the newest first."""
 _BREAKING = ("bus.breaking", "deadlocks")
-"""The document that everybody changes who breaks a deadlock."""
+"""The document that is changed with each broken deadlock, so that one process breaks it."""
 _LATEST_US = 10**17
-_LONGEST = 300
-"""Characters of what was asked that are told."""
+_MAX_TEXT = 300
+"""The maximum length of a question's text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +92,14 @@ async def break_deadlock(
     now_us: int | None = None,
     awaits: Collection[str] = (),
 ) -> Deadlock | None:
-    """Break all cycles that the node waits for; gives the one whose victim it is, or the first.
+    """Break all cycles that the node waits for. Returns the deadlock whose victim is the node, or
+    the first one.
 
-    To be called when the node's wait is stored, and again when of several waits of which one
-    answer is enough one has failed, because the others may then be for those who wait for the
-    node. The victim's queries fail with what becomes a `DeadlockError`, which wakes it wherever it
-    is. `awaits`: whom the node waits for, as far as that is known; it saves a look at the store.
-    `now_us` is the store's time, if it is known.
+    Call this after the node's wait is stored. Call it again when one of several alternative queries
+    has failed: the remaining ones may be to agents that wait for the node. The victim's queries
+    fail with an error that becomes a `DeadlockError`, which wakes the victim in any process.
+    `awaits` are known nodes that the node waits for, which saves a read. `now_us` is the store's
+    time, if it is known.
     """
     broken = await _break(store, {node, *awaits}, policy, now_us)
     mine = (deadlock for victim, deadlock in broken if victim == node)
@@ -106,13 +107,13 @@ async def break_deadlock(
 
 
 async def break_deadlocks(store: Store, *, policy: VictimPolicy = "longest") -> list[Deadlock]:
-    """Break all deadlocks there are, as after the death of a process that had no time to look."""
+    """Break all deadlocks, for example those that a process closed before it died."""
     return [deadlock for _, deadlock in await _break(store, None, policy, None)]
 
 
 async def find_present(store: Store) -> list[Deadlock]:
-    """Unbroken deadlocks: usually none, or for a moment only."""
-    scene = await _look(store, None, None)
+    """Current deadlocks; usually there are none, because they are broken at once."""
+    scene = await _read_scene(store, None, None)
     if scene is None:
         return []
     return [
@@ -138,59 +139,63 @@ async def deadlocks(store: Store, *, limit: int = 50, after: str = "") -> list[D
 
 
 async def _past(store: Store, *, limit: int, after: str) -> list[Deadlock]:
-    """What was asked is known as long as the messages are there: a record must not outlive them
-    with their words."""
+    """Recorded deadlocks. The texts of their queries are read from the messages, so that they are
+    gone when the messages are removed."""
     documents = await store.list_documents(DEADLOCKS, after=after, limit=limit)
     found: list[Deadlock] = [from_json(Deadlock, document.body) for document in documents]
     keys = {ask.message_id for each in found for ask in each.asks}
     if not keys:
         return found
     rows = await store.find_messages(MessageFilter(keys=keys), limit=len(keys))
-    texts = {row.key: text_of(row, "subject")[:_LONGEST] for row in rows}
+    texts = {row.key: text_of(row, "subject")[:_MAX_TEXT] for row in rows}
     return [each.with_texts(texts) for each in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scene:
-    """Waits that were all open at one moment, some of which hold each other."""
+    """Waits that were all open at one moment, with at least one cycle."""
 
     graph: WaitGraph
     agents: Mapping[str, str]
-    """By node."""
+    """The agent of each waiting node."""
     now_us: int
     version: int
-    """Of the document that is changed by breaking, as it was before."""
+    """The version of the document `_BREAKING` at that time."""
 
 
 async def _break(
     store: Store, nodes: Collection[str] | None, policy: VictimPolicy, now_us: int | None
 ) -> list[tuple[str, Deadlock]]:
-    """Break what the nodes wait for, or all; each with the node that was the victim."""
+    """Break the deadlocks that the nodes wait for, or all; returns them with their victims'
+    nodes."""
     check_policy(policy)
     broken: list[tuple[str, Deadlock]] = []
-    while (scene := await _look(store, nodes, now_us)) is not None:
+    while (scene := await _read_scene(store, nodes, now_us)) is not None:
         cycle = _cycle(scene.graph, nodes)
         victim = victim_of(cycle, policy)
-        deadlock = _told(cycle, victim, scene, policy)
+        deadlock = _broken_deadlock(cycle, victim, scene, policy)
         try:
-            written = await store.write(_breaking(deadlock, scene))
-        # Another process broke a deadlock meanwhile, perhaps this one: look again.
+            written = await store.write(_breaking_write(deadlock, scene))
+        # Another process broke a deadlock meanwhile, perhaps this one: read again.
         except StaleDocument:
             continue
-        told = [
+        cancelled = [
             wait.id for wait, end in zip(victim, written.settled, strict=True) if end == "settled"
         ]
         # Some of the victim's queries were answered at the last moment; the record must not call
         # them cancelled.
-        if len(told) < len(victim):
-            deadlock = deadlock.with_cancelled(told)
+        if len(cancelled) < len(victim):
+            deadlock = deadlock.with_cancelled(cancelled)
             await store.write_documents([_record(deadlock)])
         broken.append((victim[0].waiter, deadlock))
     return broken
 
 
-async def _look(store: Store, nodes: Collection[str] | None, now_us: int | None) -> _Scene | None:
-    """A stuck node among those that the nodes wait for, or among all; `None`: no node."""
+async def _read_scene(
+    store: Store, nodes: Collection[str] | None, now_us: int | None
+) -> _Scene | None:
+    """The waits of stuck nodes, among those that the nodes wait for, or among all; `None` if no
+    node is stuck."""
     while True:
         before = await (all_waits(store) if nodes is None else reachable_waits(store, nodes))
         stuck = WaitGraph(waits(before.values())).stuck()
@@ -198,15 +203,15 @@ async def _look(store: Store, nodes: Collection[str] | None, now_us: int | None)
             return None
         if now_us is None:
             now_us = await store.now_us()
-        # Read between the two looks at the waits. If anybody breaks a deadlock after this, the
-        # version is outdated and our write fails.
+        # Read between the two reads of the waits: if another process breaks a deadlock after this,
+        # the version is outdated and our write fails.
         document = await store.get_document(*_BREAKING)
         before = {name: row for name, row in before.items() if row.waiter in stuck}
         after = await waits_of(store, stuck)
         answered = await answered_groups(store, after.values())
         ended = ended_waits(before | after, now_us=now_us, answered=answered)
-        # Waits are read one page after the other. Only those that were there before and after
-        # existed at one moment, so only a cycle among them is real.
+        # Waits are read page by page. Only those that exist before and after were open at one
+        # moment, so only a cycle among them is real.
         graph = WaitGraph(found := waits(still_there(before, after), over=ended))
         if graph.stuck():
             return _Scene(
@@ -215,7 +220,7 @@ async def _look(store: Store, nodes: Collection[str] | None, now_us: int | None)
                 now_us=now_us,
                 version=0 if document is None else document.version,
             )
-        # There may be a cycle that formed during the look: then look once more.
+        # A cycle may have formed between the reads: then read again.
         if not WaitGraph(waits(after.values(), over=ended)).stuck():
             return None
 
@@ -247,12 +252,13 @@ def _asks(cycle: Cycle, agents: Mapping[str, str]) -> Iterator[DeadlockAsk]:
                     source=agents[here],
                     target=agents[there],
                     message_id=wait.id,
-                    text=wait.subject[:_LONGEST] or None,
+                    text=wait.subject[:_MAX_TEXT] or None,
                 )
 
 
-def _told(cycle: Cycle, victim: Need, scene: _Scene, policy: VictimPolicy) -> Deadlock:
-    """What is recorded and told: the same, wherever in the cycle one began to look."""
+def _broken_deadlock(cycle: Cycle, victim: Need, scene: _Scene, policy: VictimPolicy) -> Deadlock:
+    """The record of a broken deadlock. It begins with the victim, so it is the same wherever the
+    search began."""
     first = victim[0]
     place = cycle.nodes.index(first.waiter)
     nodes = (*cycle.nodes[place:-1], *cycle.nodes[: place + 1])
@@ -260,7 +266,7 @@ def _told(cycle: Cycle, victim: Need, scene: _Scene, policy: VictimPolicy) -> De
     found = _deadlock(turned, scene.agents, found_at=scene.now_us / 1e6)
     return replace(
         found.with_cancelled([wait.id for wait in victim]),
-        # Counts down, so that the newest record comes first in the order of keys.
+        # The number decreases with time, so that the newest record has the first key.
         id=f"{_LATEST_US - scene.now_us:018d}/{first.id}",
         victim=scene.agents[first.waiter],
         policy=policy,
@@ -268,8 +274,8 @@ def _told(cycle: Cycle, victim: Need, scene: _Scene, policy: VictimPolicy) -> De
     )
 
 
-def _breaking(deadlock: Deadlock, scene: _Scene) -> Batch:
-    """The victim's queries fail, and that is recorded, in one transaction."""
+def _breaking_write(deadlock: Deadlock, scene: _Scene) -> Batch:
+    """The write that fails the victim's queries and records the deadlock, in one transaction."""
     collection, key = _BREAKING
     answer = deadlock_json(list(deadlock.cycle), victim=deadlock.victim or "")
     lock = DocumentWrite(

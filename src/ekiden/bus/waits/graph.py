@@ -1,10 +1,9 @@
-"""Who waits for whom, and who can never go on because of it.
+"""The graph of waits, and the nodes that can never continue.
 
-What a node *needs* are answers to each of its waits, but of the waits of an "any" group only one.
-A node that needs nothing can go on; so can one all of whose needs are met by nodes that can go on.
-Whoever is left over is stuck: it waits, by whatever way, for somebody who waits for it or for
-others that are stuck. Among those who are stuck there is always a cycle, because each of them needs
-one that is stuck, too. Waiting for a person is no edge: people are expected to answer.
+A node *needs* an answer to each of its waits, but only one of the waits of an "any" group. A node
+without needs can continue. So can a node whose needs are all met by nodes that can continue. The
+other nodes are stuck. Among stuck nodes there is always a cycle, because each of them needs another
+stuck node. A wait for a person is not an edge: people are expected to answer.
 """
 
 from __future__ import annotations
@@ -22,38 +21,39 @@ class Wait:
     """A wait for one answer."""
 
     id: str
-    """Of the message."""
+    """The id of the message."""
     waiter: str
+    """The node that waits."""
     awaits: str | None
-    """The node that is to answer; `None`: a person."""
+    """The node that should answer; `None`: a person."""
     any_of: str | None = None
     """The group of which one answer is enough; `None`: this answer is needed."""
     since_us: int = 0
     number: int = 0
-    """Decides between waits of the same time."""
+    """The order of waits with the same time."""
     priority: int = 2
     agent: str = ""
-    """The waiter's."""
+    """The agent that waits."""
     subject: str = ""
-    """What is asked."""
+    """The subject of the question."""
 
 
 Need: TypeAlias = tuple[Wait, ...]
-"""What a node needs: the one wait, or all waits of an "any" group."""
+"""A need of a node: one wait, or all waits of an "any" group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycle:
-    """Nodes that are stuck, each of which needs the next."""
+    """Stuck nodes, each of which needs the next."""
 
     nodes: tuple[str, ...]
-    """Begins and ends with the same node."""
+    """The nodes in order; the first and the last are the same."""
     needs: tuple[Need, ...]
-    """What holds the cycle together: one of them has to be given up."""
+    """The needs that form the cycle: cancelling one of them breaks it."""
 
 
 class _Need:
-    """What a node needs, by the ids of its waits."""
+    """A need of a node, by the ids of its waits; compared by identity."""
 
     __slots__ = ("waiter", "waits")
 
@@ -66,7 +66,7 @@ _Key: TypeAlias = tuple[Literal["one", "any"], str]
 
 
 class WaitGraph:
-    """The waits that there are now; they are added and removed one by one.
+    """A graph of waits, which are added and removed one by one.
 
     For example::
 
@@ -92,11 +92,11 @@ class WaitGraph:
 
     @property
     def waiters(self) -> Iterable[str]:
-        """The nodes that wait for something."""
+        """The nodes that wait."""
         return self._needs.keys()
 
     def add(self, wait: Wait) -> None:
-        """Begin a wait; nothing happens if one with its id is there."""
+        """Add a wait; does nothing if the graph has a wait with this id."""
         if wait.id in self._waits:
             return
         self._waits[wait.id] = wait
@@ -108,10 +108,10 @@ class WaitGraph:
         need.waits[wait.id] = wait
 
     def remove(self, wait_id: str) -> None:
-        """End a wait; nothing happens if there is none.
+        """Remove a wait, if it exists.
 
-        What is left of an "any" group still has to be answered: remove all of it if one answer
-        came.
+        The remaining waits of an "any" group still need an answer: remove all of them when one
+        answer comes.
         """
         wait = self._waits.pop(wait_id, None)
         if wait is None:
@@ -125,31 +125,31 @@ class WaitGraph:
             del self._needs[wait.waiter]
 
     def needs_of(self, node: str) -> list[Need]:
-        """What the node needs in order to go on."""
+        """The needs of the node."""
         return [tuple(need.waits.values()) for need in self._needs.get(node, {}).values()]
 
     def find_cycle(self, node: str) -> list[str] | None:
-        """A cycle of stuck nodes that `node` waits for, through `node` itself if there is one.
+        """A cycle of stuck nodes that `node` waits for, through `node` itself if possible.
 
-        It begins and ends with the same node. Looks at nothing that `node` does not wait for, and
-        takes time in proportion to the waits that it looks at.
+        It begins and ends with the same node. The search visits only waits that can be reached from
+        `node`, and takes time in proportion to their number.
         """
         cycle = self.find_deadlock(node)
         return None if cycle is None else list(cycle.nodes)
 
     def find_deadlock(self, node: str) -> Cycle | None:
-        """As `find_cycle`, with what could be given up."""
+        """Like `find_cycle`, with the needs that form the cycle."""
         if node not in self._needs:
             return None
         blocked = BlockedNodes(self._needs, [node])
         return blocked.cycle_through(node) or blocked.any_cycle()
 
     def stuck(self, start: Iterable[str] | None = None) -> set[str]:
-        """Who cannot go on: of those that `start` waits for, themselves included, or of all."""
+        """The stuck nodes among `start` and the nodes that they wait for, or among all nodes."""
         return self._blocked(start).stuck
 
     def deadlocks(self, policy: VictimPolicy) -> Iterator[Cycle]:
-        """A cycle, then one that is left when its victim has given up, and so on until none is."""
+        """A cycle, then one that remains after its victim gave up, and so on until none is left."""
         blocked = self._blocked(None)
         while (cycle := blocked.any_cycle()) is not None:
             yield cycle
@@ -160,9 +160,10 @@ class WaitGraph:
 
 
 class BlockedNodes:
-    """Who is stuck, among all who can be reached from some nodes; kept up while needs are given up.
+    """The stuck nodes among those that can be reached from some nodes, updated with each need that
+    is given up.
 
-    Every need is met at most once, so that it takes linear time however often it is kept up.
+    Each need is met at most once, so all updates together take linear time.
     """
 
     __slots__ = ("_met", "_needed_by", "_needs", "_suspects", "_unmet", "stuck")
@@ -175,7 +176,8 @@ class BlockedNodes:
         reached = self._reach(start)
         self.stuck = {node for node in reached if node in self._unmet}
         self._suspects = deque(node for node in reached if node in self.stuck)
-        """In the order in which they were reached; who went on is still in it until it is met."""
+        """The stuck nodes in the order in which they were reached; nodes that were freed since are
+        skipped later."""
         self._free([None, *(node for node in reached if node not in self.stuck)])
 
     def _reach(self, start: list[str]) -> dict[str, None]:
@@ -195,14 +197,14 @@ class BlockedNodes:
                         line.append(wait.awaits)
         return reached
 
-    def _free(self, able: list[str | None]) -> None:
-        """These can continue, and with them all that need only them."""
-        while able:
-            needs = self._needed_by.pop(able.pop(), ())
-            able.extend(need.waiter for need in needs if self._meet(need))
+    def _free(self, continuing: list[str | None]) -> None:
+        """Free all nodes that need only these nodes, directly or not; `None` stands for people."""
+        while continuing:
+            needs = self._needed_by.pop(continuing.pop(), ())
+            continuing.extend(need.waiter for need in needs if self._meet(need))
 
     def _meet(self, need: _Need) -> bool:
-        """Whether it was the last thing that its waiter needed."""
+        """Mark a need as met; returns whether it was the last one of its node."""
         if need in self._met:
             return False
         self._met.add(need)
@@ -213,29 +215,29 @@ class BlockedNodes:
         return True
 
     def give_up(self, given_up: Need) -> None:
-        """Go on as if its waiter did without."""
+        """Treat this need as met."""
         first = given_up[0]
         if self._meet(self._needs[first.waiter][_key(first)]):
             self._free([first.waiter])
 
     def cycle_through(self, node: str) -> Cycle | None:
-        """The shortest cycle of stuck nodes through this one."""
+        """The shortest cycle of stuck nodes through this node."""
         if node not in self.stuck:
             return None
         came_from: dict[str, str] = {}
         line = deque([node])
         while line:
             here = line.popleft()
-            for there in self._holders(here):
+            for there in self._blockers(here):
                 if there == node:
-                    return self._cycle(_way_back(came_from, here, node))
+                    return self._cycle(_path(came_from, here, node))
                 if there not in came_from:
                     came_from[there] = here
                     line.append(there)
         return None
 
     def any_cycle(self) -> Cycle | None:
-        """Some cycle of stuck nodes."""
+        """Any cycle of stuck nodes."""
         while self._suspects and self._suspects[0] not in self.stuck:
             self._suspects.popleft()
         if not self._suspects:
@@ -244,14 +246,14 @@ class BlockedNodes:
         places: dict[str, int] = {}
         while node not in places:
             places[node] = len(places)
-            node = next(self._holders(node))
+            node = next(self._blockers(node))
         return self._cycle(list(places)[places[node] :])
 
-    def _holders(self, node: str) -> Iterator[str]:
-        """Those stuck ones that keep a stuck node from going on."""
+    def _blockers(self, node: str) -> Iterator[str]:
+        """The stuck nodes that a stuck node needs."""
         for need in self._unmet_needs(node):
             for wait in need.waits.values():
-                assert wait.awaits is not None  # Else it would be met.
+                assert wait.awaits is not None  # A need of a person's answer is met.
                 yield wait.awaits
 
     def _unmet_needs(self, node: str) -> Iterator[_Need]:
@@ -268,7 +270,7 @@ class BlockedNodes:
 
 
 def victim_of(cycle: Cycle, policy: VictimPolicy) -> Need:
-    """Which need of the cycle is given up: the same, wherever in the cycle one began to look."""
+    """The need of the cycle that is given up; it does not depend on where the search began."""
     check_policy(policy)
     longest = sorted(cycle.needs, key=_since)
     match policy:
@@ -288,10 +290,10 @@ def _key(wait: Wait) -> _Key:
     return ("one", wait.id) if wait.any_of is None else ("any", wait.any_of)
 
 
-def _way_back(came_from: dict[str, str], last: str, first: str) -> list[str]:
+def _path(came_from: dict[str, str], last: str, first: str) -> list[str]:
     """The nodes from `first` to `last`."""
-    way = [last]
-    while way[-1] != first:
-        way.append(came_from[way[-1]])
-    way.reverse()
-    return way
+    path = [last]
+    while path[-1] != first:
+        path.append(came_from[path[-1]])
+    path.reverse()
+    return path

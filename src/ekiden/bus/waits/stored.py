@@ -20,23 +20,23 @@ from ekiden.storage.base import (
 )
 
 Rows: TypeAlias = dict[str, StoredMessage]
-"""Messages by their names."""
+"""Messages by key."""
 Group: TypeAlias = tuple[str, str]
-"""A waiter, and the name of queries that it asked together."""
+"""A waiter, and the name of a group of its queries."""
 
 _OPEN: frozenset[MessageState] = frozenset({"open"})
 _ANSWERED: frozenset[MessageState] = frozenset({"answered"})
 _PAGE = 1000
 _NAMES = 500
 _LEVELS = 32
-"""After so many steps along a chain of waits it is quicker to read all waits there are."""
+"""After this many reads along a chain of waits it is quicker to read all waits."""
 _NEAR = 10_000
-"""The messages of a group are put together, so their numbers are not further apart than this."""
+"""The messages of a group are stored together, so their numbers differ by less than this."""
 _INBOX = "inbox.open"
 
 
 async def reachable_waits(store: QueueStore, nodes: Collection[str]) -> Rows:
-    """The open waits of these nodes, of those whom they wait for, and so on."""
+    """The open waits of these nodes, of the nodes that they wait for, and so on."""
     rows: Rows = {}
     known: set[str] = set()
     frontier = set(nodes)
@@ -62,10 +62,8 @@ async def all_waits(store: QueueStore) -> Rows:
 
 
 async def answered_groups(store: QueueStore, rows: Iterable[StoredMessage]) -> set[Group]:
-    """Those "any" groups of the rows of which one message is answered: their waits are over.
-
-    The waiter takes the others back as soon as it can.
-    """
+    """The "any" groups of the rows with an answered message: their waits have ended, though the
+    waiter has not yet cancelled the other messages."""
     first: dict[Group, int] = {}
     for row in rows:
         group = any_group(row)
@@ -73,24 +71,24 @@ async def answered_groups(store: QueueStore, rows: Iterable[StoredMessage]) -> s
             first[group] = min(row.id, first.get(group, row.id))
     if not first:
         return set()
-    # Answered messages are many and open ones are few: only the neighbourhood of the group is read.
+    # There are many answered messages: only those near the group are read.
     after = max(min(first.values()) - _NEAR, 0)
     answered = await _read_of(store, {waiter for waiter, _ in first}, _ANSWERED, after=after)
     return {group for row in answered.values() if (group := any_group(row)) in first and group}
 
 
 def waits(rows: Iterable[StoredMessage], *, over: Collection[str] = ()) -> list[Wait]:
-    """The rows as waits, without those that are `over`."""
+    """The rows as waits, without the keys in `over`."""
     return [_wait(name, row) for row in rows if (name := row.key) is not None and name not in over]
 
 
 def ended_waits(
     rows: Mapping[str, StoredMessage], *, now_us: int, answered: Collection[Group]
 ) -> set[str]:
-    """The names of open waits without a waiter.
+    """The keys of open messages that have no waiter any more.
 
-    When the time of one is over, so is the wait for its whole group. The time of a query that a
-    session waits for is kept by a timer, and what is open is waited for.
+    The time-out of one message ends the wait for its whole group. Queries of sessions are timed out
+    by a timer, so an open one always has a waiter.
     """
     ended: set[Group] = set(answered)
     names: set[str] = set()
@@ -104,18 +102,18 @@ def ended_waits(
 
 
 def still_there(before: Rows, after: Rows) -> list[StoredMessage]:
-    """The rows that are in both, groups only as a whole."""
-    whole = _groups(before)
+    """The rows that are in both; those of an "any" group only if the whole group is."""
+    first = _groups(before)
     now = _groups(after)
     return [
         row
         for name, row in before.items()
-        if name in after and ((group := any_group(row)) is None or whole[group] == now.get(group))
+        if name in after and ((group := any_group(row)) is None or first[group] == now.get(group))
     ]
 
 
 def awaited_node(row: StoredMessage) -> str | None:
-    """The node that is to answer; `None`: a person."""
+    """The node that should answer; `None`: a person."""
     return text_of(row, "awaits") or None
 
 
@@ -125,7 +123,7 @@ def sender_of(row: StoredMessage) -> str:
 
 
 def group_of(row: StoredMessage) -> Group | None:
-    """The waiter's group of queries that were asked together."""
+    """The group of queries that the message belongs to."""
     match _body(row).get("group"):
         case [str(group), _]:
             return row.waiter or "", group
@@ -134,7 +132,7 @@ def group_of(row: StoredMessage) -> Group | None:
 
 
 def any_group(row: StoredMessage) -> Group | None:
-    """Its group, if one answer is enough."""
+    """The group of the message, if one answer of the group is enough."""
     match _body(row).get("group"):
         case [_, "any"]:
             return group_of(row)
@@ -143,7 +141,7 @@ def any_group(row: StoredMessage) -> Group | None:
 
 
 def text_of(row: StoredMessage, name: str) -> str:
-    """A text of the message; empty if it has none of that name."""
+    """A text of the message's body; empty if there is none with this name."""
     value = _body(row).get(name)
     return value if isinstance(value, str) else ""
 
@@ -205,9 +203,9 @@ def _body(row: StoredMessage) -> Mapping[str, Any]:
 
 
 async def blocked(store: Store) -> list[BlockingContext]:
-    """Everybody who waits, those of one agent together, the longest wait first.
+    """All current waits, ordered by agent, then by start.
 
-    Queries that were asked together are one wait. An agent that is not among them does not wait.
+    A group of queries is one wait. Agents without an entry do not wait.
     """
     now_us = await store.now_us()
     present = await _present(store, now_us)
@@ -219,14 +217,14 @@ async def blocked(store: Store) -> list[BlockingContext]:
     rows = await all_waits(store)
     answered = await answered_groups(store, rows.values())
     over = ended_waits(rows, now_us=now_us, answered=answered)
-    told = {item.message_id for item in items}
-    waits = {name: row for name, row in rows.items() if name not in over and name not in told}
-    found = [*map(_for_a_person, items), *map(_for_others, _together(waits))]
+    escalated = {item.message_id for item in items}
+    waits = {name: row for name, row in rows.items() if name not in over | escalated}
+    found = [*map(_wait_for_person, items), *map(_wait_for_agents, _grouped(waits))]
     return sorted(found, key=lambda each: (each.agent, each.started_at or 0, each.message_id or ""))
 
 
 async def _present(store: DocumentStore, now_us: int) -> set[str]:
-    """Items with a waiter in a living process."""
+    """The inbox items with a waiter in a living process."""
     return {
         each.key.partition("/")[0]
         async for each in each_document(store, WAITS)
@@ -239,14 +237,14 @@ async def _open_items(store: DocumentStore) -> AsyncIterator[InboxItem]:
         yield InboxItem.from_json(document.body, version=document.version)
 
 
-def _together(rows: Rows) -> Iterable[list[StoredMessage]]:
+def _grouped(rows: Rows) -> Iterable[list[StoredMessage]]:
     groups: dict[object, list[StoredMessage]] = {}
     for name, row in rows.items():
         groups.setdefault(group_of(row) or name, []).append(row)
     return groups.values()
 
 
-def _for_a_person(item: InboxItem) -> BlockingContext:
+def _wait_for_person(item: InboxItem) -> BlockingContext:
     return BlockingContext(
         status="user",
         waiting_for=(f"person:{item.role}",),
@@ -258,11 +256,11 @@ def _for_a_person(item: InboxItem) -> BlockingContext:
     )
 
 
-def _for_others(rows: list[StoredMessage]) -> BlockingContext:
+def _wait_for_agents(rows: list[StoredMessage]) -> BlockingContext:
     first = rows[0]
     return BlockingContext(
         status="user" if all(awaited_node(row) is None for row in rows) else "internal",
-        waiting_for=tuple(dict.fromkeys(map(_awaited, rows))),
+        waiting_for=tuple(dict.fromkeys(map(_awaited_name, rows))),
         reason=text_of(first, "subject"),
         message_id=first.key,
         started_at=first.created_at_us / 1e6,
@@ -271,8 +269,8 @@ def _for_others(rows: list[StoredMessage]) -> BlockingContext:
     )
 
 
-def _awaited(row: StoredMessage) -> str:
-    """An agent, or ``person:role``."""
+def _awaited_name(row: StoredMessage) -> str:
+    """The awaited agent, or ``person:role``."""
     name, node = text_of(row, "to_agent"), awaited_node(row)
     if node is None:
         return f"person:{name.removeprefix('person:') or DEFAULT_ROLE}"

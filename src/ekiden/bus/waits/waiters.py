@@ -1,4 +1,4 @@
-"""Waits of this process: for answers, or for room in a full mailbox."""
+"""Waits for answers in this process, and their deadlines."""
 
 from __future__ import annotations
 
@@ -37,32 +37,33 @@ class AwaitedAnswer:
     ) -> None:
         self.message = message
         self.node = node
-        """Who waits, in the graph of waits."""
+        """The node that waits."""
         self.awaits = awaits
-        """For whom."""
+        """The node that should answer."""
         self.is_known = is_known
         """Whether all waits of the answering agent are in this process."""
         self.future = future
         self.before: AwaitedAnswer | None = None
-        """Another one for the same message."""
+        """An earlier wait for the same message."""
 
     def end(self, state: MessageState | None, answer: Any) -> bool:
-        """Wake the waiter; the first ending counts: returns whether this is it."""
+        """Wake the waiter. Only the first ending counts; returns whether this is the first."""
         if self.future.done():
             return False
         self.future.set_result((state, answer))
         return True
 
     def time_out(self) -> None:
-        """The time is over."""
+        """Wake the waiter with a time-out, unless the wait has ended."""
         if not self.future.done():
             self.future.set_result(TIME_IS_OVER)
 
 
 class Deadlines:
-    """When waits are over; one timer for all of them.
+    """The deadlines of waits, with one timer for all of them.
 
-    What has ended stays until its time comes, or until most have.
+    The deadlines of ended waits stay in the heap until they are due, or until most waits have
+    ended: a removal from the middle of a heap takes linear time.
     """
 
     __slots__ = ("_heap", "_loop", "_most", "_number", "_timer")
@@ -72,11 +73,11 @@ class Deadlines:
         self._heap: list[tuple[float, int, AwaitedAnswer]] = []
         self._number = 0
         self._most = _FEW
-        """When there are so many it is time to see which have ended."""
+        """The number of deadlines at which those of ended waits are removed."""
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, wait: AwaitedAnswer, timeout_s: float) -> None:
-        """End the wait after so long."""
+        """Time the wait out after `timeout_s`."""
         due = self._loop.time() + timeout_s
         self._number += 1
         heap = self._heap
@@ -90,7 +91,7 @@ class Deadlines:
             self._most = 2 * len(heap) + _FEW
 
     def close(self) -> None:
-        """End all waits."""
+        """Forget all deadlines."""
         self._heap.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -111,17 +112,18 @@ class Deadlines:
 
 
 class Waits:
-    """Who waits, by message and by node in the graph of waits.
+    """The waits of this process, by message and by node.
 
-    One message has several if it is asked again, with the same id, while the first one waits.
+    A message has several waits if it is sent again, with the same id, during the first wait.
     """
 
     __slots__ = ("_by_key", "_empty", "_nodes")
 
     def __init__(self) -> None:
         self._by_key: dict[str, AwaitedAnswer] = {}
-        """The last one of each message."""
+        """The last wait for each message."""
         self._nodes: dict[str, int] = {}
+        """The number of waits of each node."""
         self._empty: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
@@ -129,22 +131,22 @@ class Waits:
 
     @property
     def keys(self) -> Collection[str]:
-        """The ids of the messages whose answers are waited for."""
+        """The ids of the awaited messages."""
         return self._by_key.keys()
 
     def has_node(self, node: str) -> bool:
-        """Whether the node waits for something."""
+        """Whether the node waits."""
         return node in self._nodes
 
     def add(self, wait: AwaitedAnswer) -> None:
-        """Begin to wait."""
+        """Add a wait."""
         key, node = wait.message.id, wait.node
         wait.before = self._by_key.get(key)
         self._by_key[key] = wait
         self._nodes[node] = self._nodes.get(node, 0) + 1
 
     def remove(self, wait: AwaitedAnswer) -> bool:
-        """Stop waiting; returns whether the message has no waiter now."""
+        """Remove a wait; returns whether the message has no other wait."""
         key, node = wait.message.id, wait.node
         count = self._nodes[node]
         if count == 1:
@@ -169,7 +171,7 @@ class Waits:
         return False
 
     def end(self, key: str, state: MessageState, answer: Any) -> int:
-        """The message is settled; how many did not know."""
+        """End the waits for a settled message; returns the number of waits that had not ended."""
         count, wait = 0, self._by_key.get(key)
         while wait is not None:
             count += wait.end(state, answer)
@@ -177,7 +179,7 @@ class Waits:
         return count
 
     def end_found(self, rows: Iterable[StoredMessage]) -> int:
-        """End what is settled in the store; how many did not know."""
+        """End the waits for the settled rows; returns the number of waits that had not ended."""
         return sum(
             self.end(row.key, row.state, row.answer)
             for row in rows
@@ -185,9 +187,9 @@ class Waits:
         )
 
     async def end_all(self, reason: str) -> None:
-        """There will be no answer: all waits raise `BusError`. Returns when they have ended.
+        """End all waits with a `BusError`, and return when all are removed.
 
-        Each has an error of its own: a shared one would collect the tracebacks of all.
+        Each wait gets its own error: a shared one would collect the tracebacks of all.
         """
         for last in self._by_key.values():
             wait: AwaitedAnswer | None = last

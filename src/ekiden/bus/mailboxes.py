@@ -1,4 +1,4 @@
-"""Puts messages into mailboxes, and waits for room in full ones."""
+"""Puts messages into mailboxes, and waits for space in full ones."""
 
 from __future__ import annotations
 
@@ -9,33 +9,35 @@ from ekiden.bus.messages import LEAVES
 from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import HELD_S
 from ekiden.bus.serving.delivery import Delivery, current_delivery
-from ekiden.bus.serving.rounds import Rounds
 from ekiden.bus.serving.service import BusService
+from ekiden.bus.serving.store_reader import StoreReader
 from ekiden.core.conversation.messages import AgentMessage, GroupMode, agent_queue
 from ekiden.core.errors import QueueFull, StoreUnavailable
 from ekiden.core.errors.messages import MailboxFull
 from ekiden.storage.records import OwnJson, PutReceipt, QueuePut
 
 
-class Sending:
-    """Stores messages, and hands those for agents of this process over at once."""
+class MailboxWriter:
+    """Stores messages, and delivers those for agents of this process at once."""
 
-    __slots__ = ("_parts", "_rounds", "_services")
+    __slots__ = ("_parts", "_reader", "_services")
 
-    def __init__(self, parts: BusParts, services: Mapping[str, BusService], rounds: Rounds) -> None:
+    def __init__(
+        self, parts: BusParts, services: Mapping[str, BusService], reader: StoreReader
+    ) -> None:
         self._parts = parts
         self._services = services
-        self._rounds = rounds
+        self._reader = reader
 
     async def send(self, message: AgentMessage, payload: Any) -> bool:
-        """Store a message without a waiter; returns whether it was new. `MailboxFull`."""
-        put = self.letter(message, payload, message.ttl)
+        """Store a message without a waiter; returns whether it was new. Raises `MailboxFull`."""
+        put = self.queue_put(message, payload, message.ttl)
         [receipt] = await self.put([put], [message], message.timeout_seconds)
         if receipt.is_new and put.taken_by is not None:
             self.deliver(message, payload, put, receipt.id, message.ttl)
         return receipt.is_new
 
-    def letter(
+    def queue_put(
         self,
         message: AgentMessage,
         payload: Any,
@@ -44,9 +46,10 @@ class Sending:
         awaits: str | None = None,
         group: tuple[str, GroupMode] | None = None,
     ) -> QueuePut:
-        """What is put into the mailbox: taken already, if the agent is served here and free.
+        """The message as it is stored; as already taken if this process serves the agent and can
+        handle it now.
 
-        The body is `Letter.to_json` of it.
+        The body is that of `Letter.to_json`.
         """
         parts, agent = self._parts, message.to_agent or ""
         service = self._services.get(agent)
@@ -74,12 +77,14 @@ class Sending:
     async def put(
         self, puts: Sequence[QueuePut], messages: Sequence[AgentMessage], timeout_s: float
     ) -> Sequence[PutReceipt]:
-        """Store them, all or none; waits for room if the settings say so. `MailboxFull`."""
+        """Store all messages or none; waits for space if the settings say so. Raises
+        `MailboxFull`."""
         try:
-            return await self._parts.postings.put(puts)
+            return await self._parts.writer.put(puts)
         except QueueFull:
             return await self._put_when_possible(puts, messages, timeout_s)
         except StoreUnavailable:
+            # The messages may have been stored as ours although the answer was lost.
             for put, message in zip(puts, messages, strict=True):
                 service = self._services.get(message.to_agent or "")
                 if put.taken_by is not None and service is not None:
@@ -89,7 +94,7 @@ class Sending:
     def deliver(
         self, message: AgentMessage, payload: Any, put: QueuePut, number: int, ttl_s: float | None
     ) -> None:
-        """Hand a message that was stored as ours to its service."""
+        """Give a message that was stored as ours to its service."""
         body = put.body
         if (
             type(payload) not in LEAVES
@@ -102,7 +107,7 @@ class Sending:
         service = self._services.get(message.to_agent or "")
         if service is not None:
             service.deliver(delivery)
-        else:  # It was closed in the meantime.
+        else:  # The service was closed in the meantime.
             self._parts.spawn(self._parts.store.release_message(delivery.row(self._parts.owner)))
 
     async def _put_when_possible(
@@ -113,20 +118,20 @@ class Sending:
         deadline = parts.loop.time() + timeout_s
         again = False
         while True:
-            full = await self._full(agents)
+            full = await self._fullest(agents)
             left_s = deadline - parts.loop.time()
             if parts.settings.on_full == "refuse" or left_s <= 0:
                 raise MailboxFull(full, parts.settings.mailbox_bound)
-            self._rounds.start()
+            self._reader.start()
             await parts.room.wait(full, left_s, again=again)
             again = True
             try:
-                return await parts.postings.put(puts)
+                return await parts.writer.put(puts)
             except QueueFull:
                 continue
 
-    async def _full(self, agents: Collection[str]) -> str:
-        """Which of the mailboxes is the fullest."""
+    async def _fullest(self, agents: Collection[str]) -> str:
+        """The agent with the fullest mailbox."""
         if len(agents) == 1:
             return next(iter(agents))
         depths = {
@@ -136,7 +141,7 @@ class Sending:
 
 
 def _copy(message: AgentMessage, payload: Any, body: Mapping[str, Any]) -> AgentMessage:
-    """The message as it is stored, with a payload of its own."""
+    """The message with the stored task and depth, and its own payload."""
     return AgentMessage(
         type=message.type,
         from_agent=message.from_agent,
