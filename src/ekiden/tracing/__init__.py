@@ -1,4 +1,4 @@
-"""Traces: spans made from the stored events of sessions, and their exports."""
+"""Traces: spans that are built from the stored events of sessions, and their exports."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Traces for other programs: JSON lines of spans or events, and the OpenAI Agents trace shape."""
+"""Exports of traces: JSON lines of spans or events, and the format of the OpenAI Agents SDK."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def openai_trace(
     group_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A trace in the shape of the OpenAI Agents SDK."""
+    """A trace in the format of the OpenAI Agents SDK."""
     return {
         "object": "trace",
         "id": f"trace_{trace_id}",
@@ -80,7 +80,7 @@ def openai_trace(
 
 
 def openai_span(span: Span) -> dict[str, Any]:
-    """A span in the shape of the OpenAI Agents SDK; what is in it is in the result."""
+    """A span in the format of the OpenAI Agents SDK. Nothing is redacted here."""
     return {
         "object": "trace.span",
         "id": f"span_{span.span_id}",
@@ -94,7 +94,7 @@ def openai_span(span: Span) -> dict[str, Any]:
 
 
 def openai_span_data(span: Span) -> dict[str, Any]:
-    """What kind of work a span was, in the shape of the OpenAI Agents SDK."""
+    """The `span_data` of a span in the format of the OpenAI Agents SDK."""
     details, content = span.details, span.content
     match span.kind:
         case "agent":
@@ -137,7 +137,7 @@ def openai_span_data(span: Span) -> dict[str, Any]:
 
 
 def openai_error(span: Span) -> dict[str, Any] | None:
-    """What went wrong with a span, in the shape of the OpenAI Agents SDK."""
+    """The `error` of a span in the format of the OpenAI Agents SDK; `None` without an error."""
     if span.status != "error":
         return None
     code = span.details.get("code")
@@ -184,8 +184,7 @@ def _session_events(
     for event in session.events:
         part = builder.span_of(event.seq)
         is_shown = include_content and not (part.run is not None and part.run.is_private)
-        data = _event_json(event, builder.span(part), is_shown, kinds)
-        yield data
+        yield _event_json(event, builder.span(part), is_shown, kinds)
 
 
 def _event_json(event: Event, span: Span, is_shown: bool, kinds: Collection[str]) -> dict[str, Any]:

@@ -1,8 +1,10 @@
-"""Logs: lines through the standard `logging`, each with the session that it belongs to.
+"""Logs: records of the standard `logging` with their session, agent and trace.
 
-The library writes to the loggers ``ekiden.…`` and configures nothing. A program that wants lines as
-they are described here calls `setup_logging` once; one with a set-up of its own puts a
-`ContextFilter` and one of the formatters on its handlers.
+The library writes to the loggers ``ekiden.…`` and configures nothing. A program calls
+`setup_logging` once, or adds a `ContextFilter` and one of the formatters to its own handlers.
+
+Context costs a fraction of a microsecond: the runtime sets the run in a context variable, and the
+session, correlation id and trace are read from it only when a line is written.
 """
 
 from __future__ import annotations
@@ -26,30 +28,24 @@ from ekiden.core.errors import UserError
 from ekiden.core.privacy.masking import MASK, masked_names, secrets_of
 from ekiden.core.text.wording import suggestion
 from ekiden.core.values import dumps
-from ekiden.tracing.redaction import covered
+from ekiden.tracing.redaction import masked
 from ekiden.tracing.spans import TRACEPARENT, parse_traceparent, trace_id_of
-
-# The session, agent and trace that log lines belong to, from context variables.
-#
-# Setting it costs a fraction of a microsecond, and nothing is looked up until a line is written:
-# the runtime sets the run itself, and its session, correlation id and trace are read from there.
-
 
 NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSession:
-    """A session known by its row only."""
+    """The session of log lines that are written outside a run."""
 
     session_id: str
     meta: Mapping[str, Any]
     created_at_us: int | None = None
-    """When the store made it; without it, log lines have no trace id."""
+    """The creation time in the store; without it, log lines have no trace id."""
 
     @property
     def correlation_id(self) -> str:
-        """The correlation id of its creator, or its own id."""
+        """The correlation id in `meta`, or the session's id."""
         return str(self.meta.get("correlation_id") or self.session_id)
 
 
@@ -110,12 +106,12 @@ _MAX_TEXT = 16_000
 _MAX_STACK = 32_000
 _MAX_FIELD = 2_000
 _NOT_SHOWN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Characters that would begin a new line, or make a terminal show something else."""
+"""Characters that would start a new line, or change what a terminal shows."""
 _NOT_IN_STACK = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _STANDARD = frozenset(
     [*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "log_fields"]
 )
-"""What every record has anyway; the rest was given with ``extra=``."""
+"""The attributes of every record; others come from ``extra=``."""
 
 
 class ContextFilter(logging.Filter):
@@ -139,11 +135,11 @@ class ContextFilter(logging.Filter):
 
 
 class Redaction:
-    """Covers keys and tokens: what looks like one, what a word before it calls one (``token=…``),
-    and the values that the environment has.
+    """Masks keys and tokens in a text: by their form, by a name before them (``token=…``), and by
+    the values of environment variables.
 
-    A value counts as a secret if its variable's name says so (``…_KEY``, ``…_TOKEN``,
-    ``…PASSWORD``), whatever it looks like; and so do passwords of addresses.
+    The value of a variable is a secret if the variable's name says so (``…_KEY``, ``…_TOKEN``,
+    ``…PASSWORD``). Passwords in addresses are secrets as well.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
@@ -151,14 +147,14 @@ class Redaction:
         self._known = re.compile("|".join(map(re.escape, values))) if values else None
 
     def __call__(self, text: str, most: int = _MAX_TEXT) -> str:
-        """The text, covered, and no longer than `most`."""
+        """The text with masked secrets, cut off after `most` characters."""
         if self._known is not None:
             text = self._known.sub(MASK, text)
-        return masked_names(covered(text, most))
+        return masked_names(masked(text, most))
 
 
 class _Formatter(logging.Formatter):
-    """What both formats have in common."""
+    """The base class of both formatters."""
 
     def __init__(self, redaction: Redaction | None = None) -> None:
         super().__init__()
@@ -168,12 +164,12 @@ class _Formatter(logging.Formatter):
         try:
             text = record.getMessage()
         except Exception as exc:
-            # A line with the wrong number of arguments is still worth having.
+            # A record with the wrong number of arguments is still worth logging.
             text = f"{record.msg} ({type(exc).__name__} in its arguments)"
         return self._redact(text)
 
     def _stack(self, record: logging.LogRecord) -> str:
-        """The error of the record as people read it, and the stack if the caller wants it."""
+        """The traceback of the record's exception, and the stack if the caller asked for it."""
         parts = []
         if record.exc_info and record.exc_info[1] is not None:
             parts.append("".join(traceback.format_exception(record.exc_info[1])))
@@ -184,7 +180,7 @@ class _Formatter(logging.Formatter):
         return self._redact("\n".join(parts).rstrip(), _MAX_STACK) if parts else ""
 
     def _fields(self, record: logging.LogRecord) -> dict[str, Any]:
-        """What the line belongs to, then what the caller gave with ``extra=``."""
+        """The context fields, then those of ``extra=``."""
         fields: dict[str, Any] = {}
         known: Mapping[str, str] = getattr(record, "log_fields", {})
         for name in (*LOG_FIELDS, *known):
@@ -298,7 +294,7 @@ def setup_logging(
 
 
 def level_number(level: str | int) -> int:
-    """A level by its name, in any case, or by its number; `UserError` if there is none."""
+    """The number of a level, from its name in any case, or its number; `UserError` for others."""
     if isinstance(level, int) and not isinstance(level, bool):
         return level
     number = logging.getLevelName(str(level).strip().upper())
@@ -311,7 +307,7 @@ def level_number(level: str | int) -> int:
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Tells the handler of `setup_logging` from those of others."""
+    """The handler of `setup_logging`, which a second call replaces."""
 
 
 def _timestamp(record: logging.LogRecord) -> str:

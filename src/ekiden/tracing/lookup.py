@@ -1,4 +1,4 @@
-"""Reads traces from a store, with the sessions that answered others, as trees of spans."""
+"""Reading traces from a store, with the sessions that answered other sessions, as span trees."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _tree(spans: Sequence[Span]) -> Node:
 
 
 def _ordered(first: Node) -> list[Node]:
-    """Each node after the one that it is below, and before those beside it that began later."""
+    """The nodes in the order of the tree: parents before children, siblings by start."""
     ordered: list[Node] = []
     seen: set[int] = set()
     waiting = [first]
@@ -166,20 +166,16 @@ _META: Final = ("asked_by", "asked_in", "forked_at", "forked_from", "task_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedSession:
-    """One session of a trace: its events, and where its spans belong."""
+    """One session of a trace."""
 
     row: SessionRow
     events: Sequence[Event]
-    """Without those that are copies of what happened in another session."""
+    """The events of the session, without those that a fork copied."""
     context: TraceContext
 
-    def builder(self, cost: CostOf | None = None) -> SpanBuilder:
-        """What makes its spans, and has seen nothing yet."""
-        return builder_for(self.row, self.context, cost=cost)
-
     def built(self, cost: CostOf | None = None) -> SpanBuilder:
-        """The same, after all events."""
-        builder = self.builder(cost)
+        """A span builder that has processed all events."""
+        builder = builder_for(self.row, self.context, cost=cost)
         for event in self.events:
             builder.add(event)
         return builder
@@ -202,7 +198,7 @@ async def read_trace(
     async for session in traced_sessions(store, session_id, children=children):
         if len(session.events) < _MANY:
             spans += session.built(cost).spans()
-        else:  # Others want their turn meanwhile.
+        else:  # In a thread, so that it does not block the event loop.
             spans += await asyncio.to_thread(_spans, session, cost)
     return Trace(trace_id=spans[0].trace_id, session_id=session_id, spans=spans)
 
@@ -214,7 +210,8 @@ def _spans(session: TracedSession, cost: CostOf | None) -> Sequence[Span]:
 async def traced_sessions(
     store: Store, session_id: str, *, children: bool = True
 ) -> AsyncIterator[TracedSession]:
-    """The session, and with `children` those that answered it, each after who asked it."""
+    """The session, and with `children` the sessions that answered it, at any depth; each follows
+    the session that asked it."""
     await store.open()
     row = await store.get(session_id)
     context = await trace_context(store, row)
@@ -240,10 +237,10 @@ async def traced_sessions(
 
 
 async def trace_context(store: Store, row: SessionRow) -> TraceContext:
-    """Where the spans of a session belong.
+    """The trace of a session, and the parent of its spans.
 
-    A session that answers another one is part of that one's trace. One that was made with a valid
-    W3C `traceparent` in its meta goes on with that trace. Any other is the root of its own.
+    A session that answers another session belongs to that session's trace. A session with a valid
+    W3C `traceparent` in its meta continues that trace. Any other session is the root of a trace.
     """
     return await context_for(store, row.id, row.meta, row.created_at_us)
 
@@ -251,7 +248,7 @@ async def trace_context(store: Store, row: SessionRow) -> TraceContext:
 async def context_for(
     store: Store, session_id: str, meta: Mapping[str, Any], created_at_us: int
 ) -> TraceContext:
-    """The same, by the session's id, its meta and when it was made."""
+    """`trace_context` of a session with this id, meta and creation time."""
     asker = meta.get("asked_in")
     if not isinstance(asker, str) or not asker:
         found = parse_traceparent(meta.get(TRACEPARENT))
@@ -265,7 +262,8 @@ async def context_for(
 
 
 async def _root_trace(store: Store, session_id: str) -> str:
-    """The trace of the first session in the chain of askers; a deleted one counts as made at 0."""
+    """The trace of the first session in the chain of questions; a deleted session counts as created
+    at 0."""
     seen: set[str] = set()
     while session_id not in seen and len(seen) < _DEEPEST:
         seen.add(session_id)
@@ -288,7 +286,7 @@ def builder_for(
     cost: CostOf | None = None,
     is_live: bool = False,
 ) -> SpanBuilder:
-    """What makes the spans of a session, as its row tells of it; see `Scene` for `is_live`."""
+    """A span builder for the session; see `SessionSpans` for `is_live`."""
     meta = row.meta
     origin = meta.get("forked_from")
     return SpanBuilder(
@@ -304,24 +302,24 @@ def builder_for(
 
 
 def correlation_of(session_id: str, meta: Mapping[str, Any]) -> str:
-    """What the session says that it belongs to; by default itself."""
+    """The correlation id in `meta`, or the session's id."""
     return str(meta.get("correlation_id") or session_id)
 
 
 def own_events(row: SessionRow, events: Sequence[Event]) -> Sequence[Event]:
-    """The events without those that happened in the session that this one branched off."""
+    """The events without those that a fork copied from another session."""
     if "forked_from" not in row.meta:
         return events
     return [event for event in events if not is_copied(row, event)]
 
 
 def _asked(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
-    """The sessions that were opened for questions and messages, each with its message."""
+    """The sessions that were created for questions and notices, with their message ids."""
     for event in events:
         if event.type != "message" or not event.details:
             continue
         for name in ("asks", "tells"):
-            told = part(event.details.get(name))
-            session, message = told.get("session"), told.get("id")
+            question = part(event.details.get(name))
+            session, message = question.get("session"), question.get("id")
             if isinstance(session, str) and isinstance(message, str):
                 yield session, message

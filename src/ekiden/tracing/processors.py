@@ -1,4 +1,4 @@
-"""Trace processors: their role, how they are registered, and how they get spans."""
+"""Trace processors: their interface, their registration, and the dispatcher of spans."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class TracingProcessor:
 _log = logging.getLogger("ekiden.tracing")
 
 _MOST_SESSIONS: Final = 10_000
-"""So many sessions that wait, or were asked, are kept in mind; of others the store is asked."""
+"""The number of waiting or asked sessions in memory, at most; others are read from the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,7 +96,7 @@ class Viewer:
 
 
 class TraceDispatcher:
-    """Makes spans from stored events, and passes them to trace processors.
+    """Builds spans from stored events, and passes them to trace processors.
 
     It gets the events of every run of the process from `ekiden.core.events.OBSERVERS`. It is also
     an `EventSink`, for the runs of one `RunConfig`::
@@ -108,12 +108,13 @@ class TraceDispatcher:
         self.viewers: tuple[Viewer, ...] = tuple(viewers)
         self._cost = cost
         self._builders: dict[tuple[str, int], SpanBuilder] = {}
-        """By session, and when it was made: sessions of several stores may have the same id."""
+        """By session id and creation time: sessions of several stores may have the same id."""
         self._contexts: dict[str, TraceContext] = {}
-        """Of sessions that others asked and that were not heard of yet."""
-        self._at_work: dict[str, tuple[RunTrace, set[tuple[str, int]]]] = {}
-        """By trace: the sessions that are at work in this process."""
+        """The trace contexts of asked sessions that have no events yet."""
+        self._active: dict[str, tuple[RunTrace, set[tuple[str, int]]]] = {}
+        """The sessions with a run in this process, by trace."""
         self._failed: set[int] = set()
+        """The ids of processors whose failure was logged."""
 
     async def see(self, run: SeenRun, events: Sequence[Event]) -> None:
         """Process events that were just stored."""
@@ -121,15 +122,15 @@ class TraceDispatcher:
             return
         builder = self._builders.get((run.session_id, run.created_at_us))
         if builder is None or builder.last_seq != events[0].seq - 1:
-            builder = await self._primed(run, events[0].seq)
-        self._show(builder, events)
+            builder = await self._replayed(run, events[0].seq)
+        self._process(builder, events)
 
     def emit(self, event: Event) -> None:
         """Process one event, as an `EventSink`. A sink knows only the events and the current run of
         the session."""
         if not self.viewers or not event.session_id:
             return
-        created_at_us, context = _shown_by(event.session_id)
+        created_at_us, context = _current_context(event.session_id)
         builder = self._builders.get((event.session_id, created_at_us))
         if builder is None:
             context = self._contexts.pop(event.session_id, context)
@@ -141,10 +142,10 @@ class TraceDispatcher:
             )
             builder.created_at_us = created_at_us
             self._keep(builder)
-        self._show(builder, [event])
+        self._process(builder, [event])
 
-    async def _primed(self, run: SeenRun, seq: int) -> SpanBuilder:
-        """A builder that knows what happened in the run before event `seq`."""
+    async def _replayed(self, run: SeenRun, seq: int) -> SpanBuilder:
+        """A builder that has processed the events of the run before event `seq`."""
         context = self._contexts.pop(run.session_id, None)
         if context is None:
             context = await context_for(run.store, run.session_id, run.meta, run.created_at_us)
@@ -160,8 +161,10 @@ class TraceDispatcher:
         builder.created_at_us = run.created_at_us
         for event in earlier:
             builder.add(event)
+        # The spans of earlier events were passed on before. An exception is the first event of a
+        # session that another session created: no observer saw it.
         if not (len(earlier) == 1 and "message" in (earlier[0].details or {})):
-            builder.take()  # Who made the session for a question showed nobody its first event.
+            builder.take()
         self._keep(builder)
         return builder
 
@@ -170,25 +173,25 @@ class TraceDispatcher:
             del self._builders[next(iter(self._builders))]
         self._builders[_key(builder)] = builder
 
-    def _show(self, builder: SpanBuilder, events: Sequence[Event]) -> None:
+    def _process(self, builder: SpanBuilder, events: Sequence[Event]) -> None:
         for event in events:
             builder.add(event)
-            self._learn_asked(builder, event)
-            self._note_work(builder)
-            for has_begun, each in builder.take():
-                self._show_span(builder.span(each), has_begun=has_begun)
+            self._note_asked_sessions(builder, event)
+            self._start_trace(builder)
+            for is_start, each in builder.take():
+                self._pass_on(builder.span(each), is_start=is_start)
         if builder.run is None or builder.run.status == "waiting":
-            self._note_rest(builder)
+            self._end_trace(builder)
         if builder.run is None and not builder.open_handoffs:
             self._builders.pop(_key(builder), None)
 
-    def _learn_asked(self, builder: SpanBuilder, event: Event) -> None:
-        """Remember where the sessions belong that an event says are opened."""
+    def _note_asked_sessions(self, builder: SpanBuilder, event: Event) -> None:
+        """Remember the trace contexts of sessions that this event created."""
         if event.type != "message" or not event.details:
             return
         for name in ("asks", "tells"):
-            told = part(event.details.get(name))
-            session, message = told.get("session"), told.get("id")
+            question = part(event.details.get(name))
+            session, message = question.get("session"), question.get("id")
             if isinstance(session, str) and isinstance(message, str):
                 if len(self._contexts) >= _MOST_SESSIONS:
                     del self._contexts[next(iter(self._contexts))]
@@ -197,11 +200,11 @@ class TraceDispatcher:
                     parent_id=ask_span_id(builder.session_id, message),
                 )
 
-    def _note_work(self, builder: SpanBuilder) -> None:
+    def _start_trace(self, builder: SpanBuilder) -> None:
         run, trace_id = builder.run, builder.context.trace_id
         if run is None or run.status == "waiting":
             return
-        found = self._at_work.get(trace_id)
+        found = self._active.get(trace_id)
         if found is not None:
             found[1].add(_key(builder))
             return
@@ -212,24 +215,25 @@ class TraceDispatcher:
             group_id=builder.correlation_id,
             parent_id=builder.context.parent_id,
         )
-        self._at_work[trace_id] = (trace, {_key(builder)})
+        self._active[trace_id] = (trace, {_key(builder)})
         for viewer in self.viewers:
             self._call(viewer.processor, viewer.processor.on_trace_start, trace)
 
-    def _note_rest(self, builder: SpanBuilder) -> None:
-        found = self._at_work.get(builder.context.trace_id)
+    def _end_trace(self, builder: SpanBuilder) -> None:
+        found = self._active.get(builder.context.trace_id)
         if found is None:
             return
         trace, sessions = found
         sessions.discard(_key(builder))
         if not sessions:
-            del self._at_work[builder.context.trace_id]
+            del self._active[builder.context.trace_id]
             for viewer in self.viewers:
                 self._call(viewer.processor, viewer.processor.on_trace_end, trace)
 
-    def _show_span(self, span: Span, *, has_begun: bool) -> None:
-        if has_begun:
-            span.ended_at_us = None  # It is a copy that nobody else has.
+    def _pass_on(self, span: Span, *, is_start: bool) -> None:
+        if is_start:
+            # The span may also have ended within this step. It is our own copy.
+            span.ended_at_us = None
         shown: dict[bool, Span] = {}
         for viewer in self.viewers:
             seen = shown.get(viewer.include_content)
@@ -237,7 +241,7 @@ class TraceDispatcher:
                 seen = exported(span, include_content=viewer.include_content)
                 shown[viewer.include_content] = seen
             processor = viewer.processor
-            take = processor.on_span_start if has_begun else processor.on_span_end
+            take = processor.on_span_start if is_start else processor.on_span_end
             self._call(processor, take, seen)
 
     def _call(
@@ -258,8 +262,8 @@ def _key(builder: SpanBuilder) -> tuple[str, int]:
     return builder.session_id, builder.created_at_us
 
 
-def _shown_by(session_id: str) -> tuple[int, TraceContext]:
-    """When the session was made that the run at work is of, and where its spans belong."""
+def _current_context(session_id: str) -> tuple[int, TraceContext]:
+    """The creation time and the trace context of the session of the current run."""
     run = LOGGED.get()
     if run is None or run.session_id != session_id:
         return 0, TraceContext(trace_id=trace_id_of(session_id, 0))
@@ -321,7 +325,7 @@ def set_tracing_disabled(disabled: bool) -> None:
     """
     global _is_disabled
     _is_disabled = disabled
-    _look_on()
+    _update_observers()
 
 
 def flush_traces() -> None:
@@ -338,13 +342,13 @@ def flush_traces() -> None:
 def _set(viewers: tuple[Viewer, ...]) -> None:
     global _is_at_exit
     _dispatcher.viewers = viewers
-    _look_on()
+    _update_observers()
     if viewers and not _is_at_exit:
         _is_at_exit = True
         atexit.register(_shut_down)
 
 
-def _look_on() -> None:
+def _update_observers() -> None:
     wanted = bool(_dispatcher.viewers) and not _is_disabled
     if wanted and _dispatcher not in OBSERVERS:
         OBSERVERS.append(_dispatcher)

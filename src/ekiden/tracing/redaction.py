@@ -1,4 +1,4 @@
-"""Redaction of spans: never keys and tokens; words only where they are wanted."""
+"""Redaction of spans: keys and tokens are always masked, content is removed unless wanted."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from ekiden.core.values import dumps, loads
 from ekiden.tracing.spans import NOTHING, Span
 
 _MAX_READ = 100_000
-"""So much of a text is looked at; what comes after it is not shown."""
+"""The number of characters that are checked; the rest of a text is cut off."""
 _LONGEST_SECRET = 8_000
 _SHORT = 120
-"""Names and ids come again and again: texts up to this length are looked at once."""
+"""The results for texts up to this length are cached, because names and ids occur often."""
 KEYS: Final = ("api_key",)
-"""What is covered in every view and export: keys, tokens and private keys."""
+"""The kinds that are masked in every view and export: keys, tokens and private keys."""
 LEFT_OUT: Final = "Error details are left out."
 _ERROR_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}(?:Error|Exception|Exit|Interrupt|Timeout)")
 
 
-def covered(text: str, most: int) -> str:
-    """The text without what looks like a key or a token, no longer than `most` and a few words."""
+def masked(text: str, most: int) -> str:
+    """The text with masked keys and tokens, cut off after `most` characters."""
     if len(text) <= _SHORT:
-        shown = _looked_at(text)
+        shown = _redacted_text(text, KEYS, MASK)
     else:
-        shown = redact_text(text[:_MAX_READ], kinds=("api_key",), mask=MASK)
+        shown = redact_text(text[:_MAX_READ], kinds=KEYS, mask=MASK)
     if len(text) > _MAX_READ:
-        # The end may be half a key, which looks like none.
+        # The end may be half of a key, which is not recognized.
         most = max(min(most, len(shown) - _LONGEST_SECRET), 0)
     return shown if len(shown) <= most else f"{shown[:most]}… (of {len(text)} characters)"
 
 
 @lru_cache(maxsize=4096)
-def _looked_at(text: str) -> str:
-    return redact_text(text, kinds=("api_key",), mask=MASK)
+def _redacted_text(text: str, kinds: tuple[str, ...], mask: str | None) -> str:
+    return redact_text(text, kinds=kinds, mask=mask)
 
 
 def for_export(
@@ -73,7 +73,7 @@ def exported(
 
 
 def without_content(span: Span, *, keep_error: bool = False) -> Span:
-    """The span without what was said; its error as its code or name, unless that is kept."""
+    """The span without content; its error becomes its code or name, unless `keep_error`."""
     if not span.content and span.error is None:
         return span
     error = span.error if keep_error else _error_name(span)
@@ -81,7 +81,7 @@ def without_content(span: Span, *, keep_error: bool = False) -> Span:
 
 
 def redacted(span: Span, *, kinds: Collection[str] = KEYS) -> Span:
-    """The span with what is sensitive in it covered; itself if nothing is."""
+    """The span with masked sensitive data; the same object if there is none."""
     name = _redacted_name(span.name, tuple(kinds))
     error = None if span.error is None else redact_text(span.error, kinds=kinds)
     details = _redacted(span.details, kinds)
@@ -97,15 +97,14 @@ def redacted(span: Span, *, kinds: Collection[str] = KEYS) -> Span:
 
 
 def redacted_value(value: Any, *, kinds: Collection[str] = KEYS) -> Any:
-    """A value of JSON with what is sensitive in it covered; itself if nothing is."""
+    """A JSON value with masked sensitive data; the same object if there is none."""
     text = dumps(value)
-    covered = redact_json(text, kinds=kinds)
-    return value if covered == text else loads(covered)
+    redacted_text = redact_json(text, kinds=kinds)
+    return value if redacted_text == text else loads(redacted_text)
 
 
 @lru_cache(maxsize=4096)
 def _redacted_name(name: str, kinds: tuple[str, ...]) -> str:
-    """Names come again and again."""
     return redact_text(name, kinds=kinds)
 
 
@@ -113,8 +112,8 @@ def _redacted(values: Mapping[str, Any], kinds: Collection[str]) -> Mapping[str,
     if not values:
         return values
     plain = dict(values)
-    covered: Mapping[str, Any] = redacted_value(plain, kinds=kinds)
-    return values if covered is plain else covered
+    result: Mapping[str, Any] = redacted_value(plain, kinds=kinds)
+    return values if result is plain else result
 
 
 def _error_name(span: Span) -> str | None:

@@ -1,4 +1,4 @@
-"""The values of tracing: spans, and ids that every reader derives from what is stored."""
+"""The values of tracing: spans, and ids that every reader derives from stored data."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SpanKind: TypeAlias = Literal[
     "task",
     "inbox",
 ]
-"""What a span is: a session, one run in it, the stay of one agent, or what happened then, by the
-type of the event that tells of it."""
+"""A span is a session, a run, the turns of one agent in a row, or work with the type of its
+event."""
 
 SpanStatus: TypeAlias = Literal["ok", "error", "waiting"]
-"""`waiting`: for a person, for another agent, or to be resumed."""
+"""`waiting`: waits for a person, for another agent, or to be resumed."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -79,7 +79,7 @@ NO_TOKENS = Tokens()
 
 @dataclass(slots=True, kw_only=True)
 class Span:
-    """A unit of work in a trace, made from stored events.
+    """A unit of work in a trace, built from stored events.
 
     Treat it as read-only; it is not frozen, because frozen objects are slower to create. Ids are
     digests of the session's id and of the number of the span's first event. So they are the same in
@@ -204,7 +204,7 @@ class Span:
 
 
 TRACEPARENT = "traceparent"
-"""In a session's meta: the W3C trace context that the session was made in."""
+"""The key in a session's meta with the W3C trace context of the session's creator."""
 
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _SAMPLED = 1
@@ -224,27 +224,27 @@ class TraceContext:
 
 
 def trace_id_of(root: str, created_at_us: int) -> str:
-    """The trace of a session that no other session asked, and of all that answered it.
+    """The trace id of a root session and of all sessions that answer it.
 
-    The creator of a session chooses its id, but not when the store makes it: so no session of
-    another store, and no later session with the same id, has the same trace.
+    It depends on the creation time in the store, because the session's creator chooses the id: so
+    no session of another store, and no later session with the same id, has the same trace.
     """
     return _digest(f"ekiden/trace/{created_at_us}/{root}")[:32]
 
 
 def span_id_of(session_id: str, key: str) -> str:
-    """The span of a session that is known by `key`; no other of the same trace has it."""
+    """The id of the session's span with this key, unique within the trace."""
     return _digest(f"ekiden/span/{session_id}/{key}")[:16]
 
 
 def session_span_id(session_id: str) -> str:
-    """The span that a session itself is."""
+    """The id of the span of the whole session."""
     return span_id_of(session_id, "session")
 
 
 def ask_span_id(session_id: str, message_id: str) -> str:
-    """The span of a question, or of something told: by its message, which the session that it
-    leads to knows, too."""
+    """The id of the span of a question or notice. It depends on the message id, which the answering
+    session also knows."""
     return span_id_of(session_id, f"ask/{message_id}")
 
 
@@ -269,5 +269,5 @@ def parse_traceparent(value: Any) -> TraceContext | None:
 
 
 def _digest(text: str) -> str:
-    # A digest of zeros is no valid id; nobody will ever see one.
+    # A digest of zeros would be an invalid id, but it is practically impossible.
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -35,9 +35,9 @@ from ekiden.tracing.otel.exporter import OtelSpans
 from ekiden.tracing.otel.follower import (
     PLACES,
     FeedPosition,
+    FeedSpans,
     FollowPolicy,
     OtelFollower,
-    SessionsEnding,
 )
 from tests.support.otlp import OtlpServer
 from tests.unit.tracing.otel_team import a_span, clean_environment, conversation
@@ -341,9 +341,9 @@ async def test_a_session_that_was_forgotten_is_read_again() -> None:
     for number in range(3):
         await conversation(store, f"s{number}")
     page = await store.feed(limit=1000)
-    whole = SessionsEnding(store)
+    whole = FeedSpans(store)
     expected = {span.span_id for span in (await whole.read(page.events)).spans}
-    forgetful = SessionsEnding(store, most=1)
+    forgetful = FeedSpans(store, most=1)
     found: list[str] = []
     for event in sorted(page.events, key=lambda event: event.seq):
         found += [span.span_id for span in (await forgetful.read([event])).spans]

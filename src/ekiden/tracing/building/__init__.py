@@ -1,1 +1,1 @@
-"""From the events of a session to spans."""
+"""Building spans from the events of a session."""

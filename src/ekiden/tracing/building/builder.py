@@ -1,15 +1,15 @@
-"""From events to spans: reads one session's events in their order.
+"""Builds spans from the events of one session, in their order.
 
-Nothing is recorded for traces. What an event adds depends on those before it only, so the spans of
-the first events keep their ids, and their places, whatever follows.
+No data is recorded for traces. The effect of an event depends only on earlier events, so the spans
+of the first events keep their ids and parents, whatever follows.
 
-* A **run** begins with what somebody says, or with a handoff that is asked for while nobody runs
-  the session. One that ended in an error, at a limit or by a stop, and is resumed, goes on as a
-  span of its own with a link to the first; one that waits stays open until it goes on.
-* A **stay** of an agent begins with its `agent_start`, or with the first thing that it does, and
-  ends with a handoff, a rollback or the run.
-* A **handoff** is below the stay of who hands over, from when it was wanted to when it was
-  confirmed, refused or undone, and has a link to the stay that it led to.
+* A **run** begins with a message, or with a handoff that is requested while the session has no run.
+  A run that ended with an error, at a limit or by a stop continues, when it is resumed, as a new
+  span with a link to the first one. A waiting run stays open until it continues.
+* A **stay** of an agent begins with its `agent_start`, or with its first event, and ends with a
+  handoff, a rollback or the run.
+* A **handoff** is a child of the source's stay. It lasts from its request until it is confirmed,
+  refused or rolled back, and has a link to the target's stay.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _AGGREGATION: Final = "\0aggregation"
 
 
 def take_question(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
-    """An agent asked or told another one something."""
-    is_asked = "asks" in details
-    told = part(details.get("asks" if is_asked else "tells"))
-    message = told.get("id")
-    name = f"{'ask' if is_asked else 'tell'} {text(told.get('to'), '?')}"
+    """Process a question or a notice to another agent."""
+    is_question = "asks" in details
+    question = part(details.get("asks" if is_question else "tells"))
+    message = question.get("id")
+    name = f"{'ask' if is_question else 'tell'} {text(question.get('to'), '?')}"
     key = f"ask/{message}" if isinstance(message, str) else None
     if key is not None and key in scene.known:
         key = None
@@ -49,40 +49,40 @@ def take_question(scene: SessionSpans, event: Event, details: Mapping[str, Any])
     task = scene.latest_task
     is_of_task = task is not None and task.last == event.seq - 1
     parent = task if task is not None and is_of_task and task.end is None else stay
-    asked = scene.new(event, "message", name, parent=parent, key=key)
+    span = scene.new(event, "message", name, parent=parent, key=key)
     if key is not None:
-        scene.known[key] = asked
-    session = told.get("session")
+        scene.known[key] = span
+    session = question.get("session")
     if isinstance(session, str):
-        asked.links = (session_span_id(session),)
-    if is_asked and isinstance(message, str):
-        asked.status = "waiting"
-        scene.waits[message] = asked
-        parent.hold(asked)
+        span.links = (session_span_id(session),)
+    if is_question and isinstance(message, str):
+        span.status = "waiting"
+        scene.waits[message] = span
+        parent.hold(span)
     else:
-        scene.end(asked)
+        scene.end(span)
 
 
 def take_answer(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
-    """The answer came, or the question ended without one."""
-    told = part(details.get("answer"))
+    """Process the answer to a question, or its end without an answer."""
+    answer = part(details.get("answer"))
     scene.working_run(event)
-    asked = scene.waits.pop(told["id"], None) if isinstance(told.get("id"), str) else None
+    asked = scene.waits.pop(answer["id"], None) if isinstance(answer.get("id"), str) else None
     if asked is None:
-        name = f"answer of {text(told.get('from'), '?')}"
+        name = f"answer of {text(answer.get('from'), '?')}"
         scene.moment(event, "message", name, parent=scene.working_stay(event))
         return
-    scene.tells_of(event, asked)
+    scene.assign(event, asked)
     facts, words = split_details(details)
-    asked.tell(event.seq, facts, words)
-    state = text(told.get("state"), "answered")
+    asked.update(event.seq, facts, words)
+    state = text(answer.get("state"), "answered")
     if event.error is not None or state != "answered":
         asked.fail(event.error or f"the question was {state}")
     scene.end(asked)
 
 
 def take_inbox(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
-    """Something is put before people, or was decided."""
+    """Process a new or decided inbox item."""
     found = details.get("item")
     item = found if isinstance(found, str) else ""
     if "status" in details:
@@ -105,18 +105,18 @@ def _take_decision(
     scene: SessionSpans, event: Event, details: Mapping[str, Any], posted: SpanDraft | None
 ) -> None:
     if posted is None:
-        scene.moment(event, "inbox", text(details.get("kind"), "answer"), parent=scene.place())
+        scene.moment(event, "inbox", text(details.get("kind"), "answer"), parent=scene.innermost())
         return
     scene.working_run(event)
-    scene.tells_of(event, posted)
-    posted.tell(event.seq, *split_details(details))
+    scene.assign(event, posted)
+    posted.update(event.seq, *split_details(details))
     if "answer" not in details:
         posted.fail(event.error or f"the question was {text(details.get('status'), 'closed')}")
     scene.end(posted)
 
 
 def take_task(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
-    """A move in the plan of a supervisor."""
+    """Process a step in the plan of a supervisor."""
     stay = scene.working_stay(event)
     found = details.get("task_id")
     task_id = found if isinstance(found, str) else ""
@@ -147,8 +147,8 @@ def _start_task(
         name = f"{task_id or 'task'}: {text(details.get('agent'), '?')}"
         task = scene.tasks[task_id] = _open(scene, event, text(name), parent)
     else:
-        scene.tells_of(event, task)
-        task.tell(event.seq, *split_details(details))
+        scene.assign(event, task)
+        task.update(event.seq, *split_details(details))
     scene.latest_task = task
 
 
@@ -160,8 +160,8 @@ def _finish_task(
         name = f"{task_id or 'task'}: {text(details.get('agent'), '?')}"
         task = scene.new(event, "task", text(name), parent=parent)
     else:
-        scene.tells_of(event, task)
-        task.tell(event.seq, *split_details(details))
+        scene.assign(event, task)
+        task.update(event.seq, *split_details(details))
     if event.error is not None or details.get("success") is False:
         task.fail(event.error)
     scene.end(task)
@@ -175,7 +175,7 @@ def _complete(scene: SessionSpans, event: Event, stay: SpanDraft) -> None:
     if plan is None:
         scene.moment(event, "task", "completed", parent=stay)
         return
-    scene.tells_of(event, plan)
+    scene.assign(event, plan)
     plan.details["phase"] = "completed"
     scene.end(plan)
 
@@ -184,16 +184,16 @@ _MODEL: Final[Mapping[str, str]] = {"kind": "model"}
 
 
 def take_handoff(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
-    """A handoff moved."""
+    """Process a move of a handoff."""
     found = details.get("id")
     handoff_id = found if isinstance(found, str) else event.event_id
     key = f"handoff/{handoff_id}"
     handoff = scene.known.get(key)
     if handoff is None:
-        handoff = scene.known[key] = _new(scene, event, details, key)
+        handoff = scene.known[key] = _new_handoff(scene, event, details, key)
         scene.open_handoffs[key] = handoff
     else:
-        _tell(scene, handoff, event, details)
+        _update_handoff(scene, handoff, event, details)
     if "compensation" in details:
         _note_compensation(handoff, event, details)
         return
@@ -216,9 +216,12 @@ def take_handoff(scene: SessionSpans, event: Event, details: Mapping[str, Any]) 
         scene.open_handoffs.pop(key, None)
 
 
-def _new(scene: SessionSpans, event: Event, details: Mapping[str, Any], key: str) -> SpanDraft:
+def _new_handoff(
+    scene: SessionSpans, event: Event, details: Mapping[str, Any], key: str
+) -> SpanDraft:
     name = f"{text(details.get('from'), '?')} → {text(details.get('to'), '?')}"
-    handoff = scene.new(event, "handoff", name, parent=_place(scene, event, details), key=key)
+    parent = _parent_of_handoff(scene, event, details)
+    handoff = scene.new(event, "handoff", name, parent=parent, key=key)
     handoff.details.setdefault("policy", "graceful")
     handoff.details.setdefault("by", _MODEL)
     handoff.details["moves"] = _moves(details)
@@ -231,27 +234,27 @@ def _new(scene: SessionSpans, event: Event, details: Mapping[str, Any], key: str
     return handoff
 
 
-def _place(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> SpanDraft:
-    """Below the stay of the source; a handoff without a source's work is part of no stay."""
+def _parent_of_handoff(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> SpanDraft:
+    """The stay of the source; the run or session for a handoff without work of its source."""
     is_made = is_transfer(event, details)
     if details.get("begins_run") or (scene.run is None and not is_made):
         return scene.run or scene.session
     if details.get("status") == "completed" and not is_made:
-        return scene.place()  # It was begun before what is known here.
+        return scene.innermost()  # It began before the first event that is known here.
     if event.agent != details.get("from") and scene.stay is not None:
         return scene.stay
     return scene.working_stay(event)
 
 
-def _tell(
+def _update_handoff(
     scene: SessionSpans, handoff: SpanDraft, event: Event, details: Mapping[str, Any]
 ) -> None:
-    scene.tells_of(event, handoff)
+    scene.assign(event, handoff)
     if "compensation" in details:
         return
     facts, words = split_details(details)
     facts["moves"] = [*handoff.details.get("moves", ()), *_moves(details)]
-    handoff.tell(event.seq, facts, words)
+    handoff.update(event.seq, facts, words)
 
 
 def _note_compensation(handoff: SpanDraft, event: Event, details: Mapping[str, Any]) -> None:
@@ -315,7 +318,7 @@ def _begins_run(event: Event, details: Mapping[str, Any], *, is_open: bool) -> b
         return False
     if "closes" in details:
         return False
-    # What an agent says without a step is said live, and part of what the person began.
+    # A message of an agent without a step belongs to a live conversation, which a person began.
     return not (is_open and all(each.get("role") == "assistant" for each in event.items))
 
 
@@ -333,13 +336,13 @@ def _take_message(scene: SessionSpans, event: Event, details: Mapping[str, Any])
         sender = text(part(details.get("message")).get("from_agent"), "user")
         _say(scene, event, sender, parent=scene.run)
     elif "closes" in details or ("state" in details and "by" in details and not event.items):
-        _say(scene, event, "state" if "state" in details else "closes", parent=scene.place())
+        _say(scene, event, "state" if "state" in details else "closes", parent=scene.innermost())
     else:
         _take_work(scene, event, details)
 
 
 def _take_work(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
-    """What an agent that is code said, or something that happened while one worked."""
+    """Process a message of a code agent, or another event during a stay."""
     stay = scene.working_stay(event)
     if event.items and event.step is None and scene.run is not None:
         scene.run.details["live"] = True
@@ -368,13 +371,13 @@ def _take_start(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -
         scene.end_stay()
     stay = scene.working_stay(event)
     stay.is_started = True
-    scene.tells_of(event, stay)
+    scene.assign(event, stay)
 
 
 def _take_end(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
     run = scene.working_run(event)
     stay = scene.stay
-    scene.tells_of(event, stay or run)
+    scene.assign(event, stay or run)
     run.last = event.seq
     facts, words = split_details(details)
     outcome = text(facts.pop("outcome", None), "done")
@@ -387,7 +390,7 @@ def _take_end(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> 
     for each in (run, stay):
         if each is not None:
             each.details.pop("waiting_for", None)
-            each.tell(event.seq, facts, words)
+            each.update(event.seq, facts, words)
     error = event.error
     if outcome in _ENDED_BADLY or event.type == "agent_error":
         error = error or f"out of budget: {text(facts.get('limit'), 'the limit was reached')}"

@@ -1,4 +1,8 @@
-"""Spans under construction, and the facts and words that events tell about them."""
+"""Spans under construction, and the split of event details into facts and content.
+
+Facts are known by name; all other details count as content. So an export without content cannot
+leak details that are added to events in the future.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ unknown."""
 
 
 class SpanDraft:
-    """One span to be."""
+    """A span under construction."""
 
     __slots__ = (
         "agent",
@@ -72,35 +76,35 @@ class SpanDraft:
         self.cost: float | None = None
         self.links: tuple[str, ...] = ()
         self.open_parts: dict[str, SpanDraft] | None = None
-        """Those below it that end, at the latest, with it."""
+        """The open child spans that end with this span at the latest."""
         self.run: SpanDraft | None = (
             self if kind == "run" else None if parent is None else parent.run
         )
         self.is_private = False
-        """Whether nothing of what was said is shown; of a run: in all of it."""
+        """Whether content is hidden; for a run: in all of its spans."""
         self.is_started = False
-        """Of a stay: whether an event told that it began."""
+        """For a stay: whether there was an `agent_start`."""
 
     def hold(self, other: SpanDraft) -> None:
-        """`other` is open, and ends at the latest with this one."""
+        """End `other` with this span, unless it ends earlier."""
         if self.open_parts is None:
             self.open_parts = {}
         self.open_parts[other.id] = other
 
-    def tell(self, seq: int, details: dict[str, Any], content: dict[str, Any]) -> None:
-        """A further event tells of it."""
+    def update(self, seq: int, details: dict[str, Any], content: dict[str, Any]) -> None:
+        """Add the details and content of a further event."""
         self.last = seq
         self.details.update(details)
         self.content.update(content)
 
     def fail(self, error: str | None) -> None:
-        """It went wrong."""
+        """Set the status `error`, and the error if given."""
         self.status = "error"
         if error is not None:
             self.error = error
 
     def span(self, trace_id: str, session_id: str, correlation_id: str, undone: int = 0) -> Span:
-        """As it is, with its own details; `undone` is the number of the event that undid it."""
+        """The span in its present state; `undone` is the number of the event that undid it."""
         is_private = self.is_private or (self.run is not None and self.run.is_private)
         return Span(
             trace_id=trace_id,
@@ -123,12 +127,6 @@ class SpanDraft:
             first_seq=self.first,
             last_seq=self.last,
         )
-
-
-# What events tell, in two parts: facts, and words of people, models and tools.
-#
-# Facts are known by name; whatever is not known is taken for words. So an export without content
-# cannot leak what somebody puts into an event tomorrow.
 
 
 _FACTS: Final = frozenset(
@@ -154,15 +152,15 @@ _PARTS: Final[Mapping[str, frozenset[str]]] = {
     "guardrails": frozenset({"type", "guardrail", "result", "behavior"}),
     "candidates": frozenset({"agent", "score", "confidence", "method"}),
 }
-"""Details that are objects, or lists of objects, and what of them are facts."""
+"""Details that are objects, or lists of objects, and the names of facts in them."""
 
 _LEFT_OUT: Final = frozenset({"hash", "usage", PRIVATE})
-"""What stands elsewhere, or is of no interest here."""
+"""Details that spans have in another form, or not at all."""
 _LONGEST_NAME: Final = 200
 
 
 def split_details(details: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The facts and the words of an event's details."""
+    """The facts and the content of an event's details."""
     facts: dict[str, Any] = {}
     words: dict[str, Any] = {}
     for name, value in details.items():
@@ -193,19 +191,19 @@ def _split_part(name: str, value: Any, facts: dict[str, Any], words: dict[str, A
 
 
 def usage_of(details: Mapping[str, Any]) -> Usage | None:
-    """What a model call used, as its event tells; `None` if it tells nothing that makes sense."""
-    told = details.get("usage")
-    if not isinstance(told, Mapping):
+    """The usage of a model call in the details of its event; `None` if there is none."""
+    usage = details.get("usage")
+    if not isinstance(usage, Mapping):
         return None
-    counts = {name: _count(told.get(name)) for name in Usage.__slots__ if name != "cost"}
-    cost = told.get("cost")
+    counts = {name: _count(usage.get(name)) for name in Usage.__slots__ if name != "cost"}
+    cost = usage.get("cost")
     is_known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e15
     counts["requests"] = counts["requests"] or 1
     return Usage(**counts, cost=float(cost or 0.0) if is_known else 0.0)
 
 
 def tokens_of(usage: Usage | None) -> Tokens:
-    """The same, as spans have it; one call if nothing is told of it."""
+    """The usage as token counts of a span."""
     if usage is None:
         return NO_TOKENS
     return Tokens(
@@ -223,20 +221,20 @@ def is_transfer(event: Event, details: Mapping[str, Any]) -> bool:
     if event.type != "handoff" or not details:
         return False
     moves = details.get("moves")
-    if not isinstance(moves, list):  # written before handoffs had moves
+    if not isinstance(moves, list):  # An event of an earlier version.
         return details.get("status") == "completed"
     return "transferring" in moves and "rolled_back" not in moves
 
 
 def is_rewind(event: Event, details: Mapping[str, Any]) -> bool:
-    """Whether the event took the session back to an earlier one."""
+    """Whether the event rewound the session."""
     return (
         event.type == "message" and event.step is None and not event.items and "rewound" in details
     )
 
 
 def text(value: Any, default: str = "") -> str:
-    """A short text of an event, whatever stands there; on one line."""
+    """The value as a short text on one line; `default` for other types and empty texts."""
     if not isinstance(value, str) or not value:
         return default
     if len(value) <= _LONGEST_NAME and value.isprintable():
@@ -247,7 +245,7 @@ def text(value: Any, default: str = "") -> str:
 
 
 def part(value: Any) -> Mapping[str, Any]:
-    """An object of an event; an empty one if something else stands there."""
+    """The value if it is an object; otherwise an empty object."""
     return value if isinstance(value, Mapping) else {}
 
 

@@ -1,4 +1,4 @@
-"""What is under way in a session after the events so far, and which events were undone."""
+"""The state of a session's spans after the events so far, and the events that were undone."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ekiden.tracing.building.parts import CostOf, SpanDraft, is_rewind, split_de
 from ekiden.tracing.spans import NOTHING, Span, SpanKind, TraceContext, session_span_id, span_id_of
 
 _LOOSE_ENDS = 10_000
-"""So many calls without an answer are kept, to tell what a tool was given."""
+"""The number of unanswered tool calls that are kept for their arguments, at most."""
 
 
-class Undoing:
-    """Events of a session that undo others, collected in order."""
+class UndoneEvents:
+    """Collects the events of a session that undo others."""
 
     __slots__ = ("_others", "_rewinds")
 
@@ -23,8 +23,8 @@ class Undoing:
         self._rewinds: list[tuple[int, int, int]] = []
         self._others: list[tuple[int, int, int, frozenset[int]]] = []
 
-    def look(self, event: Event, details: Mapping[str, Any]) -> None:
-        """The event happened; the range that it undoes, if any, ends before it."""
+    def add(self, event: Event, details: Mapping[str, Any]) -> None:
+        """Process the next event. It can only undo events before it."""
         if "undoes" not in details:
             return
         span = _range(details["undoes"], event.seq)
@@ -38,10 +38,10 @@ class Undoing:
             self._others.append((event.seq, *span, kept))
 
     def undone(self) -> dict[int, int]:
-        """By event number: the number of the event that undid it.
+        """The number of the undoing event for each undone event.
 
-        A step back that was itself taken back undoes nothing, and neither does a rollback that
-        was. The time it takes grows with the events, not with the ranges.
+        A rewind or rollback that was itself undone undoes nothing. The time grows with the number
+        of events, not with the sum of the ranges.
         """
         marks = _Marks()
         for seq, first, last in reversed(self._rewinds):
@@ -55,7 +55,8 @@ class Undoing:
 
 
 class _Marks:
-    """Numbers that are marked once each; a row of marked ones is jumped over."""
+    """Numbers with marks. Each is marked once; ranges of marked numbers are skipped, as in a
+    union-find structure."""
 
     def __init__(self) -> None:
         self.by: dict[int, int] = {}
@@ -70,12 +71,12 @@ class _Marks:
             number = self._free(number + 1)
 
     def _free(self, number: int) -> int:
-        """The first number from here on that is not marked."""
-        way = []
+        """The first unmarked number from `number` on."""
+        path = []
         while number in self._next:
-            way.append(number)
+            path.append(number)
             number = self._next[number]
-        for each in way:
+        for each in path:
             self._next[each] = number
         return number
 
@@ -110,14 +111,14 @@ class SessionSpans:
         links: tuple[str, ...] = (),
         is_live: bool = False,
     ) -> None:
-        """`started_at_us` is when the session was made, and counts if it has no events. `runs` is
-        how many runs there were before the first event; `details` and `links` are those of the
-        session's span. With `is_live` only what is under way is
-        kept, and `take` tells what began and ended."""
+        """`started_at_us` is the creation time of the session, for sessions without events. `runs`
+        is the number of runs before the first event. `details` and `links` are those of the
+        session's span. With `is_live` only open spans are kept, and `take` returns the starts and
+        ends."""
         self.session_id = session_id
         self.context = context
         self.created_at_us = 0
-        """When the store made the session, for readers of several sessions."""
+        """The creation time of the session in the store, for readers of several sessions."""
         self.correlation_id = correlation_id or session_id
         self.cost = cost
         self.last_seq = 0
@@ -127,17 +128,17 @@ class SessionSpans:
         self.stay: SpanDraft | None = None
         self.open_handoffs: dict[str, SpanDraft] = {}
         self.arriving: SpanDraft | None = None
-        """The handoff whose target was not heard of yet."""
+        """The handoff whose target has no event yet."""
         self.waits: dict[str, SpanDraft] = {}
-        """Questions under way, by the id of the message or of the inbox item."""
+        """Open questions by the id of the message or inbox item."""
         self.tasks: dict[str, SpanDraft] = {}
-        """Those of the plan, by id."""
+        """The tasks of the plan by id."""
         self.latest_task: SpanDraft | None = None
         self.plan: SpanDraft | None = None
         self.calls: dict[str, tuple[str, Any]] = {}
-        """Calls of models that are not answered: the tool and its arguments."""
+        """Unanswered tool calls by id: the tool and its arguments."""
         self.heard: list[Item] = []
-        """What was said since a model was last asked."""
+        """The items since the last model call: the input of the next one."""
         self.session = SpanDraft(
             session_span_id(session_id), "session", session_id, seq=0, at_us=started_at_us,
             parent=None,
@@ -146,17 +147,18 @@ class SessionSpans:
         self.session.details.update(details)
         self.session.links = links
         self._parts: list[SpanDraft] = [self.session]
-        self._told: dict[int, SpanDraft] = {}
-        self._undoing = Undoing()
+        self._span_of: dict[int, SpanDraft] = {}
+        """The span of each event."""
+        self._undone = UndoneEvents()
         self._is_private = False
-        """Whether the event that is looked at is one of a private run."""
+        """Whether the current event belongs to a private run."""
         self._ended_run: SpanDraft | None = None
         self.known: dict[str, SpanDraft] = {}
-        """Handoffs and questions by their ids: each is one span, whatever comes later."""
+        """Handoffs and questions by id: each is one span, whatever events follow."""
         self._news: list[tuple[bool, SpanDraft]] | None = [] if is_live else None
 
     def begin(self, event: Event, details: Mapping[str, Any]) -> None:
-        """The next event is looked at."""
+        """Begin to process the next event."""
         self._is_private = PRIVATE in details
         if not self.last_seq:
             self.session.start = event.at_us - duration_of(event)
@@ -165,7 +167,7 @@ class SessionSpans:
         if event.at_us > self.now_us:
             self.now_us = event.at_us
         self.session.last = event.seq
-        self._undoing.look(event, details)
+        self._undone.add(event, details)
 
     def new(
         self,
@@ -192,48 +194,48 @@ class SessionSpans:
             error=event.error,
         )
         self.keep(made)
-        self._told[event.seq] = made
+        self._span_of[event.seq] = made
         return made
 
     def moment(self, event: Event, kind: SpanKind, name: str, *, parent: SpanDraft) -> SpanDraft:
-        """A span that begins and ends with the event: it took as long as the event says."""
+        """A span of one event, with the event's duration."""
         made = self.new(event, kind, name, parent=parent)
         self.end(made)
         return made
 
     def keep(self, made: SpanDraft) -> None:
-        """The span is part of the trace."""
+        """Add a new span to the trace."""
         made.is_private = self._is_private
         if self._news is None:
             self._parts.append(made)
         else:
             self._news.append((True, made))
 
-    def tells_of(self, event: Event, of: SpanDraft) -> None:
-        """The event tells of a span that is there already."""
-        self._told[event.seq] = of
-        of.last = event.seq
+    def assign(self, event: Event, span: SpanDraft) -> None:
+        """Assign the event to an existing span."""
+        self._span_of[event.seq] = span
+        span.last = event.seq
         if self._is_private:
-            of.is_private = True
+            span.is_private = True
 
-    def end(self, over: SpanDraft, outcome: str | None = None) -> None:
-        """The span is over, and so is what was under way below it."""
-        if over.end is not None:
+    def end(self, span: SpanDraft, outcome: str | None = None) -> None:
+        """End the span, and the open spans that it holds."""
+        if span.end is not None:
             return
-        over.end = self.now_us if self.now_us > over.start else over.start
+        span.end = self.now_us if self.now_us > span.start else span.start
         if outcome is not None:
-            over.details["outcome"] = outcome
-        if over.status == "waiting":
-            over.status = "ok"
-        if over.open_parts:
-            for each in over.open_parts.values():
+            span.details["outcome"] = outcome
+        if span.status == "waiting":
+            span.status = "ok"
+        if span.open_parts:
+            for each in span.open_parts.values():
                 self.end(each, "withdrawn")
-            over.open_parts = None
+            span.open_parts = None
         if self._news is not None:
-            self._news.append((False, over))
+            self._news.append((False, span))
 
     def begin_run(self, event: Event) -> SpanDraft:
-        """A run begins with the event."""
+        """Start a run with the event."""
         if self.run is not None:
             self.end_run("abandoned")
         self.runs += 1
@@ -256,7 +258,7 @@ class SessionSpans:
         return run
 
     def end_run(self, outcome: str | None = None, error: str | None = None) -> None:
-        """The run is over, and so is the stay of the active agent."""
+        """End the run, and the stay of the active agent."""
         self.end_stay(outcome, error)
         run = self.run
         if run is None:
@@ -269,7 +271,7 @@ class SessionSpans:
         self.tasks.clear()
 
     def end_stay(self, outcome: str | None = None, error: str | None = None) -> None:
-        """The stay is over."""
+        """End the stay of the active agent."""
         stay, self.stay = self.stay, None
         if stay is not None:
             if error is not None:
@@ -277,7 +279,7 @@ class SessionSpans:
             self.end(stay, outcome)
 
     def working_run(self, event: Event) -> SpanDraft:
-        """The run that the event is part of: one that was left is resumed by it."""
+        """The run of the event, which continues a waiting run or resumes an ended one."""
         if self.run is None:
             before = self._ended_run
             self.runs = max(self.runs, 1)
@@ -294,7 +296,7 @@ class SessionSpans:
         return self.run
 
     def working_stay(self, event: Event) -> SpanDraft:
-        """The stay of the event's agent, which begins with it if it did not before."""
+        """The stay of the event's agent, which the event begins if needed."""
         run = self.working_run(event)
         stay = self.stay
         if stay is not None and stay.agent == event.agent:
@@ -319,23 +321,23 @@ class SessionSpans:
         self.keep(stay)
         return stay
 
-    def place(self) -> SpanDraft:
-        """The place of something that is no agent's work: the innermost open span."""
+    def innermost(self) -> SpanDraft:
+        """The innermost open span: the parent of events that are not an agent's work."""
         return self.stay or self.run or self.session
 
     def remember_call(self, item: Item) -> None:
-        """A model or code asked for a tool."""
+        """Keep the arguments of a tool call for its result."""
         if len(self.calls) < _LOOSE_ENDS:
             call_id = item.get("call_id")
             if isinstance(call_id, str):
                 self.calls[call_id] = (text(item.get("name"), "?"), item.get("arguments"))
 
     def spans(self) -> list[Span]:
-        """All spans, each after the one that it is below; in the order of their beginning.
+        """All spans in the order of their start, each after its parent.
 
-        The builder is done with then.
+        The builder cannot be used afterwards.
         """
-        undone = self._undoing.undone()
+        undone = self._undone.undone()
         self._settle_session()
         trace_id = self.context.trace_id
         return [
@@ -343,27 +345,27 @@ class SessionSpans:
             for each in self._parts
         ]
 
-    def span(self, of: SpanDraft) -> Span:
-        """One span as it is now, whatever becomes of it."""
-        span = of.span(self.context.trace_id, self.session_id, self.correlation_id)
+    def span(self, draft: SpanDraft) -> Span:
+        """A copy of one span in its present state."""
+        span = draft.span(self.context.trace_id, self.session_id, self.correlation_id)
         span.details, span.content = dict(span.details), dict(span.content)
         return span
 
     def span_of(self, seq: int) -> SpanDraft:
-        """The span that the event of this number tells of."""
-        return self._told.get(seq, self.session)
+        """The span of the event with this number."""
+        return self._span_of.get(seq, self.session)
 
     def take(self) -> list[tuple[bool, SpanDraft]]:
-        """What began (`True`) and ended since the last call, in order."""
+        """The starts (`True`) and ends of spans since the last call, in order."""
         taken, self._news = self._news or [], []
-        self._told.clear()
+        self._span_of.clear()
         return taken
 
     def _settle_session(self) -> None:
-        """A session goes on while a run does; else it ended with the last one, for now."""
+        """Set the status and end of the session's span: open while a run is open."""
         session, run = self.session, self.run
         if run is not None and run.end is None and run.details.get("live"):
-            self.end_run()  # Nobody says when a spoken conversation is over.
+            self.end_run()  # No event marks the end of a live conversation.
             run = None
         session.status = "ok" if run is None else run.status
         ended = self._ended_run
@@ -373,6 +375,6 @@ class SessionSpans:
 
 
 def duration_of(event: Event) -> int:
-    """The microseconds that it took; 0 if it does not tell."""
+    """The duration of the event in microseconds; 0 if it has none."""
     took = event.duration_us
     return took if took is not None and took > 0 else 0

@@ -1,1 +1,1 @@
-"""OpenTelemetry: spans in its conventions, sent with its own exporter."""
+"""OpenTelemetry: spans in its conventions, sent with its exporter."""

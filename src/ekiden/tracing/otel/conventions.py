@@ -8,12 +8,12 @@ from typing import Any, Final, TypeAlias
 
 from ekiden.core.handoffs.handoff import transfer_tool_name
 from ekiden.core.values import dumps
-from ekiden.tracing.redaction import LEFT_OUT, covered, without_content
+from ekiden.tracing.redaction import LEFT_OUT, masked, without_content
 from ekiden.tracing.spans import Span
 
 _TEXTS = ("text", "refusal", "transcript")
 SYSTEM: Final = "ekiden"
-"""The provider of what no vendor provides."""
+"""The provider of agents, which have no vendor."""
 UNKNOWN: Final = "_OTHER"
 _MAX_CONTENT = 16_000
 _MAX_PART = 4_000
@@ -34,7 +34,7 @@ _PROVIDERS: tuple[tuple[str, str], ...] = (
     ("command", "cohere"),
     ("kimi", "moonshot_ai"),
 )
-"""What the names of models begin with, and whose they are in the conventions."""
+"""Prefixes of model names, and their providers in the conventions."""
 _PREFIXES: Mapping[str, str] = {
     "google": "gcp.gemini",
     "gemini": "gcp.gemini",
@@ -44,13 +44,13 @@ _PREFIXES: Mapping[str, str] = {
     "azure": "azure.ai.openai",
     "bedrock": "aws.bedrock",
 }
-"""Providers that are called otherwise there."""
-_TOLD: Mapping[str, frozenset[str]] = {
+"""Providers with another name in the conventions."""
+_OWN_ATTRIBUTES: Mapping[str, frozenset[str]] = {
     "llm_call": frozenset({"model", "response_id"}),
     "tool_call": frozenset({"tool", "call_id"}),
     "handoff": frozenset({"from", "to", "id", "status", "policy"}),
 }
-"""Details that are attributes of the conventions already."""
+"""Details that have an attribute of the conventions."""
 _TOOL_WORDS: Mapping[str, str] = {
     "arguments": "gen_ai.tool.call.arguments",
     "result": "gen_ai.tool.call.result",
@@ -62,24 +62,24 @@ _DEFAULT_ERRORS: Mapping[str, str] = {
 }
 
 
-def genai_messages(items: Any, cover: Callable[[str], str]) -> list[dict[str, Any]]:
-    """The items as messages; what is none is left out. Every text in them went through `cover`.
+def genai_messages(items: Any, mask: Callable[[str], str]) -> list[dict[str, Any]]:
+    """The items as messages, with `mask` applied to every text. Other values are left out.
 
-    Each has a `role` (``user``, ``assistant``, ``system``, ``tool``) and `parts`: texts, calls of
-    tools and their results. Of pictures, sounds and files only their kind is told.
+    Each message has a `role` (``user``, ``assistant``, ``system``, ``tool``) and `parts`: texts,
+    tool calls and their results. Images, audio and files are reduced to their type.
     """
     if isinstance(items, str):
-        return [_message("user", _text(cover(items)))]
+        return [_message("user", _text(mask(items)))]
     if isinstance(items, Mapping):
         items = [items]
     if not isinstance(items, Sequence):
         return []
-    found = [_read(item, cover) for item in items if isinstance(item, Mapping)]
+    found = [_read(item, mask) for item in items if isinstance(item, Mapping)]
     return [message for message in found if message is not None]
 
 
 def as_json(messages: Sequence[Mapping[str, Any]], most: int) -> str:
-    """The messages as JSON of at most that length: the last ones, as many as there is room for."""
+    """The last messages as JSON with at most `most` characters."""
     kept: list[str] = []
     room = most - 2
     for message in reversed(messages):
@@ -91,23 +91,23 @@ def as_json(messages: Sequence[Mapping[str, Any]], most: int) -> str:
     return f"[{','.join(reversed(kept))}]"
 
 
-def _read(item: Mapping[str, Any], cover: Callable[[str], str]) -> dict[str, Any] | None:
+def _read(item: Mapping[str, Any], mask: Callable[[str], str]) -> dict[str, Any] | None:
     kind = item.get("type")
     if kind == "function_call":
         call = {"type": "tool_call", "id": item.get("call_id"), "name": item.get("name")}
-        return _message("assistant", {**call, "arguments": _covered(item.get("arguments"), cover)})
+        return _message("assistant", {**call, "arguments": _masked(item.get("arguments"), mask)})
     if kind == "function_call_output":
         answer = {"type": "tool_call_response", "id": item.get("call_id")}
-        return _message("tool", {**answer, "result": _covered(item.get("output"), cover)})
+        return _message("tool", {**answer, "result": _masked(item.get("output"), mask)})
     role = item.get("role")
     if not isinstance(role, str):
         return None
     content = item.get("content")
-    parts = [_text(cover(content))] if isinstance(content, str) else _parts(content, cover)
+    parts = [_text(mask(content))] if isinstance(content, str) else _parts(content, mask)
     return {"role": role, "parts": parts} if parts else None
 
 
-def _parts(content: Any, cover: Callable[[str], str]) -> list[dict[str, Any]]:
+def _parts(content: Any, mask: Callable[[str], str]) -> list[dict[str, Any]]:
     if not isinstance(content, Sequence):
         return []
     found = []
@@ -115,14 +115,14 @@ def _parts(content: Any, cover: Callable[[str], str]) -> list[dict[str, Any]]:
         if not isinstance(part, Mapping):
             continue
         text = next((part[name] for name in _TEXTS if isinstance(part.get(name), str)), None)
-        found.append({"type": str(part.get("type", "?"))} if text is None else _text(cover(text)))
+        found.append({"type": str(part.get("type", "?"))} if text is None else _text(mask(text)))
     return found
 
 
-def _covered(value: Any, cover: Callable[[str], str]) -> str | None:
+def _masked(value: Any, mask: Callable[[str], str]) -> str | None:
     if value is None or isinstance(value, str):
-        return None if value is None else cover(value)
-    return cover(dumps(value))
+        return None if value is None else mask(value)
+    return mask(dumps(value))
 
 
 def _message(role: str, part: dict[str, Any]) -> dict[str, Any]:
@@ -138,23 +138,23 @@ Attribute: TypeAlias = str | int | float | bool | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """A span as the conventions describe it."""
+    """A span in the form of the conventions."""
 
     name: str
     is_client: bool
-    """Whether it is a call that leaves the process."""
+    """Whether the span is a call to another system."""
     attributes: Mapping[str, Attribute]
     error_type: str | None
-    """Of few values; `None`: nothing went wrong."""
+    """A code or class name with few different values; `None` without an error."""
     error: str | None
-    """What went wrong; in words only with content."""
+    """The error; its message only with content."""
 
 
 def describe_span(span: Span, *, content: bool = False) -> Described:
-    """The span in the words of the conventions.
+    """The span in the form of the conventions.
 
-    Without `content` there is nothing in it that people, models or tools wrote; with it, keys and
-    tokens are still covered.
+    Without `content` it has no text of people, models or tools; with it, keys and tokens are
+    masked.
     """
     if not content:
         span = without_content(span)
@@ -167,9 +167,9 @@ def describe_span(span: Span, *, content: bool = False) -> Described:
         **({} if span.agent_name is None else {"gen_ai.agent.name": _short(span.agent_name)}),
         **own,
     }
-    told = _TOLD.get(span.kind, frozenset())
+    has_own = _OWN_ATTRIBUTES.get(span.kind, frozenset())
     for key, value in span.details.items():
-        plain = None if key in told else _fact(value)
+        plain = None if key in has_own else _fact(value)
         if plain is not None:
             attributes.setdefault(f"ekiden.{key}", plain)
     if span.cost is not None:
@@ -183,7 +183,7 @@ def describe_span(span: Span, *, content: bool = False) -> Described:
         is_client=operation == "chat",
         attributes=attributes,
         error_type=error_type,
-        error=None if span.error is None else _covered_text(span.error),
+        error=None if span.error is None else _masked_text(span.error),
     )
 
 
@@ -268,7 +268,7 @@ _NAMED: Mapping[str, Any] = {
 
 
 def provider_of(model: str) -> tuple[str, str]:
-    """Whose model it is, in the conventions' words, and its name without the provider."""
+    """The provider of a model in the conventions, and the model's name without the provider."""
     provider, colon, bare = model.partition(":")
     if colon and provider.isidentifier():
         return _PREFIXES.get(provider, provider), bare
@@ -279,23 +279,23 @@ def provider_of(model: str) -> tuple[str, str]:
 
 
 def _content(span: Span) -> dict[str, Attribute]:
-    """What was said, as the conventions name it; the rest as ``ekiden.content.…``."""
+    """The content with the names of the conventions, otherwise as ``ekiden.content.…``."""
     found: dict[str, Attribute] = {}
     for key, value in span.content.items():
         if value is None or value == "":
             continue
         if span.kind in ("llm_call", "agent", "run") and key in ("input", "output"):
-            messages = genai_messages(value, lambda text: _covered_text(text, _MAX_PART))
+            messages = genai_messages(value, lambda text: _masked_text(text, _MAX_PART))
             if messages:
                 found[f"gen_ai.{key}.messages"] = as_json(messages, _MAX_CONTENT)
                 continue
         name = _TOOL_WORDS.get(key) if span.kind in ("tool_call", "handoff") else None
-        found[name or f"ekiden.content.{key}"] = _covered_text(_as_text(value))
+        found[name or f"ekiden.content.{key}"] = _masked_text(_as_text(value))
     return found
 
 
 def _error_type(span: Span) -> str | None:
-    """The code of the error, or the name of the exception: of few values, and no words."""
+    """The code of the error, or the name of the exception, without its message."""
     if span.status != "error":
         return None
     code = span.details.get("code")
@@ -308,7 +308,7 @@ def _error_type(span: Span) -> str | None:
 
 
 def _fact(value: Any) -> Attribute | None:
-    """A fact as an attribute; an object is told as JSON."""
+    """A fact as an attribute; objects become JSON text."""
     if isinstance(value, bool | float) or (isinstance(value, int) and -_INT64 <= value < _INT64):
         return value
     if isinstance(value, str):
@@ -330,10 +330,10 @@ def _as_text(value: Any) -> str:
 
 
 def _short(text: str) -> str:
-    return _covered_text(text, _MAX_FACT)
+    return _masked_text(text, _MAX_FACT)
 
 
-def _covered_text(text: str, most: int = _MAX_CONTENT) -> str:
-    """The text without keys and tokens, cut, and as every encoder takes it."""
-    shown = covered(text, most)
+def _masked_text(text: str, most: int = _MAX_CONTENT) -> str:
+    """The text with masked keys and tokens, cut off, and without single surrogates."""
+    shown = masked(text, most)
     return shown if shown.isascii() else shown.encode("utf-8", "replace").decode()

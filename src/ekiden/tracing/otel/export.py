@@ -1,7 +1,7 @@
-"""Sending batches with OpenTelemetry's own exporter, and telling apart why one was not taken.
+"""Sends batches of spans with OpenTelemetry's exporter, and finds out why a batch failed.
 
-The exporter says yes or no, and tries again by itself within its time-out. Whether a batch can be
-taken later is decided by the status of the answer, which its HTTP session is asked for.
+The exporter retries within its time-out and returns only success or failure. Whether a batch may be
+accepted later follows from the HTTP status, which is read from the exporter's HTTP session.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from ekiden.core.errors import UserError
-from ekiden.tracing.redaction import covered
+from ekiden.tracing.redaction import masked
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter
 
 _REFUSED: Final = frozenset({400, 413, 422})
-"""The batch is at fault: it will never be taken as it is."""
+"""Statuses of invalid batches, which are never accepted."""
 _CREDENTIALS = (
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER",
@@ -38,22 +38,23 @@ _LONGEST_WAIT_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """What became of a batch."""
+    """The result of sending a batch."""
 
     sent: int = 0
     refused: int = 0
-    """Spans that the collector will never take."""
+    """The number of spans that the collector will never accept."""
     problem: str | None = None
-    """Why the rest was not taken now; it may be later."""
+    """Why the other spans were not accepted now; they may be accepted later."""
     retry_after_s: float | None = None
-    """How long the collector wants to be left alone."""
+    """The delay that the collector asks for."""
 
 
 class OtlpSender:
-    """One connection to a collector; `send` and `close` may be called from different threads."""
+    """A connection to a collector; `send` and `close` may be called in different threads."""
 
     def __init__(self, *, endpoint: str | None = None) -> None:
-        """Without an address the environment counts. `UserError` without the extra ``otel``."""
+        """The default endpoint comes from the environment. Raises `UserError` without the extra
+        ``otel``."""
         need_otel()
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
@@ -68,8 +69,8 @@ class OtlpSender:
         self._closed = threading.Event()
 
     def send(self, spans: Sequence[ReadableSpan]) -> Sent:
-        """Send a batch; it blocks. A batch that is refused is sent again in halves, so that one bad
-        span holds up no other."""
+        """Send a batch; blocks. A refused batch is sent again in halves, so that one invalid span
+        does not block the others."""
         if not spans:
             return Sent()
         from opentelemetry.sdk.trace.export import SpanExportResult
@@ -98,29 +99,29 @@ class OtlpSender:
         )
 
     def close(self) -> None:
-        """Give up: a `send` under way returns soon. A second call does nothing."""
+        """Stop: a current `send` returns soon. A second call does nothing."""
         if not self._closed.is_set():
             self._closed.set()
             self._exporter.shutdown()
 
 
 class _LastAnswer:
-    """What the collector last said."""
+    """The last response of the collector."""
 
     def __init__(self) -> None:
         self.is_heard = True
-        """Whether responses are seen here: not with a session of the caller."""
+        """Whether responses can be observed; not with a session of the environment."""
         self.forget()
 
     def forget(self) -> None:
-        """Nothing was asked yet."""
+        """Reset, before a new request."""
         self.is_asked = not self.is_heard
-        """Whether anything was sent at all: what cannot be encoded, or is too large, is not."""
+        """Whether a request was sent; the exporter does not send spans that it cannot encode."""
         self.status: int | None = None
         self.retry_after_s: float | None = None
 
     def session(self) -> Any:
-        """A session of `requests` that tells of its answers here."""
+        """A session of `requests` that reports its responses here."""
         import requests
 
         heard = self
@@ -137,8 +138,8 @@ class _LastAnswer:
     def _hear(self, response: Any, *_: Any, **__: Any) -> None:
         self.status = response.status_code
         with suppress(ValueError):
-            told = float(response.headers.get("retry-after", ""))
-            self.retry_after_s = min(max(told, 0.0), _LONGEST_WAIT_S)
+            seconds = float(response.headers.get("retry-after", ""))
+            self.retry_after_s = min(max(seconds, 0.0), _LONGEST_WAIT_S)
 
     def problem(self) -> str:
         if not self.is_heard:
@@ -154,10 +155,11 @@ class _LastAnswer:
 
 
 def traces_endpoint(endpoint: str | None) -> str | None:
-    """Where traces are sent to: an address without a path gets the standard one; `UserError`."""
+    """The address for traces; an address without a path gets the standard path. `UserError` for an
+    invalid address."""
     if endpoint is None:
         return None
-    shown = covered(endpoint, 200)
+    shown = masked(endpoint, 200)
     try:
         parts = urlsplit(endpoint)
         has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -173,7 +175,7 @@ def traces_endpoint(endpoint: str | None) -> str | None:
 
 
 def need_otel() -> None:
-    """`UserError` if what the extra installs is not there."""
+    """Raise `UserError` without the extra ``otel``."""
     try:
         import opentelemetry.exporter.otlp.proto.http.trace_exporter
         import opentelemetry.sdk.trace  # noqa: F401
@@ -185,8 +187,8 @@ def need_otel() -> None:
 
 
 class _Quiet(logging.Filter):
-    """Drops the exporter's log lines about single attempts in the thread of a `send`: the sender
-    reports an outage once. Those of other exporters of the program stay."""
+    """Drops the exporter's log lines about single attempts in the thread of a `send`, because the
+    sender reports an outage once. Other exporters of the program keep their log lines."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not getattr(_here, "is_quiet", False)

@@ -1,15 +1,14 @@
-"""OpenTelemetry: our spans as real ones, sent with the standard OTLP/HTTP exporter.
+"""Sends our spans as OpenTelemetry spans, with the standard OTLP/HTTP exporter.
 
-Ids and times are ours: the same trace has the same ids wherever and however often it is sent. All
-that the exporter and the SDK read from the environment counts: ``OTEL_EXPORTER_OTLP_ENDPOINT``,
-``…_HEADERS``, ``…_COMPRESSION``, ``…_TIMEOUT`` and the like, ``OTEL_SERVICE_NAME``,
+Ids and times are ours: the same trace has the same ids, wherever and however often it is sent. The
+exporter and the SDK are configured by the environment: ``OTEL_EXPORTER_OTLP_ENDPOINT``,
+``…_HEADERS``, ``…_COMPRESSION``, ``…_TIMEOUT``, ``OTEL_SERVICE_NAME``,
 ``OTEL_RESOURCE_ATTRIBUTES``, ``OTEL_TRACES_SAMPLER``, the limits of attributes, and
 ``OTEL_SDK_DISABLED``.
 
-A span is sent once it has ended. A session never ends, so it is no span here: its runs stand where
-it would stand, at the top of the trace, or below whoever asked for it. A handoff ends when its
-target has taken over, and has a link to the target's ``invoke_agent`` span by then, which may be
-sent days later under the id that the link names.
+A span is sent when it has ended. A session never ends, so it is not sent: its runs take its place,
+at the top of the trace or below the question that created it. A handoff ends when its target has
+taken over. It then has a link to the target's ``invoke_agent`` span, which may be sent days later.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ _YES = frozenset({"true", "1", "span_only", "span_and_event"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtlpReport:
-    """What came of an export."""
+    """The result of an export."""
 
     sent: int = 0
-    """Spans that the collector took."""
+    """The number of spans that the collector accepted."""
     open: int = 0
-    """Spans that have not ended, which are not sent."""
+    """The number of spans that have not ended, and are not sent."""
     refused: int = 0
-    """Spans that the collector will never take."""
+    """The number of spans that the collector will never accept."""
     problem: str | None = None
-    """Why it ended before its end; `None`: everything was sent, refused or is open."""
+    """Why the export stopped early; `None`: all spans were sent, refused or are open."""
     is_disabled: bool = False
-    """Whether ``OTEL_SDK_DISABLED`` says that nothing is to be sent."""
+    """Whether ``OTEL_SDK_DISABLED`` disables the export."""
 
 
 def export_otlp(
@@ -86,12 +85,12 @@ def export_otlp(
 
 
 class OtelSpans:
-    """Makes OpenTelemetry's spans of ours, with the resource and the limits of this process."""
+    """Converts our spans to OpenTelemetry's, with the resource and the limits of this process."""
 
     def __init__(
         self, *, content: bool | None = None, attributes: Mapping[str, str] | None = None
     ) -> None:
-        """`attributes` are put on every span. `UserError` without the extra ``otel``."""
+        """`attributes` are added to every span. Raises `UserError` without the extra ``otel``."""
         need_otel()
         from opentelemetry.sdk.trace import SpanLimits, TracerProvider
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -100,7 +99,7 @@ class OtelSpans:
         self._attributes = dict(attributes or {})
         self._resource = _resource()
         self._limits = SpanLimits()
-        # Made only because it reads from the environment what is to be sampled.
+        # Created only because it reads the sampler from the environment.
         provider = TracerProvider(resource=self._resource, shutdown_on_exit=False)
         self._sampler = provider.sampler
         self._scope = InstrumentationScope(SCOPE, _version())
@@ -110,7 +109,7 @@ class OtelSpans:
     ) -> list[ReadableSpan]:
         """The spans that have ended and are sampled.
 
-        `tops` tells what the sessions are below, by the ids of their spans.
+        `tops` has the parents of sessions, by the ids of the sessions' spans.
         """
         return [
             self._span(span, tops)
@@ -136,7 +135,8 @@ class OtelSpans:
         status = Status()
         if described.error_type is not None:
             status = Status(StatusCode.ERROR, described.error or described.error_type)
-        # A question leads to a session, which is no span here; what answers it is below it.
+        # The link of a question is to a session's span, which is not sent; its runs are children of
+        # the question's span instead.
         links = () if span.kind == "message" else span.links
         relation = {"ekiden.link": _RELATIONS.get(span.kind, "related")}
         return ReadableSpan(
@@ -159,30 +159,30 @@ class OtelSpans:
 
 
 def tops_of(spans: Iterable[Span]) -> dict[str, str | None]:
-    """What the sessions among the spans are below, by the ids of their spans."""
+    """The parents of the sessions among the spans, by the ids of the sessions' spans."""
     return {span.span_id: span.parent_id for span in spans if span.kind == "session"}
 
 
 def batches(spans: Sequence[ReadableSpan]) -> Iterator[Sequence[ReadableSpan]]:
-    """The spans in parts of a size that collectors take."""
+    """The spans in batches of a size that collectors accept."""
     for start in range(0, len(spans), BATCH):
         yield spans[start : start + BATCH]
 
 
 def captures_content() -> bool:
-    """Whether the environment wants what was said in spans."""
+    """Whether the environment asks for message content in spans."""
     return os.environ.get(CAPTURE, "").strip().lower() in _YES
 
 
 def is_wanted() -> bool:
-    """Whether the environment says where traces are to be sent, and does not say that none are."""
-    is_told = any(os.environ.get(name, "").strip() for name in _ENDPOINTS)
+    """Whether the environment names a collector for traces, and does not disable the export."""
+    has_endpoint = any(os.environ.get(name, "").strip() for name in _ENDPOINTS)
     exporter = os.environ.get("OTEL_TRACES_EXPORTER", "").strip().lower()
-    return (is_told or exporter == "otlp") and exporter != "none" and not is_disabled()
+    return (has_endpoint or exporter == "otlp") and exporter != "none" and not is_disabled()
 
 
 def is_disabled() -> bool:
-    """Whether the environment wants nothing to be sent."""
+    """Whether the environment disables the export."""
     return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
@@ -191,7 +191,7 @@ _RELATIONS: Mapping[SpanKind, str] = {
     "agent": "handoff",
     "run": "resumes",
 }
-"""What a link of a span of this kind leads to."""
+"""The relation of a span's links, by the kind of the span."""
 
 
 def _context(trace_id: str, span_id: str) -> SpanContext:
@@ -203,14 +203,14 @@ def _context(trace_id: str, span_id: str) -> SpanContext:
 
 
 def _resource() -> Resource:
-    """What the environment says of this process; it is called ``ekiden`` if nothing is said."""
+    """The resource of the environment; the default service name is ``ekiden``."""
     from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 
-    told = Resource.create()
-    own = {SERVICE_VERSION: _version()} if SERVICE_VERSION not in told.attributes else {}
-    if str(told.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service"):
+    given = Resource.create()
+    own = {SERVICE_VERSION: _version()} if SERVICE_VERSION not in given.attributes else {}
+    if str(given.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service"):
         own[SERVICE_NAME] = SCOPE
-    return told.merge(Resource(own))
+    return given.merge(Resource(own))
 
 
 def _version() -> str:
@@ -220,67 +220,64 @@ def _version() -> str:
         return "unknown"
 
 
-# OpenTelemetry for a program that has no server and no worker: spans leave as they end.
-#
-# What is sent goes through the SDK's own batches, in a thread, which ``OTEL_BSP_…`` set up: a
-# collector that is away for long loses spans, and so does a process that is killed.
-# `OtelFollower` loses none.
-
-
 _MOST_SESSIONS: Final = 10_000
 
 
 class OtelProcessor(TracingProcessor):
-    """Sends the spans of this process to a collector; see `add_otel_processor`."""
+    """Sends the spans of this process to a collector; see `add_otel_processor`.
+
+    Spans are sent in the batches of the SDK, in a thread, as ``OTEL_BSP_…`` configures. If the
+    collector is away for long, or the process is killed, spans are lost; `OtelFollower` loses none.
+    """
 
     def __init__(self, endpoint: str | None = None, *, content: bool | None = None) -> None:
-        """As `export_otlp`; `UserError` without the extra ``otel``."""
+        """The arguments are as for `export_otlp`. Raises `UserError` without the extra ``otel``."""
         need_otel()
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         self._maker = OtelSpans(content=content)
         self._tops: dict[str, str | None] = {}
-        """What sessions are below that others asked, by the ids of their spans."""
+        """The parents of asked sessions, by the ids of the sessions' spans."""
         self._batches: SpanProcessor | None = None
         if not is_disabled():
             exporter = OTLPSpanExporter(endpoint=traces_endpoint(endpoint))
             self._batches = BatchSpanProcessor(exporter)
 
     def on_trace_start(self, trace: RunTrace) -> None:
-        """Learn what the session is below."""
-        self._learn(trace.session_id, trace.parent_id)
+        """Remember the parent of the session."""
+        self._set_parent(trace.session_id, trace.parent_id)
 
     def on_span_start(self, span: Span) -> None:
-        """Learn what is below a question."""
+        """Remember the parent of a session that a question creates."""
         for name in ("asks", "tells"):
-            told = span.details.get(name)
-            session = told.get("session") if isinstance(told, Mapping) else None
+            question = span.details.get(name)
+            session = question.get("session") if isinstance(question, Mapping) else None
             if isinstance(session, str):
-                self._learn(session, span.span_id)
+                self._set_parent(session, span.span_id)
 
     def on_span_end(self, span: Span) -> None:
-        """Put it into the next batch."""
+        """Add the span to the next batch."""
         if self._batches is not None:
             for each in self._maker.readable([span], tops=self._tops):
                 self._batches.on_end(each)
 
     def shutdown(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
         if self._batches is not None:
             self._batches.shutdown()
 
     def force_flush(self) -> None:
-        """Send what there is; it blocks."""
+        """Send all ended spans; blocks."""
         if self._batches is not None:
             self._batches.force_flush()
 
-    def _learn(self, session_id: str, above: str | None) -> None:
+    def _set_parent(self, session_id: str, parent_id: str | None) -> None:
         top = session_span_id(session_id)
         self._tops.pop(top, None)
         if len(self._tops) >= _MOST_SESSIONS:
             del self._tops[next(iter(self._tops))]
-        self._tops[top] = above
+        self._tops[top] = parent_id
 
 
 def add_otel_processor(

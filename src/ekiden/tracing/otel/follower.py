@@ -1,4 +1,9 @@
-"""Sends every span of a store to a collector when it ends, and stores how far it came."""
+"""Sends every span of a store to a collector when it ends, and stores the position in the feed.
+
+The position is one document in the store, which is also the lease of the sending process. Each
+write names the version that the writer knows. So only one of several processes sends, and a process
+that was considered dead notices it before it writes.
+"""
 
 from __future__ import annotations
 
@@ -32,55 +37,56 @@ _MOST_SESSIONS = 1000
 _log = logging.getLogger("ekiden.tracing")
 _sending_log = logging.getLogger("ekiden.otel")
 _IDLE_S = 1.0
-"""How long a lost hint can delay a span."""
+"""The maximum delay of a span after a lost hint of a change."""
 
 
 class EndedSpans:
-    """The spans of one session that an event ends; this depends on the events alone, so a restart
-    finds the same."""
+    """Finds the spans of one session that each event ends. The result depends only on the events,
+    so it is the same after a restart."""
 
     def __init__(self, builder: SpanBuilder, *, first: int = 1, is_wanted: bool = True) -> None:
-        """Events before `first` happened elsewhere. Without `is_wanted` nothing is told."""
+        """Events before `first` were copied by a fork. Without `is_wanted` there are no spans."""
         self._builder = builder
         self._first = first
         self._is_wanted = is_wanted
         self._held: SpanDraft | None = None
-        """A handoff that is over before its target was heard of: its link is not known yet."""
+        """A handoff that ended before its target's first event, so that its link is unknown."""
         self.last_seq = 0
 
     @property
     def top(self) -> tuple[str, str | None]:
-        """The id of the session's span, and of what it is below."""
+        """The ids of the session's span and of its parent."""
         return self._builder.session.id, self._builder.session.parent_id
 
     def add(self, event: Event) -> list[Span]:
-        """Take the next event."""
+        """Process the next event; returns the spans that it ends."""
         self.last_seq = event.seq
         if event.seq < self._first or not self._is_wanted:
             return []
         builder = self._builder
         builder.add(event)
-        over = [part for began, part in builder.take() if not began]
+        ended = [part for is_start, part in builder.take() if not is_start]
         held = self._held
         if held is not None and (builder.arriving is not held or builder.run is None):
-            over.append(held)
+            ended.append(held)
             self._held = None
-        if builder.arriving in over and builder.run is not None:
+        if builder.arriving in ended and builder.run is not None:
             self._held = builder.arriving
-        return [builder.span(part) for part in over if part is not self._held]
+        return [builder.span(part) for part in ended if part is not self._held]
 
 
 @dataclass(slots=True, kw_only=True)
 class Ended:
-    """Spans that ended, with what their sessions are below."""
+    """Ended spans, and the parents of their sessions."""
 
     spans: list[Span] = field(default_factory=list)
     tops: dict[str, str | None] = field(default_factory=dict)
+    """The parents of sessions, by the ids of the sessions' spans."""
 
 
-class SessionsEnding:
-    """Reads the events of a store's feed, of any sessions; what it does not know any more of a
-    session it reads from the store."""
+class FeedSpans:
+    """Finds the ended spans in a store's feed. The state of the last sessions is kept in memory;
+    that of others is read from the store again."""
 
     def __init__(self, store: Store, *, most: int = _MOST_SESSIONS) -> None:
         self._store = store
@@ -88,10 +94,10 @@ class SessionsEnding:
         self._known: OrderedDict[str, EndedSpans] = OrderedDict()
 
     async def read(self, events: Iterable[Event]) -> Ended:
-        """What these events end; they follow those of the last call.
+        """The spans that these events end. The events must follow those of the last call.
 
-        Of a session that is gone there is nothing. One whose events cannot be understood is left
-        out, with a line in the log.
+        Deleted sessions have no spans. A session whose events cannot be read is logged and left
+        out.
         """
         by_session: dict[str, list[Event]] = {}
         for event in events:
@@ -109,12 +115,12 @@ class SessionsEnding:
                 _log.exception("session %s cannot be traced", session_id)
                 self._known.pop(session_id, None)
                 continue
-            top, above = session.top
-            found.tops[top] = above
+            top, parent_id = session.top
+            found.tops[top] = parent_id
         return found
 
     async def _session(self, session_id: str, seq: int) -> EndedSpans | None:
-        """The session as it was before the event of this number; `None` if it is gone."""
+        """The session's state before event `seq`; `None` if the session was deleted."""
         known = self._known.get(session_id)
         if known is None or known.last_seq != seq - 1:
             known = await self._replayed(session_id, seq)
@@ -152,7 +158,7 @@ class SessionsEnding:
         return session
 
     async def _first_own(self, row: SessionRow) -> int:
-        """The number of the first event that is no copy; as `own_events` has it."""
+        """The number of the first event that a fork did not copy, as in `own_events`."""
         last = row.meta.get("forked_at") if "forked_from" in row.meta else None
         if not isinstance(last, int):
             return 1
@@ -242,7 +248,7 @@ class OtelFollower:
         return self.report
 
     async def _attempt(self) -> None:
-        """Become the one that sends, and send; or wait for that."""
+        """Claim the position and send; or wait, if another process has it."""
         try:
             if await self._place.claim(from_start=self._from_start):
                 await self._follow()
@@ -257,10 +263,10 @@ class OtelFollower:
             await self._wait(self._next_pause())
 
     async def _follow(self) -> None:
-        sessions = SessionsEnding(self._store)
+        sessions = FeedSpans(self._store)
         try:
             while not self._stopping.is_set():
-                # Begun before looking, so that a change between looking and waiting is not missed.
+                # Started before the read, so that a change between read and wait is not missed.
                 hint = asyncio.create_task(self._store.wait_for_change(_IDLE_S))
                 try:
                     await self._place.keep()
@@ -279,13 +285,13 @@ class OtelFollower:
             with suppress(StoreUnavailable):
                 await self._place.release()
 
-    async def _send_page(self, page: EventPage, sessions: SessionsEnding) -> bool:
-        """Send what the events end, and note that; whether it was taken."""
+    async def _send_page(self, page: EventPage, sessions: FeedSpans) -> bool:
+        """Send the spans that the events end, and store the position; false if that was stopped."""
         ended = await sessions.read(page.events)
         ready = await asyncio.to_thread(self._maker.readable, ended.spans, tops=ended.tops)
         sent = refused = 0
         for batch in batches(ready):
-            result = await self._insist(batch)
+            result = await self._send_with_retries(batch)
             if result is None:
                 return False
             sent, refused = sent + result.sent, refused + result.refused
@@ -301,12 +307,14 @@ class OtelFollower:
             self._place.cursor = page.next_cursor
         return True
 
-    async def _insist(self, batch: Sequence[ReadableSpan]) -> Sent | None:
+    async def _send_with_retries(self, batch: Sequence[ReadableSpan]) -> Sent | None:
         """Send the batch until it is accepted; `None` if the follower is stopped meanwhile."""
         while not self._stopping.is_set():
             result = await asyncio.to_thread(self._sender.send, batch)
             if result.problem is None:
-                self._went_well()
+                self._pause_s = 0.0
+                if self._place.problem is not None:
+                    _sending_log.warning("the collector takes traces again")
                 return result
             if self._stopping.is_set():
                 return None
@@ -315,16 +323,11 @@ class OtelFollower:
             await self._place.note(result.problem)
             if self._once:
                 return None
-            await self._rest(result.retry_after_s)
+            await self._pause(result.retry_after_s)
         return None
 
-    def _went_well(self) -> None:
-        self._pause_s = 0.0
-        if self._place.problem is not None:
-            _sending_log.warning("the collector takes traces again")
-
-    async def _rest(self, wanted_s: float | None) -> None:
-        """Leave the collector alone for a while, and stay the one that sends."""
+    async def _pause(self, wanted_s: float | None) -> None:
+        """Wait before the next attempt, and keep the lease meanwhile."""
         left_s = max(self._next_pause(), wanted_s or 0.0)
         while left_s > 0 and not self._stopping.is_set():
             part_s = min(left_s, self._policy.lease_s / 4)
@@ -333,14 +336,14 @@ class OtelFollower:
             await self._place.keep()
 
     def _next_pause(self) -> float:
-        """A pause, longer than the last one and not for all the same."""
+        """The next delay: twice the last one, with jitter."""
         policy = self._policy
         longer = max(2 * self._pause_s, policy.first_pause_s)
         self._pause_s = min(longer, policy.longest_pause_s)
         return self._pause_s * random.uniform(0.5, 1.0)
 
     async def _wait(self, seconds: float, hint: asyncio.Task[None] | None = None) -> None:
-        """For the hint, for `stop`, or so long."""
+        """Wait for the hint, for `stop`, or for `seconds`."""
         if self._once:
             return
         stopping = asyncio.create_task(self._stopping.wait())
@@ -356,15 +359,12 @@ PLACES = "otel.exporters"
 """The collection; a document's key is the name of the exporter."""
 
 
-# The position is one document in the store, and also the exporter's lease. Each write names the
-# version that the writer knows. So of several processes on one store one exports, and one that was
-# thought dead finds out before it writes.
 class PlaceLost(Exception):
     """Another process exports now."""
 
 
 class FeedPosition:
-    """The place of one exporter in the feed of a store, for one process."""
+    """The stored position of an exporter in the feed, which is also the lease of its process."""
 
     def __init__(self, store: Store, name: str, *, lease_s: float) -> None:
         self._store = store
@@ -374,18 +374,17 @@ class FeedPosition:
         self._version = 0
         self._renewed_us = 0
         self.cursor: str | None = None
-        """After the last event whose spans were sent; `None`: before the first."""
+        """The cursor after the last event whose spans were sent; `None`: before the first."""
         self.sent = 0
-        """Spans that were ever sent."""
+        """The number of spans that were ever sent."""
         self.refused = 0
         self.problem: str | None = None
-        """Why nothing is sent at the moment."""
+        """Why nothing can be sent now."""
 
     async def claim(self, *, from_start: bool) -> bool:
-        """Become the one that exports; `False` while another is.
+        """Take the lease; false while another process has it.
 
-        An exporter that the store does not know begins with what happens from now on, or, with
-        `from_start`, with the first event.
+        A new exporter begins with new events, or with `from_start` with the first event.
         """
         document = await self._store.get_document(PLACES, self._name)
         now_us = await self._store.now_us()
@@ -406,26 +405,26 @@ class FeedPosition:
         return True
 
     async def keep(self) -> None:
-        """Stay the one, if it is time to say so; `PlaceLost`."""
+        """Renew the lease if it is time; raises `PlaceLost`."""
         now_us = await self._store.now_us()
         if now_us - self._renewed_us > self._lease_us // 3:
             await self._write(now_us)
 
     async def move(self, cursor: str | None, *, sent: int, refused: int) -> None:
-        """Everything up to `cursor` was sent; `PlaceLost`."""
+        """Store that everything up to `cursor` was sent; raises `PlaceLost`."""
         self.cursor, self.problem = cursor, None
         self.sent += sent
         self.refused += refused
         await self._write(await self._store.now_us())
 
     async def note(self, problem: str) -> None:
-        """Remember why nothing is sent; stored when that begins; `PlaceLost`."""
+        """Set the problem, and store it if it is new; raises `PlaceLost`."""
         is_new, self.problem = self.problem is None, problem
         if is_new:
             await self._write(await self._store.now_us())
 
     async def release(self) -> None:
-        """Let others export; harmless if it was lost already."""
+        """Release the lease; does nothing if it is lost."""
         try:
             await self._write(None)
         except PlaceLost:
