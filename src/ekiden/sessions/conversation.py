@@ -1,4 +1,4 @@
-"""A session's events read as a conversation, without withheld parts, and facts about it."""
+"""The conversation in a session's events, without undone and blocked parts, and facts about it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _INTERNAL = frozenset(
 
 
 def is_draft(event: Event) -> bool:
-    """Whether the event has an answer that was not let through, with the order to answer again."""
+    """Whether the event has an answer that a guardrail blocked, and the request for a new one."""
     return event.type == "guardrail" and bool(event.items)
 
 
 def is_beginning(event: Event) -> bool:
-    """Whether the event is what a run was given."""
+    """Whether the event is the input of a run."""
     return event.type == "message" and event.step is None and bool(event.items)
 
 
 def rejected_inputs(events: Sequence[Event], *, anew: bool) -> set[int]:
-    """The numbers of the events whose input no guardrail ever let through, and whose run is over.
+    """The numbers of the events whose input a guardrail blocked, in runs that have ended.
 
-    With `anew` another run begins after the last event.
+    With `anew` a new run begins after the last event, so that the last run has ended too.
     """
     rejected: set[int] = set()
     last: int | None = None
@@ -47,14 +47,14 @@ def rejected_inputs(events: Sequence[Event], *, anew: bool) -> set[int]:
             if details.get("type") == "input" and "undoes" in details:
                 last = details["undoes"][0]
         elif event.items:
-            last = None  # The run was resumed, and this time it was let through.
+            last = None  # The run was resumed, and its input passed.
     if anew and last is not None:
         rejected.add(last)
     return rejected
 
 
 def refused_calls(events: Sequence[Event]) -> dict[str, str]:
-    """The calls for handoffs that a guardrail refused, by id, with the target's name."""
+    """The targets of handoff calls that a guardrail refused, by call id."""
     return {
         str(item.get("call_id")): str(event.details.get("to"))
         for event in events
@@ -66,29 +66,29 @@ def refused_calls(events: Sequence[Event]) -> dict[str, str]:
 def shown_to_others(
     event: Event, rejected: set[int], refused: Mapping[str, str]
 ) -> tuple[Item, ...]:
-    """The items of the event as other agents may see them."""
+    """The items of the event that other agents may see."""
     if is_draft(event):
         return ()
     items = event.items
     if event.seq in rejected:
         items = tuple(item for item in items if item.get("type") == "function_call_output")
     if refused and any(str(item.get("call_id")) in refused for item in items):
-        items = tuple(_covered(item, refused) for item in items)
+        items = tuple(_without_content(item, refused) for item in items)
     return items
 
 
-def _covered(item: Item, refused: Mapping[str, str]) -> Item:
+def _without_content(item: Item, refused: Mapping[str, str]) -> Item:
     call_id = str(item.get("call_id"))
     if call_id not in refused:
         return item
     if item.get("type") == "function_call":
         return {**item, "arguments": "{}"}
-    told = f"Error: the handoff to {refused[call_id]} was not made: a guardrail refused it"
-    return function_output(call_id, told)
+    error = f"Error: the handoff to {refused[call_id]} was not made: a guardrail refused it"
+    return function_output(call_id, error)
 
 
 def undone(events: Iterable[Event]) -> list[tuple[int, int]]:
-    """The ranges of event numbers that rollbacks and rewinds took out of the conversation."""
+    """The ranges of event numbers that rollbacks and rewinds removed from the conversation."""
     known = [event for event in events if event.details and "undoes" in event.details]
     ranges = rewound(known)
     for event in known:
@@ -114,12 +114,13 @@ def is_rewind(event: Event) -> bool:
 
 
 def is_popping(event: Event) -> bool:
-    """Whether the event took back what was said last, and says again what stays of it."""
+    """Whether the event removes the last item: it undoes an event and repeats its other items."""
     return event.type == "message" and (event.step or "").endswith(_POPPED)
 
 
 def rewound(events: Iterable[Event]) -> list[tuple[int, int]]:
-    """The ranges of event numbers that rewinds took back; one that was taken back takes nothing."""
+    """The ranges of event numbers that rewinds undid. A rewind that was itself undone undoes
+    nothing."""
     ranges: list[tuple[int, int]] = []
     for event in sorted(filter(is_rewind, events), key=lambda each: -each.seq):
         if event.details and not _is_in(event, ranges):
@@ -143,7 +144,7 @@ def is_transfer(event: Event) -> bool:
     if event.type != "handoff" or not event.details:
         return False
     moves = event.details.get("moves")
-    if moves is None:  # written before handoffs had moves
+    if moves is None:  # An event of an earlier version.
         return bool(event.details.get("status") == "completed")
     return "transferring" in moves and "rolled_back" not in moves
 
@@ -160,8 +161,8 @@ def _not_undone(events: Sequence[Event]) -> Sequence[Event]:
 
 
 def _shown(events: Sequence[Event], *, after: int, stay: int | None, anew: bool) -> Iterable[Event]:
-    """Those after number `after`; those after number `stay` with all that the agent may see of its
-    own stay."""
+    """The visible events after number `after`. Blocked content is removed from events up to number
+    `stay`, or from all; the active agent sees all items since then."""
     rejected, refused = rejected_inputs(events, anew=anew), refused_calls(events)
     for event in events:
         if event.seq <= after or not event.items:
@@ -220,7 +221,7 @@ def visible_events(
 
 
 def _stay(events: Sequence[Event]) -> int:
-    """The number of the event with which the active agent got the conversation."""
+    """The number of the event that gave the active agent the conversation."""
     for event in reversed(events):
         if is_beginning(event) or is_transfer(event):
             return event.seq
@@ -311,7 +312,7 @@ class SessionInfo:
 
 
 def session_info(row: SessionRow, events: Sequence[Event]) -> SessionInfo:
-    """What is told of the session; `events` are all of its events."""
+    """The facts about a session with all of its events."""
     handoffs = chain_of(events)
     title = row.meta.get("title")
     return SessionInfo(
@@ -328,7 +329,7 @@ def session_info(row: SessionRow, events: Sequence[Event]) -> SessionInfo:
 
 
 def session_record(row: SessionRow) -> dict[str, Any]:
-    """One session as JSON, without what was said."""
+    """A session as JSON, without content."""
     return {
         "session_id": row.id,
         "agent": row.agent,
@@ -345,14 +346,14 @@ def session_record(row: SessionRow) -> dict[str, Any]:
 
 
 def names_of(row: SessionRow, handoffs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Everyone who had the session, beginning with ``user``; a transfer undone is left out."""
+    """The agents that had the session, after ``user``; undone handoffs are left out."""
     made = [each for each in handoffs if each.get("status") in _MADE]
     first = made[0]["from"] if made else row.agent
     return ["user", first, *(each["to"] for each in made)]
 
 
 def is_model_call(event: Event) -> bool:
-    """Whether the event tells what a model used: for an agent, or for the router."""
+    """Whether the event has the usage of a model, for an agent or for the router."""
     if event.type == "route":
         return isinstance((event.details or {}).get("usage"), Mapping)
     return event.type == "llm_call"

@@ -1,4 +1,4 @@
-"""What model calls used and cost, read from events."""
+"""Usage and cost of model calls, computed from events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ekiden.models.prices import PriceOf
 
 CostKey: TypeAlias = Literal["agent", "model", "session", "day"]
-"""What calls are put together by; a day is one in UTC."""
+"""The keys by which calls are grouped; days are in UTC."""
 
 UNKNOWN_MODEL = "?"
 _KEYS: tuple[CostKey, ...] = ("agent", "model", "session", "day")
@@ -28,18 +28,18 @@ _PAGE = 1000
 
 @dataclass(slots=True, kw_only=True)
 class CostLine:
-    """What some calls used."""
+    """Usage and cost of a group of calls."""
 
     key: Mapping[str, str]
-    """What they have in common."""
+    """The values of the keys of this group."""
     usage: Usage = field(default_factory=Usage)
-    """Its `cost` is that of the calls whose price is known."""
+    """The usage; its `cost` is that of the calls with a known price."""
     unpriced: int = 0
-    """Calls with an unknown price."""
+    """The number of calls with an unknown price."""
 
     @property
     def cost(self) -> float | None:
-        """Their cost together; `None` if no price is known."""
+        """The cost of the group; `None` if no price is known."""
         is_unknown = self.unpriced and self.unpriced == self.usage.requests
         return None if is_unknown else self.usage.cost
 
@@ -69,7 +69,7 @@ class CostReport:
     """The groups, most expensive first."""
     total: CostLine
     unpriced_models: Sequence[str]
-    """Models with an unknown price: their calls are counted, but not in the cost."""
+    """Models with an unknown price, whose calls are missing in the cost."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -102,8 +102,7 @@ def cost_report(
 
 
 class CostBook:
-    """A report in the making, for more events than can be held at once; `cost_report` says how
-    they are counted."""
+    """Computes a report from events that are added in parts; see `cost_report`."""
 
     def __init__(
         self,
@@ -111,7 +110,7 @@ class CostBook:
         *,
         by: Sequence[CostKey] = ("agent", "model"),
     ) -> None:
-        """`UserError` for an unknown key."""
+        """Raises `UserError` for an unknown key."""
         if isinstance(by, str) or any(name not in _KEYS for name in by):
             raise UserError(f"costs can be grouped by: {', '.join(_KEYS)}; not by {by!r}")
         self._prices = prices or {}
@@ -121,13 +120,13 @@ class CostBook:
         self._unpriced: set[str] = set()
 
     def add(self, events: Iterable[Event]) -> None:
-        """Count the model calls among them."""
+        """Count the model calls among the events."""
         for event in events:
             if is_model_call(event):
                 self._count(event)
 
     def report(self) -> CostReport:
-        """What was counted so far."""
+        """The report of the events so far."""
         return CostReport(
             by=tuple(self._by),
             lines=sorted(
@@ -152,10 +151,10 @@ class CostBook:
 
 
 async def events_with_asked(store: Store, session_id: str) -> list[Event]:
-    """The events of a session and of all sessions that answered it, however deep.
+    """The events of a session and of all sessions that answered it, at any depth.
 
-    What happened before it branched off another session is not among them. Raises
-    `SessionNotFound`; of those that were deleted since there is nothing.
+    Events that a fork copied are left out, and deleted sessions. Raises `SessionNotFound` if the
+    session itself does not exist.
     """
     await store.open()
     await store.get(session_id)
@@ -175,7 +174,7 @@ async def events_with_asked(store: Store, session_id: str) -> list[Event]:
 async def call_pages(
     store: Store, *, since_us: int | None = None
 ) -> AsyncIterator[Sequence[Event]]:
-    """The same, some at a time."""
+    """The model calls of all sessions, in pages, without events that a fork copied."""
     where = EventFilter(types={"llm_call", "route"}, since_us=since_us, newest_first=False)
     rows: dict[str, SessionRow | None] = {}
     cursor = None
@@ -190,9 +189,9 @@ async def call_pages(
 async def own_events(
     store: Store, events: Iterable[Event], rows: dict[str, SessionRow | None] | None = None
 ) -> list[Event]:
-    """The events without those that are copies of what happened in another session.
+    """The events without those that a fork copied from another session.
 
-    `rows` keeps the sessions that were looked at, for the next call.
+    `rows` caches the sessions' rows for the next call.
     """
     rows = {} if rows is None else rows
     found: list[Event] = []
@@ -218,8 +217,8 @@ def _asked_session(event: Event) -> str | None:
 
 
 def _usage(event: Event) -> Usage:
-    told = (event.details or {}).get("usage")
-    counts = told if isinstance(told, Mapping) else {}
+    usage = (event.details or {}).get("usage")
+    counts = usage if isinstance(usage, Mapping) else {}
     known = {
         name: max(int(counts[name]), 0)
         for name in Usage.__slots__

@@ -1,4 +1,4 @@
-"""How far a session's run has come: a component of its cursor, and what others read of it."""
+"""The progress of a session's run: a part of its cursor, and functions that read it."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.storage.base import SessionRow
 
 Phase: TypeAlias = Literal["think", "act", "answered", "end"]
-"""`think`: the agent's next answer is due; `act`: its calls are; `answered`: only triggers are to
-be looked at; `end`: no run is open."""
+"""`think`: the agent answers next; `act`: its tool calls run next; `answered`: only triggers are
+left to check; `end`: no run is open."""
 _PHASES = ("think", "act", "answered", "end")
 
 
 @dataclass(slots=True)
 class RunProgress:
-    """How far the run has come."""
+    """The position of a run."""
 
     run: int = 0
-    """1 for the first run of the session."""
+    """The number of the run; 1 for the first run of the session."""
     turn: int = 0
-    """Turns finished in this run."""
+    """The number of finished turns in this run."""
     phase: Phase = "end"
     started: bool = False
     """Whether the active agent's start was recorded."""
     first: int = 0
     """The number of the run's first event."""
     calls: int = 0
-    """In `act`: the number of the event with the calls."""
+    """In the phase `act`: the number of the event with the tool calls."""
     mistakes: int = 0
-    """Unusable requests of the model in a row."""
+    """The number of unusable requests of the model in a row."""
     errors: int = 0
-    """Errors of the run."""
+    """The number of errors in this run."""
 
     def to_json(self, data: dict[str, Any]) -> None:
         """Store it in a cursor's `data`."""
@@ -60,15 +60,15 @@ class RunProgress:
         )  # fmt: skip
 
     def step_key(self, suffix: str) -> str:
-        """The key of an effect of the turn under way: the same after a restart."""
+        """The key of an effect of the current turn; it is the same after a restart."""
         return f"{self.run}.{self.turn + 1}.{suffix}"
 
     def next_run(self, first: int) -> RunProgress:
-        """That of the run that follows and begins with event `first`."""
+        """The progress of the next run, which begins with event `first`."""
         return RunProgress(run=self.run + 1, phase="think", first=first)
 
     def next_agent(self, *, started: bool) -> None:
-        """Another agent has the run from the next turn on."""
+        """Begin the next turn with another agent."""
         self.turn += 1
         self.phase = "think"
         self.started = started
@@ -82,7 +82,7 @@ class RunProgress:
         return dict.fromkeys(("r", "t", "f", "c", "m", "e"), Count)
 
     def check_import(self, place: str, *, events: int) -> None:
-        """Refuse an imported one that does not fit a session with so many events."""
+        """Raise `SessionImportInvalid` if it does not fit a session with this many events."""
         if self.phase not in _PHASES:
             raise SessionImportInvalid(f"{place}.p", "there is no such phase")
         if not (self.calls <= events and self.first <= events + 1):
@@ -90,17 +90,17 @@ class RunProgress:
 
 
 def run_number(row: SessionRow) -> int:
-    """Which run of the session is its last one; 0 if it has none."""
+    """The number of the session's last run; 0 without a run."""
     number: int = row.cursor.get("r", 0)
     return number
 
 
 def first_event(row: SessionRow) -> int:
-    """The number of the first event of the session's last run; 1 if it has none."""
+    """The number of the first event of the session's last run; 1 without a run."""
     number: int = row.cursor.get("f", 1)
     return number
 
 
 def has_open_run(row: SessionRow) -> bool:
-    """Whether the session's last run did not come to its end."""
+    """Whether the session's last run has not ended."""
     return bool(row.cursor.get("p", "end") != "end")

@@ -1,4 +1,4 @@
-"""How long what is over is kept."""
+"""Rules for deleting old sessions."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ class Retention(Checked):
 
     @property
     def has_rules(self) -> bool:
-        """Whether anything is ever deleted."""
+        """Whether there is any rule."""
         return self.days is not None or self.count is not None

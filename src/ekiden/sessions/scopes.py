@@ -1,4 +1,4 @@
-"""Whose a variable is: its name says so, with a prefix."""
+"""Scopes of variables, which the prefix of a variable's name selects."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ekiden.core.values import MAX_DEPTH, dumps, is_too_deep
 from ekiden.storage.values import copy_json
 
 Scope: TypeAlias = Literal["session", "run", "user", "app"]
-"""`session`: this conversation; `run`: until its next run begins; `user`: all sessions of its user;
-`app`: everybody with the same `RunConfig.app`."""
+"""`session`: this session; `run`: this session until its next run; `user`: all sessions of the
+user; `app`: all sessions with the same `RunConfig.app`."""
 
 SharedScope: TypeAlias = Literal["user", "app"]
 
 MAX_NAME = 200
 MAX_VALUE = 1_000_000
-"""Characters of a value, as JSON."""
+"""The maximum length of a value as JSON, in characters."""
 MAX_VARIABLES = 1_000
-"""Variables of one scope."""
+"""The maximum number of variables in a scope."""
 
 _PREFIXES: dict[str, Scope] = {"run": "run", "temp": "run", "user": "user", "app": "app"}
 
 
 def split_name(name: str) -> tuple[Scope, str]:
-    """The scope that a variable's name tells, and its name there.
+    """The scope of a variable, and its name without the prefix.
 
-    Without one of the prefixes ``run:``, ``temp:``, ``user:`` and ``app:``, exactly so spelled, it
-    is the session's, whatever else stands before a colon.
+    The prefixes are ``run:``, ``temp:``, ``user:`` and ``app:``. All other names belong to the
+    scope of the session, even if they contain a colon.
     """
     prefix, colon, rest = name.partition(":")
     scope = _PREFIXES.get(prefix) if colon else None
@@ -37,12 +37,12 @@ def split_name(name: str) -> tuple[Scope, str]:
 
 
 def stored_name(name: str) -> str:
-    """The name under which a session keeps a variable: ``temp:x`` is ``run:x``."""
+    """The stored name of a variable: ``temp:x`` is stored as ``run:x``."""
     return f"run:{name[5:]}" if name.startswith("temp:") else name
 
 
 def is_run_name(name: str) -> bool:
-    """Whether the variable is gone when the next run begins."""
+    """Whether the variable is deleted when the next run begins."""
     return name.startswith("run:")
 
 
@@ -52,16 +52,16 @@ def is_shared_name(name: str) -> bool:
 
 
 def collection_of(scope: SharedScope, owner: str) -> str:
-    """Where the variables of a user or an app are stored.
+    """The collection with the variables of a user or an app.
 
-    The owner's name goes in as a hash: whatever it consists of, it cannot name another's place.
+    It has a hash of the owner's name, so that no name can be the collection of another owner.
     """
     digest = sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()
     return f"state.{scope}.{digest}"
 
 
 def check_name(name: Any) -> None:
-    """`UserError` unless `name` can be the name of a variable."""
+    """Raise `UserError` for an invalid name of a variable."""
     if not isinstance(name, str):
         raise UserError(f"a variable's name is text, not {type(name).__name__}")
     scope, bare = split_name(name)
@@ -77,10 +77,9 @@ def check_name(name: Any) -> None:
 
 
 def checked_value(name: str, value: Any) -> Any:
-    """`value` as it is stored, a copy that shares nothing with it; `UserError` if it cannot be.
+    """A copy of the value that shares nothing with it; `UserError` if it cannot be stored.
 
-    As JSON it has `MAX_VALUE` characters at most, and `MAX_DEPTH` lists and objects one in the
-    other.
+    As JSON it has at most `MAX_VALUE` characters and `MAX_DEPTH` levels of nesting.
     """
     try:
         text = dumps(value)
@@ -101,7 +100,7 @@ def checked_value(name: str, value: Any) -> Any:
 
 
 def check_own(name: str) -> None:
-    """`UserError` for a variable of a user or an app."""
+    """Raise `UserError` for a variable of a user or an app."""
     if is_shared_name(name):
         raise UserError(
             f"{name!r} is not the session's: change it with update_shared_state, or with "
@@ -110,9 +109,9 @@ def check_own(name: str) -> None:
 
 
 def own_variables(given: Any) -> dict[str, Any]:
-    """Variables of a session as they are stored, copied; `UserError` if one cannot be.
+    """Copies of a session's variables by their stored names; `UserError` if one cannot be stored.
 
-    Those of users and apps are refused: `update_shared_state` sets them.
+    Variables of users and apps are refused: `update_shared_state` sets them.
     """
     if not isinstance(given, Mapping):
         raise UserError(f"variables are values by name, not {type(given).__name__}")
@@ -120,16 +119,16 @@ def own_variables(given: Any) -> dict[str, Any]:
     for name, value in given.items():
         check_name(name)
         check_own(name)
-        kept_as = stored_name(name)
-        if kept_as in found:
-            raise UserError(f"the variable {kept_as!r} is given twice")
+        key = stored_name(name)
+        if key in found:
+            raise UserError(f"the variable {key!r} is given twice")
         check_room(name, len(found))
-        found[kept_as] = checked_value(name, value)
+        found[key] = checked_value(name, value)
     return found
 
 
 def check_room(name: str, count: int) -> None:
-    """`UserError` if a scope that has `count` variables takes no new one called `name`."""
+    """Raise `UserError` if a scope with `count` variables has no room for the new one `name`."""
     if count >= MAX_VARIABLES:
         scope, _ = split_name(name)
         raise UserError(

@@ -1,8 +1,8 @@
-"""Finding sessions by their titles and their contents.
+"""The search for sessions by their titles and messages.
 
-The index reads the feed of events. Searches bring it up to date, and so do workers after the first
-search: runs pay nothing for it. The texts of a user's sessions are in a space of that user, and
-once more in one for those who may search all sessions.
+The index is filled from the feed of events, by searches and, after the first search, by workers;
+so it costs runs nothing. The texts of a user's sessions are in a space of that user, and also in
+one space for callers who may search all sessions.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ _ALL = "sessions"
 _OF_USER = "sessions/"
 _COLLECTION = "sessions.search"
 _FEED = "feed"
-_GOING = "sessions.search.going"
-"""Sessions that are being deleted, whose texts have to go when they are gone."""
-_GOING_US = 3600 * 1_000_000
+_DELETING = "sessions.search.going"
+"""The collection of sessions that are being deleted, whose texts must be removed afterwards."""
+_DELETING_US = 3600 * 1_000_000
 """After this time a deletion counts as abandoned."""
 _PAGE = 200
-_LONGEST = 20_000
-"""Characters of what is said at once that are found."""
-_AROUND = 60
+_MAX_TEXT = 20_000
+"""The number of characters of a message that are indexed."""
+_CONTEXT = 60
+"""The number of characters of an excerpt before the match."""
 _MORE = 4
-"""So many times as many hits are looked at as are wanted: some are of what was undone."""
-_MOST = 10_000
-"""Hits that are given at most."""
+"""The store is asked for this many times as many hits, because some are of undone content."""
+_MAX_HITS = 10_000
+"""The maximum number of hits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ async def search_sessions(
         raise UserError(f"the search text must be text, not {type(text).__name__}")
     if type(limit) is not int or limit < 1:
         raise UserError(f"limit must be 1 or more, not {limit!r}")
-    limit = min(limit, _MOST)
+    limit = min(limit, _MAX_HITS)
     space = space_of(user_id)
     await store.open()
     await index_sessions(store)
@@ -88,48 +89,48 @@ async def search_sessions(
         for hit in hits:
             if hit.entry.key not in seen and len(found) < limit:
                 seen.add(hit.entry.key)
-                told = await _told(store, hit, text, known)
-                if told is not None and (user_id is None or told.user_id == user_id):
-                    found.append(told)
+                result = await _session_hit(store, hit, text, known)
+                if result is not None and (user_id is None or result.user_id == user_id):
+                    found.append(result)
         if len(found) >= limit or len(hits) < wanted:
             return found
         wanted *= _MORE
 
 
 async def index_sessions(store: Store) -> int:
-    """Take what happened since the last time into the index; how many texts that was.
+    """Index the new events; returns the number of new texts.
 
-    Several processes may do it at once; after a crash the next one continues.
+    Several processes may do this at once. After a crash, the next call continues.
     """
     texts = 0
-    await _forget_gone(store)
+    await _finish_deletions(store)
     while True:
         document = await store.get_document(_COLLECTION, _FEED)
         after = None if document is None else document.body["after"]
         page = await store.feed(after=after, limit=_PAGE)
         if not page.events:
             return texts
-        texts += await _take_in(store, page.events)
+        texts += await _index(store, page.events)
         write = DocumentWrite(
             collection=_COLLECTION,
             key=_FEED,
             body={"after": page.next_cursor},
             expected_version=0 if document is None else document.version,
         )
-        with suppress(StaleDocument):  # Somebody else does it, too, and came further.
+        with suppress(StaleDocument):  # Another process was faster.
             await store.write_documents([write])
 
 
 async def is_indexed(store: Store) -> bool:
-    """Whether there was ever a search."""
+    """Whether there is an index, because there was a search."""
     return await store.get_document(_COLLECTION, _FEED) is not None
 
 
 async def forget_session(
     store: Store, session_id: str, *, user_id: str | None, created_at_us: int | None = None
 ) -> None:
-    """Take everything of a session out of the index; with `created_at_us` nothing of a later one
-    with the same id."""
+    """Remove the texts of a session from the index. With `created_at_us`, the texts of a later
+    session with the same id stay."""
     prefix = f"{session_id}/"
     for space in _spaces(user_id):
         after = prefix
@@ -148,43 +149,45 @@ async def forget_session(
 
 
 async def delete_with_texts(store: Store, row: SessionRow) -> None:
-    """Remove the session, and then its texts from the index; `SessionNotFound`, `SessionBusy`.
+    """Delete the session, and then its texts in the index. Raises `SessionNotFound` or
+    `SessionBusy`.
 
-    A process that indexes meanwhile checks again, after writing the texts, that the session exists.
-    What a crash leaves behind goes with the next search.
+    A process that indexes meanwhile checks, after writing the texts, that the session still exists.
+    The next search removes the texts that a crash leaves behind.
     """
     body = {"user": row.user_id, "created": row.created_at_us}
-    going = DocumentWrite(collection=_GOING, key=row.id, body=body)
-    gone = DocumentWrite(collection=_GOING, key=row.id, body=None)
-    is_used = await is_indexed(store)
-    if is_used:
-        await store.write_documents([going])
+    begin = DocumentWrite(collection=_DELETING, key=row.id, body=body)
+    end = DocumentWrite(collection=_DELETING, key=row.id, body=None)
+    has_index = await is_indexed(store)
+    if has_index:
+        await store.write_documents([begin])
     await store.delete(row.id)
     await forget_session(store, row.id, user_id=row.user_id, created_at_us=row.created_at_us)
-    if is_used:
-        await store.write_documents([gone])
+    if has_index:
+        await store.write_documents([end])
 
 
-async def _forget_gone(store: Store) -> None:
+async def _finish_deletions(store: Store) -> None:
     """Finish deletions that were interrupted by a crash."""
-    for document in await store.list_documents(_GOING, limit=_PAGE):
+    for document in await store.list_documents(_DELETING, limit=_PAGE):
         user_id, created = document.body["user"], document.body["created"]
         row = await _row(store, document.key)
         if row is None or row.created_at_us != created:
             await forget_session(store, document.key, user_id=user_id, created_at_us=created)
-        elif await store.now_us() - document.updated_at_us < _GOING_US:
+        elif await store.now_us() - document.updated_at_us < _DELETING_US:
             continue
         write = DocumentWrite(
-            collection=_GOING, key=document.key, body=None, expected_version=document.version
+            collection=_DELETING, key=document.key, body=None, expected_version=document.version
         )
         with suppress(StaleDocument):
             await store.write_documents([write])
 
 
 def space_of(user_id: str | None) -> str:
-    """Where the texts of a user's sessions are, or of all; `UserError` for what is no name.
+    """The space with the texts of a user's sessions, or of all sessions; `UserError` for an invalid
+    name.
 
-    The name goes in as a hash: whatever it consists of, it cannot name another's place.
+    It has a hash of the user's name, so that no name can be the space of another user.
     """
     if user_id is None:
         return _ALL
@@ -197,8 +200,8 @@ def _spaces(user_id: str | None) -> list[str]:
     return [space_of(user_id), _ALL] if user_id else [_ALL]
 
 
-async def _take_in(store: Store, events: Iterable[Event]) -> int:
-    """Store what the events say; how many texts that was."""
+async def _index(store: Store, events: Iterable[Event]) -> int:
+    """Index the texts of the events; returns their number."""
     rows: dict[str, SessionRow | None] = {}
     entries: list[SearchEntry] = []
     for event in events:
@@ -219,7 +222,7 @@ async def _take_in(store: Store, events: Iterable[Event]) -> int:
 
 
 async def _put(store: Store, entries: Sequence[SearchEntry]) -> None:
-    """Store them; one that cannot be stored is left out."""
+    """Store the entries, except those that cannot be stored."""
     try:
         await store.put_entries(entries)
     except _UNFIT as exc:
@@ -231,18 +234,18 @@ async def _put(store: Store, entries: Sequence[SearchEntry]) -> None:
 
 
 def _entries(row: SessionRow, event: Event) -> list[SearchEntry]:
-    """What is found of an event; nothing of one that is not as events are."""
+    """The entries of an event; none for an event with an invalid form."""
     try:
         entries: list[SearchEntry] = []
         if event.seq == 1 and row.meta.get("title"):
             entries += _entry(row, 0, str(row.meta["title"]), None)
         if is_draft(event):
             return entries
-        said_here = [item for item in event.items if is_message(item) and text_of(item)]
-        text = "\n".join(text_of(item) for item in said_here)
+        messages = [item for item in event.items if is_message(item) and text_of(item)]
+        text = "\n".join(text_of(item) for item in messages)
         if text:
-            is_agents = said_here[-1].get("role") == "assistant"
-            entries += _entry(row, event.seq, text, event.agent if is_agents else None)
+            is_by_agent = messages[-1].get("role") == "assistant"
+            entries += _entry(row, event.seq, text, event.agent if is_by_agent else None)
         return entries
     except _UNFIT as exc:
         _log.warning("%s is not found by searches: %s", event.event_id, ascii(str(exc)))
@@ -252,13 +255,13 @@ def _entries(row: SessionRow, event: Event) -> list[SearchEntry]:
 def _entry(row: SessionRow, seq: int, text: str, agent: str | None) -> list[SearchEntry]:
     body = {"session": row.id, "seq": seq, "agent": agent, "created": row.created_at_us}
     return [
-        SearchEntry(space=space, key=f"{row.id}/{seq}", text=text[:_LONGEST], body=body)
+        SearchEntry(space=space, key=f"{row.id}/{seq}", text=text[:_MAX_TEXT], body=body)
         for space in _spaces(row.user_id)
     ]
 
 
 _UNFIT = (UserError, TypeError, ValueError, AttributeError, KeyError)
-"""Exceptions of made-up events."""
+"""Exceptions for events with an invalid form, such as imported ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,10 +270,10 @@ class _Known:
     visible: frozenset[int]
 
 
-async def _told(
+async def _session_hit(
     store: Store, hit: SearchHit, text: str, known: dict[str, _Known | None]
 ) -> SessionHit | None:
-    """What is told of a hit; `None` if it is of something that is no longer there."""
+    """The result for a hit; `None` for undone or deleted content."""
     body: Mapping[str, Any] = hit.entry.body
     session_id, seq = body["session"], body["seq"]
     if session_id not in known:
@@ -309,7 +312,7 @@ async def _row(store: Store, session_id: str) -> SessionRow | None:
 
 
 def excerpt(text: str, query: str) -> str:
-    """The part of `text` around the first word of `query` that it has, on one line."""
+    """The part of `text` around the first matching word of `query`, on one line."""
     line = " ".join(text.split())
     folded = line.casefold()
     place = -1
@@ -318,7 +321,7 @@ def excerpt(text: str, query: str) -> str:
         place = next((at for piece in pieces if (at := folded.find(piece)) >= 0), -1)
         if place >= 0:
             break
-    start = max(min(place, len(line)) - _AROUND, 0)
-    end = max(place, 0) + 2 * _AROUND
+    start = max(min(place, len(line)) - _CONTEXT, 0)
+    end = max(place, 0) + 2 * _CONTEXT
     before, behind = "…" if start else "", "…" if end < len(line) else ""
     return f"{before}{line[start:end].strip()}{behind}"

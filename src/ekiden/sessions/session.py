@@ -1,4 +1,4 @@
-"""A handle to one stored conversation."""
+"""`Session`: a handle to one stored conversation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _LEASE_S = 30.0
 
 
 async def append_items(store: Store, draft: NewSession, items: tuple[Item, ...]) -> None:
-    """Say `items` in the session, which is made if there is none; `SessionBusy`, `UserError`."""
+    """Add items to the session, which is created if needed; raises `SessionBusy` or
+    `UserError`."""
 
     async def added(row: SessionRow) -> Event:
         return await _event(store, row, "added", items, None)
@@ -29,7 +30,8 @@ async def append_items(store: Store, draft: NewSession, items: tuple[Item, ...])
 
 
 async def take_last_item(store: Store, draft: NewSession) -> Item | None:
-    """Take the last item out of the conversation and give it; `SessionBusy`, `UserError`."""
+    """Remove the last item of the conversation and return it; raises `SessionBusy` or
+    `UserError`."""
     await store.open()
     taken: list[Item] = []
 
@@ -77,7 +79,7 @@ async def _event(
     details: dict[str, Any] | None,
     agent: str | None = None,
 ) -> Event:
-    """An event of no run: its key begins with 0."""
+    """An event outside runs, whose step key begins with 0."""
     seq = row.seq + 1
     return Event(
         session_id=row.id,

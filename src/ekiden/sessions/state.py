@@ -1,13 +1,14 @@
 """A session's state, now and after any of its events.
 
-Every transaction that changes variables tells it in an event, under ``state`` in the details::
+Every transaction that changes variables records the changes in an event, under ``state`` in the
+details::
 
     {"set": {"order": 42}, "deleted": ["draft"], "user": ["language"], "app": []}
 
-`set` and `deleted` are the session's own variables, with the values that they got: what is stored
-of them elsewhere, too, and what it takes to show how they were. Of variables of a user or an app
-only names are told: their values are not the session's to keep. ``base`` is how the variables were
-before, in the first such event of a session that had some before anything was told.
+`set` has the new values of the session's own variables, and `deleted` the names of deleted ones.
+Variables of a user or an app are recorded only by name, because their values do not belong to the
+session. ``base`` has the earlier variables, in the first such event of a session that had variables
+before changes were recorded.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ekiden.storage.base import SessionRow
 from ekiden.storage.values import copy_json
 
 STATE = "state"
-"""The key in an event's details under which it tells what became of variables."""
+"""The key in an event's details with the changes of variables."""
 
 TaskStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
 """`pending`: not started; `in_progress`: a process works on it, or it waits for an answer."""
@@ -81,7 +82,7 @@ class SessionState(Value):
 
 
 def state_of(row: SessionRow, events: Sequence[Event]) -> SessionState:
-    """How the session stands now; `events` are all of its events."""
+    """The current state of a session with all of its events."""
     at = state_at(events, row.seq, now=row.variables)
     return SessionState(
         session_id=row.id,
@@ -142,15 +143,15 @@ def variables_at(
     `state_at`."""
     values: dict[str, Any] | None = None
     for event in events:
-        told = told_state(event)
-        if told is None:
+        changes = recorded_changes(event)
+        if changes is None:
             continue
-        if values is None and "base" in told:
-            values = dict(told["base"])
+        if values is None and "base" in changes:
+            values = dict(changes["base"])
         if event.seq > seq:
             break
-        values = {**(values or {}), **told.get("set", {})}
-        for name in told.get("deleted", ()):
+        values = {**(values or {}), **changes.get("set", {})}
+        for name in changes.get("deleted", ()):
             values.pop(name, None)
     else:
         values = dict(now or {}) if values is None else values
@@ -158,18 +159,18 @@ def variables_at(
     return copied
 
 
-def told_state(event: Event) -> Mapping[str, Any] | None:
-    """What the event tells of variables; `None` if nothing."""
-    told = event.details.get(STATE) if event.details else None
-    return told if isinstance(told, Mapping) else None
+def recorded_changes(event: Event) -> Mapping[str, Any] | None:
+    """The changes of variables that the event records; `None` if there are none."""
+    changes = event.details.get(STATE) if event.details else None
+    return changes if isinstance(changes, Mapping) else None
 
 
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """What an event is to tell of variables that become `after`; empty if nothing changes.
+    """The changes to be recorded when variables become `after`; empty if nothing changes.
 
-    ``1``, ``1.0`` and ``True`` are not the same here, though they are equal in Python.
+    ``1``, ``1.0`` and ``True`` are different here, though they are equal in Python.
     """
-    told: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     changed = {
         name: value
         for name, value in after.items()
@@ -177,14 +178,14 @@ def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict
     }
     deleted = [name for name in before if name not in after]
     if changed:
-        told["set"] = changed
+        changes["set"] = changed
     if deleted:
-        told["deleted"] = deleted
-    return told
+        changes["deleted"] = deleted
+    return changes
 
 
 def state_version(events: Iterable[Event]) -> int:
-    """The number of the last of the events that changed the session's own variables, or 0."""
+    """The number of the last event that changed the session's own variables, or 0."""
     return max((event.seq for event in events if _changes_own(event)), default=0)
 
 
@@ -193,12 +194,12 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _changes_own(event: Event) -> bool:
-    told = told_state(event)
-    return told is not None and bool(told.get("set") or told.get("deleted"))
+    changes = recorded_changes(event)
+    return changes is not None and bool(changes.get("set") or changes.get("deleted"))
 
 
 def _asked(event: Event) -> str | None:
-    """The request to the session in this event; `None`: there is none."""
+    """The request to the session in this event, if there is one."""
     if event.type != "message" or event.step is not None:
         return None
     for item in reversed(event.items):

@@ -29,7 +29,7 @@ from ekiden.runtime.state.snapshot import (
     snapshot_without_grants,
 )
 from ekiden.sessions import Session, current_events, is_rewind
-from ekiden.sessions.state import STATE, changes_between, told_state
+from ekiden.sessions.state import STATE, changes_between, recorded_changes
 from ekiden.storage.base import (
     Claim,
     Commit,
@@ -345,7 +345,7 @@ async def _rewind_events(
     details: dict[str, Any] = {"rewound": past.seq, "undoes": [past.seq + 1, row.seq]}
     change = changes_between(row.variables, past.variables)
     if change:
-        if row.variables and not any(told_state(event) for event in events):
+        if row.variables and not any(recorded_changes(event) for event in events):
             change["base"] = dict(row.variables)
         details[STATE] = change
     at_us = await store.now_us()

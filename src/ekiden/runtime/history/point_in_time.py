@@ -27,7 +27,7 @@ from ekiden.runtime.state.snapshot import (
 )
 from ekiden.sessions import current_events, is_rewind, variables_at
 from ekiden.sessions.progress import RunProgress
-from ekiden.sessions.state import told_state
+from ekiden.sessions.state import recorded_changes
 from ekiden.storage.base import SessionRow, Store
 
 
@@ -179,7 +179,7 @@ def _variables(
 ) -> Mapping[str, Any]:
     """The variables according to the events. If no event records variables, they did not change
     during the run, so the snapshots before and after it must agree."""
-    if any(told_state(event) is not None for event in events):
+    if any(recorded_changes(event) is not None for event in events):
         return variables_at(events, point, now=row.variables)
     before: Mapping[str, Any] = steps.get(snapshot_key(run), {})
     began: Mapping[str, Any] = before.get(REWOUND, before).get("variables", {})

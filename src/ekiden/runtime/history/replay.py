@@ -13,7 +13,7 @@ from ekiden.runtime.handoff.controller import passed_digest
 from ekiden.runtime.state.attempt import PASSED, received
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.sessions import is_rewind, is_transfer
-from ekiden.sessions.state import told_state
+from ekiden.sessions.state import recorded_changes
 
 GIVEN = "given"
 """Key of the details of a message event: the id of the handoff, which follows, whose additions the
@@ -44,7 +44,7 @@ class Replay:
 
     def apply(self, event: Event) -> None:
         """Move the cursor to the point after this event, which follows the last one."""
-        change, before, self._last = told_state(event), self._last, event
+        change, before, self._last = recorded_changes(event), self._last, event
         self._given = before.seq if before is not None and GIVEN in (before.details or {}) else None
         if change is not None and (before is None or "undoes" not in (before.details or {})):
             # The exact count of changes is not recorded, and not needed: `work` only has to grow.
@@ -266,7 +266,7 @@ def _confirms(event: Event) -> bool:
 
 def _only_changes_state(event: Event) -> bool:
     """Whether the event only records changes of variables."""
-    return event.type == "message" and not event.items and told_state(event) is not None
+    return event.type == "message" and not event.items and recorded_changes(event) is not None
 
 
 def _closes(event: Event) -> bool:

@@ -35,7 +35,7 @@ from ekiden.sessions.scopes import (
     split_name,
     stored_name,
 )
-from ekiden.sessions.state import STATE, changes_between, state_version, told_state
+from ekiden.sessions.state import STATE, changes_between, recorded_changes, state_version
 from ekiden.storage.base import Claim, Commit, DocumentWrite, SessionPatch, SessionRow, Store
 
 _MAX_BY = 200
@@ -107,7 +107,7 @@ async def _update(
     if not change:
         await store.release(claim)
         return version
-    if row.variables and all(told_state(event) is None for event in events):
+    if row.variables and all(recorded_changes(event) is None for event in events):
         change["base"] = dict(row.variables)
     event = Event(
         session_id=row.id,

@@ -31,7 +31,7 @@ from ekiden.runtime.state.snapshot import (
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.tools.unfinished_calls import ClosedCall, interrupted, interrupted_code
 from ekiden.sessions import current_events, history_length, open_calls, visible_items
-from ekiden.sessions.state import told_state
+from ekiden.sessions.state import recorded_changes
 from ekiden.storage.base import Claim, SessionRow, Store
 
 
@@ -186,7 +186,7 @@ def _mark_unrecorded(run: RunState, row: SessionRow, events: Sequence[Event]) ->
 
     `events` are the events with items, which include nearly all changes of variables.
     """
-    if row.variables and all(told_state(event) is None for event in events):
+    if row.variables and all(recorded_changes(event) is None for event in events):
         run.variables.is_unrecorded()
 
 

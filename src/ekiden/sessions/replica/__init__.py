@@ -1,1 +1,1 @@
-"""Replicas of sessions in other systems, fed from the store."""
+"""Replication of sessions to other systems."""

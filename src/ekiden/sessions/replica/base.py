@@ -1,9 +1,8 @@
-"""The role of a session replica, its settings, and the form in which it gets events.
+"""The interface of session replicas, their settings, and the events that they receive.
 
-The store is the truth and the outbox. Who drives a mirror (`ekiden.sessions.replica.feed`) reads
-what is stored and sends it; so a mirror that is away costs only lateness. Each event is sent at
-least once, in the order of its session; a mirror that can tell leaves out what it has already.
-Nothing is ever taken back: what a rollback undid stays in the mirror.
+The store is the source and the outbox: `ekiden.sessions.replica.feed` reads stored events and sends
+them, so an unavailable replica only receives them later. Each event is sent at least once, in the
+order of its session. Nothing is removed from a replica: undone content stays there.
 """
 
 from __future__ import annotations
@@ -20,38 +19,39 @@ from ekiden.core.events import Event
 from ekiden.core.values import dumps, loads
 from ekiden.sessions.conversation import is_draft
 from ekiden.sessions.scopes import is_run_name
-from ekiden.sessions.state import told_state
+from ekiden.sessions.state import recorded_changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicatedSession:
-    """A session as a mirror gets it."""
+    """The session of a replicated event."""
 
     id: str
     user_id: str | None
     created_at_us: int
-    """One that was deleted and made again, with the same id, is another session."""
+    """The creation time, which distinguishes sessions with the same id."""
     kept: Any = None
-    """What the mirror gave back when it was sent an event of this session last; JSON."""
+    """The result of the replica's last `send` for this session; JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicatedEvent:
-    """What one event said, and what it did to the session's variables."""
+    """The items of one event, and its changes of the session's variables."""
 
     id: str
-    """Unique, and the same whenever it is sent."""
+    """The unique id of the event."""
     seq: int
-    """Its number in the session; not every number is sent."""
+    """The number of the event in the session; not every number is sent."""
     at_us: int
-    """Microseconds since 1970; later than that of the event before, by one for each item of it."""
+    """Microseconds since 1970, later than the previous event by at least the number of that event's
+    items."""
     agent: str
-    """Who had the conversation."""
+    """The agent that had the conversation."""
     items: Sequence[Item] = ()
     tools: Mapping[str, str] = field(default_factory=dict)
-    """The names of the tools whose answers are among the items, by the call's id."""
+    """The names of the tools whose results are among the items, by call id."""
     state: Mapping[str, Any] = field(default_factory=dict)
-    """Variables of the session that got a value; `None` for one that was removed."""
+    """The new values of variables; `None` for deleted ones."""
 
 
 class SessionReplica(Protocol):
@@ -129,7 +129,7 @@ class ReplicaReport:
 
 
 NAME: Final = r"[A-Za-z0-9][A-Za-z0-9:._-]{0,127}"
-"""What Google takes as the name of a project, a location or an engine."""
+"""The form of the names of projects, locations and engines in Google Cloud."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ class VertexSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSettings(Checked):
-    """What is mirrored, and where to."""
+    """Settings of replication: the content and the target."""
 
     include_sensitive_data: bool = True
     """Whether sensitive data is sent unchanged. If false, card numbers, telephone numbers, e-mail
@@ -173,35 +173,35 @@ class ReplicaSettings(Checked):
     vertex: VertexSettings = field(default_factory=VertexSettings)
 
 
-_COVERED = ("content", "arguments", "output", "summary")
-"""The fields of an item that hold what was said."""
+_CONTENT_FIELDS = ("content", "arguments", "output", "summary")
+"""The fields of an item with content."""
 
 
-def is_news(event: Event) -> bool:
-    """Whether a mirror has to hear of the event at all."""
-    return bool(event.session_id) and (bool(_said(event)) or bool(state_delta(event)))
+def is_replicated(event: Event) -> bool:
+    """Whether the event has anything to be sent to a replica."""
+    return bool(event.session_id) and (bool(_items(event)) or bool(state_delta(event)))
 
 
-def _said(event: Event) -> tuple[Item, ...]:
-    """What the event says; an answer that a guardrail did not let through was never said."""
+def _items(event: Event) -> tuple[Item, ...]:
+    """The items of the event, without answers that a guardrail blocked."""
     return () if is_draft(event) else event.items
 
 
 def state_delta(event: Event) -> dict[str, Any]:
-    """Variables of the session with their new values; `None` for those that were removed.
+    """The new values of the session's variables; `None` for deleted ones.
 
-    Variables of a run are gone soon, and those of users and apps are not the session's.
+    Variables of runs, users and apps are left out.
     """
-    told = told_state(event)
-    if told is None:
+    changes = recorded_changes(event)
+    if changes is None:
         return {}
-    values = {**told.get("base", {}), **told.get("set", {})}
-    values.update(dict.fromkeys(told.get("deleted", ())))
+    values = {**changes.get("base", {}), **changes.get("set", {})}
+    values.update(dict.fromkeys(changes.get("deleted", ())))
     return {name: value for name, value in values.items() if not is_run_name(name)}
 
 
 def calls_of(event: Event) -> dict[str, str]:
-    """The names of the tools that the event calls, by the call's id."""
+    """The names of the tools that the event calls, by call id."""
     return {
         str(item.get("call_id")): str(item.get("name"))
         for item in event.items
@@ -209,8 +209,8 @@ def calls_of(event: Event) -> dict[str, str]:
     }
 
 
-def answered(event: Event) -> list[str]:
-    """The ids of the calls that the event answers."""
+def result_ids(event: Event) -> list[str]:
+    """The ids of the calls whose results the event has."""
     return [
         str(item.get("call_id"))
         for item in event.items
@@ -221,12 +221,12 @@ def answered(event: Event) -> list[str]:
 def replicated_event(
     event: Event, *, at_us: int, tools: Mapping[str, str], include_sensitive_data: bool
 ) -> ReplicatedEvent:
-    """The event for a mirror; without sensitive data, what looks like a card number, a telephone,
-    an e-mail address or a key is covered in all that was said and in all values."""
-    items, state = _said(event), state_delta(event)
+    """The event for a replica. Without sensitive data, card numbers, telephone numbers, e-mail
+    addresses and keys are masked in all content and values."""
+    items, state = _items(event), state_delta(event)
     if not include_sensitive_data:
-        items = tuple(map(_covered_item, items))
-        state = {name: _covered(value) for name, value in state.items()}
+        items = tuple(map(_redacted_item, items))
+        state = {name: _redacted(value) for name, value in state.items()}
     return ReplicatedEvent(
         id=event.event_id,
         seq=event.seq,
@@ -238,11 +238,13 @@ def replicated_event(
     )
 
 
-def _covered_item(item: Item) -> Item:
-    return {name: _covered(value) if name in _COVERED else value for name, value in item.items()}
+def _redacted_item(item: Item) -> Item:
+    return {
+        name: _redacted(value) if name in _CONTENT_FIELDS else value for name, value in item.items()
+    }
 
 
-def _covered(value: Any) -> Any:
+def _redacted(value: Any) -> Any:
     from ekiden.core.privacy.redaction import redact_json, redact_text
 
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Replicates sessions from the store."""
+"""The replication of sessions from the store to a replica."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ekiden.sessions.replica.base import (
     ReplicaReport,
     ReplicatedSession,
     SessionReplica,
-    answered,
     calls_of,
-    is_news,
+    is_replicated,
     replicated_event,
+    result_ids,
 )
 from ekiden.sessions.replica.progress import (
     DueSession,
@@ -33,14 +33,14 @@ from ekiden.storage.base import SessionRow, Store
 
 _PAGE = 100
 _IDLE_S = 1.0
-"""How long a lost hint can delay an event."""
+"""The maximum delay of an event after a lost hint of a change."""
 _NEXT_S = 5.0
-"""How often to check whether the mirror has no sender any more."""
+"""The interval of checks whether the replica still has a sender."""
 _IN_A_ROW = 3
-"""After so many failures without a success, the mirror is away and left alone."""
+"""After this many failures without a success, nothing is sent for a while."""
 _STRIKES = 10
-"""So often one event may fail while others go well."""
-_MAX_SURE = 10_000
+"""An event that fails this often while others succeed is set aside."""
+_MAX_CONFIRMED = 10_000
 
 _log = logging.getLogger("ekiden.mirror")
 
@@ -69,11 +69,13 @@ async def replicate_sessions(
     replica permanently refuses is skipped, with a log line. Raises `StoreUnavailable` only with
     `once`; otherwise the call waits for the store.
     """
-    feeding = _Feeding(store, mirror, once=once, stop=stop or asyncio.Event(), policy=policy)
-    return await feeding.run()
+    sender = _Sender(store, mirror, once=once, stop=stop or asyncio.Event(), policy=policy)
+    return await sender.run()
 
 
-class _Feeding:
+class _Sender:
+    """Sends the events of one store to one replica."""
+
     def __init__(
         self,
         store: Store,
@@ -94,22 +96,23 @@ class _Feeding:
         self._sent = 0
         self._set_aside = 0
         self._busy = False
-        self._row = 0
-        """Failures since the last success."""
+        self._failures = 0
+        """The number of failures since the last success."""
         self._pause_s = 0.0
-        self._rests_until_us = 0
-        self._away = False
+        self._paused_until_us = 0
+        self._is_away = False
         """Whether a round ended without any success."""
-        self._hurry = False
-        self._sure: set[str] = set()
-        """Sessions of which it is known what the mirror has."""
+        self._skip_delays = False
+        """Whether the next round ignores the retry times of sessions."""
+        self._confirmed: set[str] = set()
+        """Sessions whose last event the replica confirmed to this process."""
         self._logged: set[str] = set()
-        """What was said of failures since the last success."""
+        """The failures that were logged since the last success."""
         self._sent_before: dict[str, int] = {}
-        """For a session that failed, how many had been sent then."""
+        """The value of `_sent` at the last failure of each session."""
 
     async def run(self) -> ReplicaReport:
-        """Feed the mirror."""
+        """Send until `stop`, or with `once` one round."""
         while not self._stop.is_set():
             try:
                 if await self._book.claim():
@@ -124,7 +127,8 @@ class _Feeding:
                 if self._once:
                     raise
                 _log.warning("%s: waiting for the store: %s", self._mirror.name, exc)
-                await self._rest_from_store()
+                self._pause_s = max(2 * self._pause_s, self._policy.first_pause_s)
+                await self._wait(self._with_jitter(self._pause_s))
             if self._once:
                 break
         return ReplicaReport(
@@ -136,12 +140,12 @@ class _Feeding:
         )
 
     async def _work(self) -> None:
-        """Feed it as long as this process is the one."""
+        """Send while this process has the lease."""
         self._busy = False
-        self._sure.clear()
+        self._confirmed.clear()
         try:
             while not self._stop.is_set():
-                # Begun before looking, so that a change between looking and waiting is not missed.
+                # Started before the read, so that a change between read and wait is not missed.
                 hint = asyncio.create_task(self._store.wait_for_change(_IDLE_S))
                 try:
                     await self._book.keep()
@@ -160,44 +164,45 @@ class _Feeding:
             await self._book.release()
 
     async def _read(self) -> bool:
-        """Note which sessions have news, up to the end of the feed; whether any has."""
+        """Store which sessions have new events, up to the end of the feed; returns whether any
+        has."""
         moved = False
         while not self._stop.is_set():
             page = await self._store.feed(after=self._book.cursor, limit=_PAGE)
             if not page.events:
                 break
-            news = {event.session_id for event in page.events if is_news(event)}
-            await self._book.move(page.next_cursor, sorted(news))
-            moved = moved or bool(news)
+            changed = {event.session_id for event in page.events if is_replicated(event)}
+            await self._book.move(page.next_cursor, sorted(changed))
+            moved = moved or bool(changed)
         return moved
 
     async def _deliver(self) -> bool:
-        """Catch up with the sessions that are due; whether anything was sent."""
+        """Send the new events of due sessions; returns whether any event was sent."""
         now_us = await self._store.now_us()
-        if now_us < self._rests_until_us and not self._once:
+        if now_us < self._paused_until_us and not self._once:
             return False
-        before, self._row = self._sent, 0
-        hurry, self._hurry = self._hurry or self._once, False
+        before, self._failures = self._sent, 0
+        is_all, self._skip_delays = self._skip_delays or self._once, False
         lock = asyncio.Lock()
-        async with aclosing(self._due_now(now_us, hurry=hurry)) as queue:
+        async with aclosing(self._due_now(now_us, is_all=is_all)) as queue:
 
             async def work() -> None:
-                while self._row < _IN_A_ROW and not self._stop.is_set():
+                while self._failures < _IN_A_ROW and not self._stop.is_set():
                     async with lock:
                         due = await anext(queue, None)
                     if due is None:
                         return
                     await self._attempt(due, is_early=due.next_us > now_us)
 
-            await _together(work, self._policy.parallel)
-        self._away = self._away or (self._row > 0 and self._sent == before)
+            await _run_concurrently(work, self._policy.parallel)
+        self._is_away = self._is_away or (self._failures > 0 and self._sent == before)
         return self._sent > before
 
-    async def _due_now(self, now_us: int, *, hurry: bool) -> AsyncGenerator[DueSession, None]:
+    async def _due_now(self, now_us: int, *, is_all: bool) -> AsyncGenerator[DueSession, None]:
         after = ""
         while page := await self._book.due(after):
             for due in page:
-                if hurry or due.next_us <= now_us:
+                if is_all or due.next_us <= now_us:
                     yield due
             after = page[-1].session_id
 
@@ -208,7 +213,7 @@ class _Feeding:
             await self._failed(due, exc, is_early=is_early)
 
     async def _catch_up(self, due: DueSession) -> None:
-        """Send what is new in a session."""
+        """Send the new events of a session."""
         try:
             row = await self._store.get(due.session_id)
         except SessionNotFound:
@@ -221,8 +226,8 @@ class _Feeding:
                 if self._stop.is_set():
                     return
                 tools.update(calls_of(event))
-                if is_news(event):
-                    await self._name_tools(row, event, tools)
+                if is_replicated(event):
+                    await self._find_tool_names(row, event, tools)
                     progress = stored = await self._send(row, event, progress, tools)
                 else:
                     progress = replace(progress, seq=event.seq)
@@ -230,14 +235,14 @@ class _Feeding:
             await self._book.save(progress)
         await self._book.settle(due)
 
-    async def _name_tools(self, row: SessionRow, event: Event, tools: dict[str, str]) -> None:
-        """Find the names of the tools that the event answers for."""
-        unnamed = [call_id for call_id in answered(event) if call_id not in tools]
+    async def _find_tool_names(self, row: SessionRow, event: Event, tools: dict[str, str]) -> None:
+        """Add the names of the tools whose results the event has."""
+        unnamed = [call_id for call_id in result_ids(event) if call_id not in tools]
         if not unnamed:
             return
-        told = (event.details or {}).get("tool")
-        if len(unnamed) == 1 and isinstance(told, str):
-            tools[unnamed[0]] = told
+        tool = (event.details or {}).get("tool")
+        if len(unnamed) == 1 and isinstance(tool, str):
+            tools[unnamed[0]] = tool
             return
         for earlier in await self._store.events(row.id, with_items=True):
             tools.update(calls_of(earlier))
@@ -251,7 +256,7 @@ class _Feeding:
         mirrored = replicated_event(
             event,
             at_us=at_us,
-            tools={call_id: tools[call_id] for call_id in answered(event) if call_id in tools},
+            tools={call_id: tools[call_id] for call_id in result_ids(event) if call_id in tools},
             include_sensitive_data=self._policy.include_sensitive_data,
         )
         session = ReplicatedSession(
@@ -260,27 +265,28 @@ class _Feeding:
             created_at_us=row.created_at_us,
             kept=progress.kept,
         )
-        again = row.id not in self._sure
-        self._sure.discard(row.id)
+        # Until the replica confirms an event, it is unknown whether it got the previous one.
+        again = row.id not in self._confirmed
+        self._confirmed.discard(row.id)
         try:
             async with asyncio.timeout(self._policy.send_timeout_s):
                 kept = await self._mirror.send(session, mirrored, again=again)
         except ReplicaRefused as exc:
-            # One that refuses everything is not set up as it should be.
+            # A replica that never accepted an event is not configured correctly.
             if not self._book.sent:
                 raise
             return await self._put_aside(event, progress, exc)
         except ReplicaFailed as exc:
-            if progress.strikes + 1 >= _STRIKES and self._others_went_well(row.id):
+            if progress.strikes + 1 >= _STRIKES and self._others_succeeded(row.id):
                 return await self._put_aside(event, progress, exc)
             raise
         except TimeoutError as exc:
             late = f"no answer within {self._policy.send_timeout_s:g} seconds"
             raise ReplicaUnavailable(self._mirror.name, late) from exc
         except Exception as exc:
-            # A mirror that breaks its promise must not end the others.
+            # An unexpected error of one session must not stop the others.
             raise ReplicaUnavailable(self._mirror.name, f"{type(exc).__name__}: {exc}") from exc
-        await self._went_well(row.id)
+        await self._succeeded(row.id)
         return await self._book.save(
             replace(
                 progress,
@@ -301,47 +307,48 @@ class _Feeding:
         self._sent_before.pop(progress.session_id, None)
         return await self._book.save(replace(progress, seq=event.seq, strikes=0), aside=note)
 
-    async def _went_well(self, session_id: str) -> None:
+    async def _succeeded(self, session_id: str) -> None:
         self._sent += 1
         self._book.sent += 1
-        self._row, self._pause_s, self._rests_until_us = 0, 0.0, 0
+        self._failures, self._pause_s, self._paused_until_us = 0, 0.0, 0
         self._logged.clear()
         self._sent_before.pop(session_id, None)
-        if self._away:
-            # Those that wait for their next attempt need not wait any longer.
-            self._away, self._hurry = False, True
+        if self._is_away:
+            # The other sessions need not wait for their retry times any longer.
+            self._is_away, self._skip_delays = False, True
             _log.warning("%s: it takes events again", self._mirror.name)
         await self._book.note(None)
-        if len(self._sure) >= _MAX_SURE:
-            self._sure.clear()
-        self._sure.add(session_id)
+        if len(self._confirmed) >= _MAX_CONFIRMED:
+            self._confirmed.clear()
+        self._confirmed.add(session_id)
 
-    def _others_went_well(self, session_id: str) -> bool:
-        """Whether anything was sent since the session failed last."""
+    def _others_succeeded(self, session_id: str) -> bool:
+        """Whether any event was sent since the last failure of the session."""
         return self._sent > self._sent_before.get(session_id, self._sent)
 
     async def _failed(self, due: DueSession, exc: ReplicaFailed, *, is_early: bool) -> None:
-        """The session has to wait; after some failures in a row, everybody has."""
-        if not (self._once or due.tries or self._away or str(exc) in self._logged):
+        """Postpone the session; after `_IN_A_ROW` failures, all sessions."""
+        if not (self._once or due.tries or self._is_away or str(exc) in self._logged):
             self._logged.add(str(exc))
             _log.warning("%s; unsent events wait", exc)
         await self._book.note(exc.problem[:500])
         now_us = await self._store.now_us()
         if not is_early:
-            await self._strike(due)
-            own_s = self._varied(self._policy.first_pause_s * 2.0 ** min(due.tries, 20))
+            await self._count_failure(due)
+            own_s = self._with_jitter(self._policy.first_pause_s * 2.0 ** min(due.tries, 20))
             await self._book.postpone(due, next_us=now_us + int(own_s * 1e6))
-        self._row += 1
+        self._failures += 1
         pause_s = exc.retry_after_s or 0.0 if isinstance(exc, ReplicaUnavailable) else 0.0
-        if self._row == _IN_A_ROW:
+        if self._failures == _IN_A_ROW:
             self._pause_s = max(2 * self._pause_s, self._policy.first_pause_s)
             pause_s = max(pause_s, self._pause_s)
         if pause_s:
-            self._rests_until_us = now_us + int(self._varied(pause_s) * 1e6)
+            self._paused_until_us = now_us + int(self._with_jitter(pause_s) * 1e6)
 
-    async def _strike(self, due: DueSession) -> None:
-        """Count a failure against the event, if others went well meanwhile."""
-        if self._others_went_well(due.session_id):
+    async def _count_failure(self, due: DueSession) -> None:
+        """Count a failure against the event, if others succeeded meanwhile: otherwise the replica
+        is at fault, not the event."""
+        if self._others_succeeded(due.session_id):
             try:
                 progress = await self._book.progress(await self._store.get(due.session_id))
             except SessionNotFound:
@@ -349,12 +356,12 @@ class _Feeding:
             await self._book.save(replace(progress, strikes=progress.strikes + 1))
         self._sent_before[due.session_id] = self._sent
 
-    def _varied(self, seconds: float) -> float:
-        """A pause, no longer than the longest and not for all the same."""
+    def _with_jitter(self, seconds: float) -> float:
+        """The delay, limited by the policy, with jitter."""
         return min(seconds, self._policy.longest_pause_s) * random.uniform(0.5, 1.0)
 
     async def _wait(self, seconds: float, hint: asyncio.Task[None] | None = None) -> None:
-        """For the hint, for `stop`, or so long."""
+        """Wait for the hint, for `stop`, or for `seconds`."""
         if self._once:
             return
         stopping = asyncio.create_task(self._stop.wait())
@@ -364,10 +371,6 @@ class _Feeding:
         finally:
             stopping.cancel()
             await asyncio.gather(stopping, return_exceptions=True)
-
-    async def _rest_from_store(self) -> None:
-        self._pause_s = max(2 * self._pause_s, self._policy.first_pause_s)
-        await self._wait(self._varied(self._pause_s))
 
     async def _waiting(self) -> int:
         count, after = 0, ""
@@ -381,8 +384,8 @@ class _Feeding:
         return count
 
 
-async def _together(work: Callable[[], Awaitable[None]], count: int) -> None:
-    """Several times at once; the first error ends them all."""
+async def _run_concurrently(work: Callable[[], Awaitable[None]], count: int) -> None:
+    """Run `work` several times at once; the first error cancels all."""
     tasks = [asyncio.ensure_future(work()) for _ in range(count)]
     try:
         await asyncio.gather(*tasks)

@@ -1,10 +1,10 @@
-"""What a replica was sent and what is pending, as documents in the store; its status.
+"""The progress of a replica, as documents in the store, and its status.
 
-One document is the replica's place in the feed and the lease of the process that feeds it. Each
-write names the version that the writer knows, so that of several processes one feeds the replica,
-and one that was thought dead finds out before it writes. Each session with news has a document,
-written together with the place: from then on the session is replicated from its own events, and one
-that cannot be sent blocks no other.
+One document is the replica's position in the feed, and the lease of the process that sends. Each
+write names the version that the writer knows. So only one of several processes sends, and a process
+that was considered dead notices it before it writes. Each session with new events has a document,
+written together with the position: from then on the session is replicated from its own events, and
+a session that cannot be sent does not block others.
 """
 
 from __future__ import annotations
@@ -24,39 +24,40 @@ _PAGE = 100
 
 
 class ReplicaLeaseLost(Exception):
-    """Another process feeds the mirror now."""
+    """Another process sends to the replica now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueSession:
-    """A session that has news."""
+    """A session with unsent events."""
 
     session_id: str
     version: int
     next_us: int = 0
-    """Not before this microsecond of the store's clock."""
+    """The earliest time of the next attempt, on the store's clock."""
     tries: int = 0
+    """The number of failed attempts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentEvents:
-    """What was sent of a session."""
+    """The position of a replica in a session."""
 
     session_id: str
     created_at_us: int
     seq: int = 0
     """The number of the last event that was sent, set aside, or had nothing to send."""
     last_us: int = 0
-    """The time of the last that was sent."""
+    """The time of the last event that was sent."""
     strikes: int = 0
-    """How often the next event failed while others went well."""
+    """How often the next event failed while others succeeded."""
     kept: Any = None
-    """The mirror's own."""
+    """The result of the replica's last `send`."""
     version: int = 0
 
 
 class ReplicaProgress:
-    """The documents of one mirror, for one process that feeds it."""
+    """The documents of one replica, for one process that sends to it."""
 
     def __init__(self, store: Store, name: str, *, owner: str, lease_s: float) -> None:
         self._store = store
@@ -68,14 +69,14 @@ class ReplicaProgress:
         self._renewed_us = 0
         self._lock = asyncio.Lock()
         self.cursor: str | None = None
-        """The mirror's place in the feed."""
+        """The replica's position in the feed."""
         self.sent = 0
         """The number of events that the replica has received."""
         self.set_aside = 0
         self.problem: str | None = None
 
     async def claim(self) -> bool:
-        """Become the sender to the mirror; `False` while another process is."""
+        """Take the lease; false while another process has it."""
         document = await self._store.get_document(MIRRORS, self._key)
         now_us = await self._store.now_us()
         self._version = 0
@@ -93,19 +94,19 @@ class ReplicaProgress:
         return True
 
     async def keep(self) -> None:
-        """Stay the one, if it is time to say so; `ReplicaLeaseLost`."""
+        """Renew the lease if it is time; raises `ReplicaLeaseLost`."""
         now_us = await self._store.now_us()
         async with self._lock:
             if now_us - self._renewed_us > self._lease_us // 3:
                 await self._write(now_us)
 
     async def count(self) -> None:
-        """Store how many were sent; `ReplicaLeaseLost`."""
+        """Store the number of sent events; raises `ReplicaLeaseLost`."""
         async with self._lock:
             await self._write(await self._store.now_us())
 
     async def note(self, problem: str | None) -> None:
-        """Remember why nothing is sent; stored at once when that begins or ends."""
+        """Set or clear the problem; stored at once if it begins or ends."""
         changed = (problem is None) != (self.problem is None)
         async with self._lock:
             self.problem = problem
@@ -113,7 +114,7 @@ class ReplicaProgress:
                 await self._write(await self._store.now_us())
 
     async def release(self) -> None:
-        """Let others feed it; harmless if it was lost already."""
+        """Release the lease; does nothing if it is lost."""
         async with self._lock:
             try:
                 await self._write(None)
@@ -121,9 +122,9 @@ class ReplicaProgress:
                 return
 
     async def move(self, cursor: str | None, sessions: Collection[str]) -> None:
-        """Go on to `cursor`, and note that these sessions have news, as one transaction.
+        """Store the position and that these sessions have unsent events, in one transaction.
 
-        One that failed already waits as long as before.
+        Sessions that failed before keep their retry time.
         """
         notes = []
         for each in sessions:
@@ -135,7 +136,7 @@ class ReplicaProgress:
             await self._write(await self._store.now_us(), notes)
 
     async def due(self, after: str = "") -> Sequence[DueSession]:
-        """Sessions that have news, by id, those above `after`; some of them."""
+        """A page of sessions with unsent events, with ids above `after`, ordered by id."""
         documents = await self._store.list_documents(self._due, after=after, limit=_PAGE)
         return [
             DueSession(
@@ -148,7 +149,7 @@ class ReplicaProgress:
         ]
 
     async def postpone(self, due: DueSession, *, next_us: int) -> None:
-        """Try it later; nothing happens if it has more news meanwhile."""
+        """Set the retry time, unless the session got more events meanwhile."""
         body = {"next_us": next_us, "tries": due.tries + 1}
         write = DocumentWrite(
             collection=self._due, key=due.session_id, body=body, expected_version=due.version
@@ -156,20 +157,20 @@ class ReplicaProgress:
         await self._try_write(write)
 
     async def settle(self, due: DueSession) -> None:
-        """Everything was sent; it stays due if it has more news meanwhile."""
+        """Mark the session as sent, unless it got more events meanwhile."""
         write = DocumentWrite(
             collection=self._due, key=due.session_id, body=None, expected_version=due.version
         )
         await self._try_write(write)
 
     async def forget(self, due: DueSession) -> None:
-        """The session is gone."""
+        """Remove the documents of a deleted session."""
         gone = DocumentWrite(collection=self._sessions, key=due.session_id, body=None)
         await self._store.write_documents([gone])
         await self.settle(due)
 
     async def progress(self, row: SessionRow) -> SentEvents:
-        """How far the mirror is with a session; one that was made anew begins anew."""
+        """The replica's position in a session; a new session with an old id starts at 0."""
         document = await self._store.get_document(self._sessions, row.id)
         fresh = SentEvents(session_id=row.id, created_at_us=row.created_at_us)
         if document is None:
@@ -188,7 +189,7 @@ class ReplicaProgress:
         )
 
     async def save(self, progress: SentEvents, *, aside: DocumentWrite | None = None) -> SentEvents:
-        """Store the position; `ReplicaLeaseLost` if another process did."""
+        """Store the position in a session; raises `ReplicaLeaseLost`."""
         body = {
             "at": progress.created_at_us,
             "seq": progress.seq,
@@ -209,7 +210,7 @@ class ReplicaProgress:
         return replace(progress, version=progress.version + 1)
 
     def aside(self, event_id: str, problem: str, at_us: int) -> DocumentWrite:
-        """The note of an event that is not sent."""
+        """The write that records an event that is set aside."""
         body = {"problem": problem[:500], "at_us": at_us}
         return DocumentWrite(collection=self.asides, key=event_id, body=body)
 
@@ -233,7 +234,7 @@ class ReplicaProgress:
             return
 
     async def _write(self, now_us: int | None, more: Sequence[DocumentWrite] = ()) -> None:
-        """The mirror's own document; without a time it is given up."""
+        """Write the replica's document; without a time, release the lease."""
         body = {
             "name": self._name,
             "owner": None if now_us is None else self._owner,
@@ -255,7 +256,7 @@ class ReplicaProgress:
 
 
 def replica_key(name: str) -> str:
-    """What a mirror's documents are filed under."""
+    """The key of a replica's documents."""
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -292,7 +293,7 @@ class ReplicaStatus(Value):
 
 
 async def replica_status(store: Store, name: str) -> ReplicaStatus:
-    """How the mirror of that name stands; one that was never fed has everything before it."""
+    """The status of the replica with this name; an unknown replica has received nothing."""
     document = await store.get_document(MIRRORS, replica_key(name))
     body = {} if document is None else document.body
     book = ReplicaProgress(store, name, owner="", lease_s=0)
