@@ -1,4 +1,4 @@
-"""Writing the audit down, to be kept where those who can change the store cannot."""
+"""Exports of the audit, to be kept where people with access to the store cannot change them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ EXPORT_FORMAT = "ekiden.audit"
 EXPORT_VERSION = 1
 _PAGE = 500
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""What a terminal would obey: escaped, so that an export can be shown without being altered."""
+"""Characters that a terminal interprets; they are escaped, so that an export can be displayed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The last line of an export: what it consists of."""
+    """The last line of an export, which describes the export."""
 
     records: int
+    """The number of records."""
     heads: Mapping[str, ChainHead]
-    """By session, of those with records in the export, the head of its chain."""
+    """The heads of the chains of all sessions with records in the export."""
     sha256: str
-    """Over all lines before, each with its line feed; hexadecimal."""
+    """The SHA-256 of all lines before, each with its line feed, in hexadecimal."""
 
     def to_json(self) -> dict[str, Any]:
-        """The line."""
+        """The manifest as JSON."""
         return {
             "format": EXPORT_FORMAT,
             "version": EXPORT_VERSION,
@@ -44,7 +45,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
-        """The inverse of `to_json`; `ValueError` for anything else."""
+        """The inverse of `to_json`; raises `ValueError` for an invalid manifest."""
         if data.get("version") != EXPORT_VERSION:
             raise ValueError(f"version {data.get('version')!r} of the format is not known")
         try:

@@ -1,4 +1,4 @@
-"""What a verification finds."""
+"""The results of a verification."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Fault: TypeAlias = Literal[
     "differs",
     "damaged_export",
 ]
-"""What is wrong, for programs; `BrokenLink.message` says it to people."""
+"""The kind of a broken link, for programs; `BrokenLink.message` describes it for people."""
 
 MOST_KEPT = 1000
 

@@ -1,4 +1,4 @@
-"""Asking the audit: by agent, task, correlation id, status, time and more, in pages."""
+"""Queries of the audit by agent, task, correlation id, status, time and more, in pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RECORD = re.compile(
     r"(?P<session>.*)/(?P<seq>[1-9][0-9]{0,17})(?P<number>\.[0-9]+)?", re.ASCII | re.DOTALL
 )
 _HANDOFF = re.compile(r"(?P<session>.+)\.h(?:[0-9]+|rq_[0-9a-z]+)", re.ASCII | re.DOTALL)
-"""As handoffs are named most often: then only their session is looked through."""
+"""The usual form of a handoff's id, which names the session; other ids are searched everywhere."""
 _MOST_OF_A_HANDOFF = 1000
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
@@ -93,10 +93,11 @@ class AuditQuery(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPage:
-    """Some records, and the cursor of the next page."""
+    """A page of records."""
 
     records: Sequence[AuditRecord]
     next_cursor: str | None
+    """The cursor of the next page; `None` after the last page."""
 
 
 async def audit_records(
@@ -130,7 +131,8 @@ async def read_page(
     last: dict[str, str],
     most: int | None = None,
 ) -> AuditPage:
-    """As `audit_records`; `last` goes on from page to page, as `previous_of` wants it."""
+    """`audit_records` for callers of several pages, which pass the same `last`; see
+    `previous_of`."""
     if limit < 1:
         raise UserError(f"a page of {limit} records is not possible: `limit` is 1 or more")
     found: list[tuple[Event, AuditRecord]] = []
@@ -172,14 +174,14 @@ async def find_records(store: Journal, name: str) -> Sequence[AuditRecord]:
 async def _matching(
     store: Journal, query: AuditQuery, cursor: str | None, *, page: int, most: int | None
 ) -> AsyncIterator[tuple[Event, str, AuditRecord | None]]:
-    """What matches, each with the cursor of the page that begins after it; no record at last, if
-    `most` events were looked at."""
+    """The matching records with their events and the cursors after them. If `most` events were
+    read, the last entry has no record."""
     where = query.event_filter()
     before, shown, of_seq = _parse(cursor)
-    looked_at = 0
+    count = 0
     while True:
         found = await store.find_events(where, limit=page, cursor=before or None)
-        looked_at += len(found.events)
+        count += len(found.events)
         for event, after in zip(found.events, found.cursors, strict=True):
             records = records_of(event) if is_audited(event) else []
             ordered = records[::-1] if query.newest_first else records
@@ -192,16 +194,17 @@ async def _matching(
             before, shown, of_seq = after, 0, None
         if found.next_cursor is None:
             return
-        if most is not None and looked_at >= most:
+        if most is not None and count >= most:
             yield found.events[-1], before, None
             return
         page = _PAGE
 
 
 def _parse(cursor: str | None) -> tuple[str, int, int | None]:
-    """The store's own cursor, and how many records of which event behind it were shown already.
+    """The store's cursor, the number of returned records of the event after it, and the number of
+    that event.
 
-    The number of that event is looked at because its session may be deleted meanwhile.
+    The event's number is compared, because its session may be deleted meanwhile.
     """
     if cursor is None:
         return "", 0, None
@@ -216,7 +219,7 @@ def _parse(cursor: str | None) -> tuple[str, int, int | None]:
 async def _linked(
     store: Journal, found: Sequence[tuple[Event, AuditRecord]], last: dict[str, str]
 ) -> Sequence[AuditRecord]:
-    """The records with the hashes before theirs."""
+    """The records with the previous hashes."""
     events = {
         event.event_id: event
         for event, _ in found
@@ -232,7 +235,7 @@ def _agents(record: AuditRecord) -> tuple[str | None, ...]:
 
 
 def _words(record: AuditRecord) -> str:
-    """All that a text is looked for in."""
+    """The searchable text of a record."""
     said = (
         record.actor.name,
         record.source,
@@ -249,7 +252,7 @@ def _words(record: AuditRecord) -> str:
 
 
 def _leaves(facts: Any) -> Iterator[str]:
-    """The names and values in the facts, at any depth; they may hold anything."""
+    """The names and values in the facts, at any depth."""
     waiting = [facts]
     while waiting:
         value = waiting.pop()

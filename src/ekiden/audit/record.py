@@ -1,4 +1,4 @@
-"""Audit records: audited events as people and programs read them, and the hash before each."""
+"""Audit records, which are computed from audited events, and the previous hash of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ekiden.storage.chain import GENESIS, HASH, ITEM_DIGEST, link
 AuditActorKind: TypeAlias = Literal["agent", "person", "system", "program"]
 
 NO_SESSION = "no-session"
-"""Stands for the session in the ids of records without one."""
+"""The session in the ids of records outside sessions."""
 _KINDS: Mapping[str, AuditActorKind] = {"person": "person", "program": "program"}
 _NOBODY = "nobody"
 _SHOWN = frozenset(
@@ -118,7 +118,7 @@ def details_of(event: Event) -> Mapping[str, Any]:
 
 
 def hash_of(event: Event) -> str | None:
-    """The hash that is stored with the event."""
+    """The stored hash of the event."""
     return _text(details_of(event).get(HASH))
 
 
@@ -129,7 +129,7 @@ def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord
     moves = _moves(event, details)
     is_handoff = event.type == "handoff"
     actor = _actor(event, details)
-    source = _text(details.get("from")) or (None if _is_given(event, actor) else event.agent)
+    source = _text(details.get("from")) or (None if _has_no_source(event, actor) else event.agent)
     question = _question(details) if event.type == "message" else {}
     target = _text((question or details).get("agent" if event.type == "route" else "to"))
     facts = {
@@ -163,12 +163,12 @@ def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord
 
 
 def is_audited(event: Event) -> bool:
-    """Whether the event gives records: one of the audited types, or a question to an agent."""
+    """Whether the event has records: it has an audited type, or is a question to an agent."""
     return event.type != "message" or bool(_question(details_of(event)))
 
 
 def _question(details: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What an agent asked, told or answered another."""
+    """The question, notice or answer in the details; empty if there is none."""
     found = next((details[name] for name in QUESTIONS if name in details), None)
     return found if isinstance(found, dict) else {}
 
@@ -183,8 +183,8 @@ def _moves(event: Event, details: Mapping[str, Any]) -> Sequence[str | None]:
     return [_text(move) for move in moves] or [None]
 
 
-def _is_given(event: Event, actor: AuditActor) -> bool:
-    """Whether an agent got the work without another one having had it."""
+def _has_no_source(event: Event, actor: AuditActor) -> bool:
+    """Whether an agent got the work, but not from another agent."""
     return event.type == "route" and actor.kind != "agent"
 
 
@@ -201,14 +201,15 @@ def _actor(event: Event, details: Mapping[str, Any]) -> AuditActor:
     if isinstance(by, str) and by:
         return AuditActor(kind="system" if by == _NOBODY else "person", name=by)
     if event.type == "route":
-        return _chooser(agent, details)
+        return _actor_of_route(agent, details)
     if event.type == "handoff" and isinstance(details.get("moves"), list):
-        return _settler(agent, details)
+        return _actor_of_move(agent, details)
     return AuditActor(kind="agent", name=agent)
 
 
-def _settler(source: str, details: Mapping[str, Any]) -> AuditActor:
-    """Who made a move: the target confirms, the system undoes, the source does the rest."""
+def _actor_of_move(source: str, details: Mapping[str, Any]) -> AuditActor:
+    """The actor of a handoff's move: the target confirms, the system rolls back, the source makes
+    all other moves."""
     if details["moves"] == ["completed"]:
         return AuditActor(kind="agent", name=_text(details.get("to")) or "")
     if details["moves"] in (["rolled_back"], []):
@@ -216,8 +217,9 @@ def _settler(source: str, details: Mapping[str, Any]) -> AuditActor:
     return AuditActor(kind="agent", name=source)
 
 
-def _chooser(router: str, details: Mapping[str, Any]) -> AuditActor:
-    """Who decided on an agent: a person who named it, a rule that it stays, else the router."""
+def _actor_of_route(router: str, details: Mapping[str, Any]) -> AuditActor:
+    """The actor of a routing decision: the person who named the agent, the system, or the
+    router."""
     match details.get("method"):
         case "named":
             return AuditActor(kind="person", name="")
@@ -239,11 +241,11 @@ _MOST_REMEMBERED = 10_000
 async def previous_of(
     store: Journal, events: Sequence[Event], last: dict[str, str] | None = None
 ) -> Mapping[str, str]:
-    """By the ids of the events, each audited, the hash before theirs; `GENESIS` for a first one.
+    """The previous hashes of audited events, by event id; `GENESIS` for the first of a session.
 
-    Most often that is the hash of another of `events`, which their own hash proves; for the
-    others the session is read backwards. A caller that reads many pages, from the oldest events to
-    the newest, passes the same `last` each time: it remembers the last hash of each session.
+    Usually the previous hash is that of another of `events`, which the event's own hash proves;
+    otherwise the session is read backwards. A caller that reads many pages, the oldest events
+    first, passes the same `last` each time, which keeps the last hash of each session.
     """
     last = {} if last is None else last
     if len(last) > _MOST_REMEMBERED:
@@ -271,7 +273,7 @@ def _follows(previous: str, event: Event) -> bool:
 
 
 async def _read_back(store: Journal, event: Event) -> str:
-    """The hash of the last audited event before this one that has any."""
+    """The hash of the last audited event with a hash before this one."""
     end, size = event.seq - 1, _NEAR
     while end > 0:
         begin = max(0, end - size)

@@ -1,4 +1,4 @@
-"""Verification: whether stored events and decisions are the written, or the exported, ones."""
+"""Verification that stored events and decisions are those that were written, or exported."""
 
 from __future__ import annotations
 
@@ -11,153 +11,27 @@ from typing import Any, TypeAlias
 from ekiden.audit.export import EXPORT_FORMAT, Manifest
 from ekiden.audit.findings import BrokenLink, Fault, Verification
 from ekiden.audit.record import NO_SESSION, details_of, event_name, hash_of, previous_of, records_of
-from ekiden.audit.walk import UNREADABLE, Walk, why_unreadable
+from ekiden.audit.walk import UNREADABLE, Coverage, Walk, why_unreadable
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.values import dumps, loads
 from ekiden.storage.base import SessionRow, Store, each_document
-from ekiden.storage.chain import (
-    HEAD,
-    ITEM_DIGEST,
-    UNCOVERED,
-    ChainHead,
-    EventDigest,
-    events_digest,
-    head_text,
-    json_digest,
-    link_digest,
-)
-
-_EVENTS_PAGE = 1000
-
-
-class Coverage:
-    """The events of one session, or with an empty id of none, in order.
-
-    `broken` is the first place that does not fit; nothing behind it is looked at.
-    """
-
-    def __init__(self, store: Store, session_id: str, *, last: int | None = None) -> None:
-        """Of a session, events above `last` are left to the next verification."""
-        self.covered = 0
-        self.uncovered = 0
-        self.broken: BrokenLink | None = None
-        self._store = store
-        self._session_id = session_id
-        self._last = last
-        self._seq = 0
-        self._open: list[EventDigest] = []
-        """Those behind the last digest."""
-        self._head = ""
-        """Of no session: the body that the document of the head has after the last digest."""
-
-    async def run(self) -> None:
-        """Look at everything, or up to the first broken place."""
-        await self._read_on()
-        if self.broken is None and not self._session_id:
-            await self._arrive()
-
-    async def _read_on(self) -> None:
-        size = _EVENTS_PAGE
-        while True:
-            try:
-                page = await self._store.digests(self._session_id, after=self._seq, limit=size)
-            except UNREADABLE as exc:
-                if size > 1:
-                    size = 1
-                    continue
-                return self._break(
-                    "unreadable", self._seq + 1, f"it cannot be read ({why_unreadable(exc)})"
-                )
-            for each in page:
-                if self._last is not None and each.seq > self._last:
-                    return self._check_none_left()
-                self._follow(each)
-                if self.broken is not None:
-                    return None
-            if len(page) < size:
-                return self._check_none_left()
-
-    def _follow(self, each: EventDigest) -> None:
-        self._seq = each.seq
-        if each.commit == UNCOVERED:
-            self._check_none_left()
-            self.uncovered += 1
-            return
-        self._open.append(each)
-        if each.commit is None:
-            return
-        number, _, digest = each.commit.partition(":")
-        size = len(self._open)
-        first = self._open[0].seq
-        content = events_digest(event.own for event in self._open)
-        # Events of a session are protected by the chain of its audited events; those of no session
-        # have no row that could hold a head, so their digests are linked to each other.
-        expected = content if self._session_id else link_digest(self._head, content)
-        if (number, digest) != (str(size), expected):
-            which = "it is" if size == 1 else f"the events {first} to {each.seq} are"
-            self._break("changed", first, f"{which} not what was written{self._or_before()}")
-            return
-        self.covered += size
-        self._head = head_text(digest)
-        self._open = []
-
-    def _or_before(self) -> str:
-        return "" if self._session_id else ", or one before was taken away"
-
-    def _check_none_left(self) -> None:
-        """Each commit ends with its digest."""
-        if self._open and self.broken is None:
-            self._break("no_digest", self._open[0].seq, "the digest of its commit is missing")
-
-    async def _arrive(self) -> None:
-        """The document must have the digest of the last event; more may have come meanwhile."""
-        while True:
-            try:
-                found = await self._store.get_document(*HEAD)
-            except UNREADABLE as exc:
-                told = f"the head of this chain cannot be read ({why_unreadable(exc)})"
-                return self._break("unreadable", self._seq, told)
-            body = "" if found is None else head_text(str(found.body))
-            if body == self._head:
-                return None
-            # The head differs from what was read: either events came meanwhile, or it is wrong.
-            # Only if nothing new is found it is wrong.
-            before = self._seq
-            await self._read_on()
-            if self.broken is not None:
-                return None
-            if self._seq == before:
-                break
-        if not body:
-            return self._break("no_head", self._seq, "the store has lost the head of this chain")
-        told = "records after it were taken away, or the head of the chain was changed"
-        return self._break("wrong_head", self._seq, told)
-
-    def _break(self, fault: Fault, seq: int, message: str) -> None:
-        record_id = event_name(self._session_id, seq)
-        self.broken = BrokenLink(
-            record_id=record_id,
-            session_id=self._session_id,
-            fault=fault,
-            message=f"{record_id}: {message}",
-            at_us=0,
-        )
-
+from ekiden.storage.chain import ITEM_DIGEST, ChainHead, json_digest
 
 _OPEN, _CLOSED, _ORDER = "inbox.open", "inbox.done", "inbox.order"
 """The collections of the inbox."""
 _CLOSED_ORDER = "2/"
-"""Closed items come behind this in the order; an id has no slash."""
+"""The prefix of closed items in the collection of the order."""
 _ENDS = frozenset({"answered", "expired", "cancelled"})
 _ITEMS_PAGE = 500
 
 
 async def check_decisions(store: Store, found: Verification) -> None:
-    """Report the first item that is not as the event of its end says; count the others.
+    """Compare closed inbox items with the events that closed them: count matches, and report the
+    first difference.
 
-    Deleting closed items is part of retention: the event keeps what was decided. Items that an
-    earlier version closed have no digest.
+    A missing closed item is not a difference: retention deletes it, and the event keeps the
+    decision. Items that an earlier version closed have no digest.
     """
     try:
         await _check(store, found)
@@ -179,24 +53,24 @@ async def _check(store: Store, found: Verification) -> None:
             is_closed = collection == _CLOSED or document.key.startswith(_CLOSED_ORDER)
             ending = await endings.of(item_id, must_be=is_closed)
             if ending is None and is_closed:
-                told = (
+                message = (
                     f"no event closed the inbox item {item_id}: the event was taken away, or the "
                     "item was put in"
                 )
-                found.report(_broken(None, "added", told))
+                found.report(_broken(None, "added", message))
                 return
             expected = None if ending is None else details_of(ending).get(ITEM_DIGEST)
             if not isinstance(expected, str):
                 continue
             if json_digest(document.body) != expected:
-                told = f"the inbox item {item_id} is not as it was when it was closed"
-                found.report(_broken(ending, "changed", told))
+                message = f"the inbox item {item_id} is not as it was when it was closed"
+                found.report(_broken(ending, "changed", message))
                 return
             found.decisions += collection == _CLOSED
 
 
 class _Endings:
-    """By the ids of items, the events that closed them."""
+    """The events that closed inbox items, by item id."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -204,9 +78,8 @@ class _Endings:
         self._last: int | None = None
 
     async def of(self, item_id: str, *, must_be: bool) -> Event | None:
-        """The event that closed the item; if there `must_be` one, also if it came meanwhile."""
-        # An item may be closed while the audit is verified; its event is then behind those read so
-        # far.
+        """The event that closed the item. With `must_be`, new events are read if it is missing."""
+        # An item may be closed during the verification; its event is then newer than those read.
         if self._last is None or (must_be and item_id not in self._events):
             await self._read_on()
         return self._events.get(item_id)
@@ -226,7 +99,7 @@ class _Endings:
         if change in _ENDS:
             self._events[str(details.get("item"))] = event
         elif change == "posted":
-            # The id of an item that was deleted may be used again.
+            # The id of a deleted item may be used again.
             self._events.pop(str(details.get("item")), None)
 
 
@@ -244,7 +117,7 @@ def _broken(event: Event | None, fault: Fault, message: str) -> BrokenLink:
 _PAGE = 100
 
 Progress: TypeAlias = Callable[[Verification], object]
-"""Called now and then with how far it is."""
+"""Called from time to time with the results so far."""
 
 
 async def verify_audit(
@@ -286,12 +159,12 @@ async def verify_audit(
         await _cover(found, Coverage(store, row.id, last=row.seq))
         if progress is not None:
             progress(found)
-        await asyncio.sleep(0)  # A store in memory never waits, and others want their turn.
+        await asyncio.sleep(0)  # A store in memory never yields to other tasks.
     return found
 
 
 def _scope(session_id: str | None, *, is_compared: bool) -> tuple[list[str], list[str]]:
-    """What is looked at, and what is not."""
+    """The descriptions of the data that is checked, and that is not."""
     if session_id is None:
         checked = [
             "the hash chain of each session",
@@ -337,7 +210,7 @@ def _add(found: Verification, walk: Walk) -> None:
 async def _rows(
     store: Store, session_id: str | None, found: Verification
 ) -> AsyncIterator[SessionRow]:
-    """The sessions to look at; a row that cannot be read is reported, and ends it."""
+    """The sessions to verify; an unreadable row is reported, and ends the list."""
     if session_id is not None:
         yield await store.get(session_id)
         return
@@ -372,11 +245,11 @@ def _unreadable_row(before: SessionRow | None, exc: Exception) -> BrokenLink:
     )
 
 
-_TELL_EVERY = 100
+_REPORT_EVERY = 100
 
 
 class ExportComparison:
-    """Reads an export line by line; each record must be in the store as it was."""
+    """Compares the records of an export with the store."""
 
     def __init__(
         self,
@@ -386,8 +259,8 @@ class ExportComparison:
         session_id: str | None = None,
         progress: Callable[[Verification], object] | None = None,
     ) -> None:
-        """What differs is reported to `found`; with `session_id` only that session's records are
-        looked for."""
+        """Differences are reported to `found`; with `session_id` only records of this session are
+        compared."""
         self._store = store
         self._found = found
         self._only = session_id
@@ -397,7 +270,7 @@ class ExportComparison:
         self._records: Mapping[str, Mapping[str, Any]] = {}
 
     async def run(self, lines: Iterable[str]) -> Mapping[str, ChainHead]:
-        """Compare every record; gives the heads that the chains had."""
+        """Compare every record; returns the exported heads of the chains."""
         digest = sha256()
         number = 0
         try:
@@ -425,9 +298,9 @@ class ExportComparison:
             return
         found = self._found
         found.compared += 1
-        if self._progress is not None and found.compared % _TELL_EVERY == 0:
+        if self._progress is not None and found.compared % _REPORT_EVERY == 0:
             self._progress(found)
-        if not session_id and record_id.startswith("/"):  # So earlier versions wrote it.
+        if not session_id and record_id.startswith("/"):  # An export of an earlier version.
             record_id = f"{NO_SESSION}{record_id}"
             exported = {**exported, "id": record_id}
         prefix = f"{session_id or NO_SESSION}/"
@@ -449,7 +322,7 @@ class ExportComparison:
         )
 
     async def _stored(self, session_id: str, event_id: str) -> Mapping[str, Mapping[str, Any]]:
-        """By id, what the event's records are today."""
+        """The present records of the event, by id."""
         number = event_id[len(f"{session_id or NO_SESSION}/") :]
         if not (number.isascii() and number.isdecimal()) or len(number) > 18:
             raise ValueError("it is not a record")

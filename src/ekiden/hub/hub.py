@@ -1,4 +1,4 @@
-"""The hub of a process: one reader of the store's events, and any number of subscribers."""
+"""The event hub of a process: one reader of the store's events for all subscribers."""
 
 from __future__ import annotations
 
@@ -112,13 +112,14 @@ class EventStream:
         self._where = where
         self._follow = follow
         self._place: str | None = None
-        """Behind the last event that was looked at; `None` before the stream has begun."""
+        """The position after the last event that was returned or skipped; `None` before the
+        start."""
         self._end: str | None = None
-        """Where a stream that does not follow stops."""
+        """The position at which a stream that does not follow ends."""
         self._page: deque[HubEvent] = deque()
-        """What was read from the store for this stream alone."""
+        """Events that were read from the store for this stream only."""
         self._pending: asyncio.Future[None] | None = None
-        """What the stream waits for now; `close` ends the wait."""
+        """The future that the stream waits for; `close` ends the wait."""
         self._taken = False
         self._closed = False
 
@@ -134,7 +135,7 @@ class EventStream:
         return self
 
     async def __anext__(self) -> HubEvent:
-        """The next event; waits for it. `UserError` for an id that is none."""
+        """Wait for the next event. Raises `UserError` for an invalid id."""
         if self._taken:
             raise UserError(
                 "only one task at a time can read a stream of events: subscribe once for each task"
@@ -146,7 +147,7 @@ class EventStream:
             self._taken = False
 
     async def __aenter__(self) -> Self:
-        """Find out where "now" is, or whether `after` is an id."""
+        """Find the present end of the feed, or check the id `after`."""
         await self._begin()
         return self
 
@@ -177,14 +178,14 @@ class EventStream:
         raise StopAsyncIteration
 
     def _take(self) -> HubEvent | None:
-        """The next event of those at hand, whether it is asked for or not."""
+        """The next event in memory, whether it matches the filter or not."""
         if self._page:
             return self._page.popleft()
         window, place = self._reader.window, self._known_place()
         return window.after(place) if self._follow and place in window else None
 
     async def _fetch(self) -> None:
-        """See to it that there is something at hand, or that the stream is closed."""
+        """Read or wait until there are events in memory, or the stream is closed."""
         generation, place = self._reader.generation, self._known_place()
         if self._follow and place in self._reader.window:
             await self._wait(place, generation)
@@ -219,11 +220,11 @@ class EventStream:
             ) from exc
 
     async def _read(self, place: str) -> bool:
-        """Read a page from the store; whether there was anything."""
+        """Read a page from the store; returns whether there are events."""
         page = await self._patience.insist(lambda: read_page(self._store, place), self._pause)
         if page is not None:
             self._page.extend(events_of(page))
-            await asyncio.sleep(0)  # A store in memory does not let others run.
+            await asyncio.sleep(0)  # A store in memory never yields to other tasks.
         return bool(self._page)
 
     async def _wait(self, place: str, generation: int) -> None:
@@ -237,7 +238,7 @@ class EventStream:
             self._reader.forget(future)
 
     async def _pause(self, seconds: float) -> bool:
-        """Wait, but not longer than until the stream is closed; whether to go on."""
+        """Wait for `seconds`, or until the stream is closed; returns whether it is still open."""
         if not self._closed:
             self._pending = asyncio.get_running_loop().create_future()
             try:

@@ -1,15 +1,15 @@
-"""Reads the events of a store for subscribers, live, and retries while it is away.
+"""The live reader of a store's events, which retries while the store is unavailable.
 
-The reader gives nobody events: it keeps a window of the last ones. Each stream takes from it what
-comes after its own place, or asks the store if its place is not in the window (any more). So a slow
-stream holds up nobody and nothing is kept for it; and since a stream's place is that of the last
-event it gave, nothing can be left out or given twice, however it got there.
+The reader does not pass events to streams: it keeps a window of the last events. Each stream takes
+the events after its own position from the window, or reads the store if its position is not in the
+window. So a slow stream delays no other and needs no buffer. A stream's position is that of its
+last event, so no event is left out or returned twice.
 
-The reader reads only while somebody waits. Those who wait are at the end of the window, or looked
-into the store just now and found nothing after their place; if nobody is at the end, the window
-begins anew at the place of one of them. Whoever waits is woken when the window changes, and looks
-again: a stream that asked the store in vain before the change finds in the window, or in the store,
-what the reader saw.
+The reader reads only while a stream waits. A waiting stream is at the end of the window, or has
+just found no event after its position in the store. If no stream is at the end, the window starts
+again at the position of one of them. Waiting streams are woken when the window changes, and look
+again: a stream that read the store before the change finds the new events in the window or in the
+store.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ekiden.storage.base import EventPage
 
 T = TypeVar("T")
 OnOutage: TypeAlias = Callable[[StoreUnavailable | None], None]
-"""Called with the error when an outage begins, and with `None` when it is over."""
+"""Called with the error when an outage begins, and with `None` when it ends."""
 
 _LONGEST_S = 5.0
 
 
 class StoreRetry:
-    """Shared by everybody who reads one store, so that an outage is told once."""
+    """Retries reads of one store. All readers share it, so that an outage is reported once."""
 
     def __init__(self, *, first_s: float, tell: OnOutage | None) -> None:
         self._first_s = first_s
@@ -42,9 +42,10 @@ class StoreRetry:
     async def insist(
         self, call: Callable[[], Awaitable[T]], pause: Callable[[float], Awaitable[bool]]
     ) -> T | None:
-        """What `call` gives as soon as the store can be reached; `None` if `pause` says to stop.
+        """The result of `call`, which is retried while the store is unavailable; `None` if `pause`
+        returns false.
 
-        Each pause is twice as long as the one before. Other errors are raised.
+        The delay doubles with each retry. Other errors are raised.
         """
         wait_s = self._first_s
         while True:
@@ -54,7 +55,8 @@ class StoreRetry:
             except StoreUnavailable as exc:
                 self._failed(exc)
             else:
-                if began_out:  # What was under way when another call failed proves nothing.
+                # A call that began before the outage does not prove that it is over.
+                if began_out:
                     self._worked()
                 return result
             if not await pause(wait_s):
@@ -75,22 +77,22 @@ class StoreRetry:
 
 
 _PARTIES = ("from", "to", "from_agent", "to_agent")
-"""What an event's details call the agents that it is between."""
+"""The keys of agents in an event's details."""
 
 
 class EventFeed(Protocol):
     """The part of a `Store` that the hub needs."""
 
     async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
-        """As `Journal.feed`."""
+        """Like `Journal.feed`."""
         ...
 
     async def feed_end(self) -> str:
-        """As `Journal.feed_end`."""
+        """Like `Journal.feed_end`."""
         ...
 
     async def wait_for_change(self, timeout_s: float) -> None:
-        """As `LeaseStore.wait_for_change`."""
+        """Like `LeaseStore.wait_for_change`."""
         ...
 
 
@@ -167,38 +169,38 @@ def _agents(event: Event) -> Iterator[str]:
 PAGE = 100
 _WINDOW = 500
 _GAP_S = 0.02
-"""Between two reads, so that each step of a busy store is not read by itself."""
+"""The pause between two reads, so that several steps of a busy store are read together."""
 _SOON_S = 0.05
 _IDLE_S = 1.0
-"""How long a lost hint can delay an event."""
+"""The maximum delay of an event after a lost hint of a change."""
 
 
 class Window:
-    """A stretch of the feed without gaps: at most `size` events, and the place before them.
+    """The last events of the feed without gaps, at most `size`, and the position before them.
 
-    A place is the id of an event that was seen, or where a reader began. Places cannot be compared:
-    a place is in the window, or one must ask the store what comes after it.
+    A position is the id of an event, or the start of a reader. Positions have no order: for a
+    position that is not in the window, the store must be read.
     """
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._events: deque[HubEvent] = deque()
         self._first = 0
-        """The number of the first event, counted from the beginning of the window's life."""
+        """The number of the first event, counted from the creation of the window."""
         self._next: dict[str, int] = {}
-        """The number of the event after each place, which is one more than the last at the end."""
+        """The number of the event after each position."""
         self._start = ""
         self.end: str | None = None
-        """The place after the last event; `None` before the window was begun."""
+        """The position after the last event; `None` before `begin`."""
 
     def begin(self, place: str) -> None:
-        """Forget everything, and begin after `place`."""
+        """Remove all events, and start after `place`."""
         self._events.clear()
         self._next = {place: self._first}
         self._start = self.end = place
 
     def extend(self, events: Iterable[HubEvent]) -> None:
-        """Add what comes after the end; the oldest give way."""
+        """Add events at the end; the oldest are removed."""
         for event in events:
             self._events.append(event)
             self._next[event.id] = self._first + len(self._events)
@@ -212,7 +214,7 @@ class Window:
         return place in self._next
 
     def after(self, place: str) -> HubEvent | None:
-        """The event after a place in the window; `None` if there is none yet."""
+        """The event after a position in the window; `None` at the end."""
         number = self._next[place] - self._first
         return self._events[number] if number < len(self._events) else None
 
@@ -225,7 +227,7 @@ class LiveReader:
         self._patience = patience
         self._task: asyncio.Task[None] | None = None
         self._waiting: dict[asyncio.Future[None], str] = {}
-        """Who waits, with their places."""
+        """The futures of waiting streams, with their positions."""
         self._wanted = asyncio.Event()
         self.window = Window(_WINDOW)
         self.generation = 0
@@ -234,8 +236,8 @@ class LiveReader:
     def wait(self, place: str, generation: int) -> asyncio.Future[None]:
         """A future that is done when the window has changed since `generation`.
 
-        It has the error that ended the reader, if one did; then the next call starts it again. Give
-        it to `forget` in the end.
+        If an error ended the reader, the future has the error; the next call starts the reader
+        again. Pass the future to `forget` at the end.
         """
         future = asyncio.get_running_loop().create_future()
         if generation != self.generation:
@@ -248,11 +250,11 @@ class LiveReader:
         return future
 
     def forget(self, future: asyncio.Future[None]) -> None:
-        """This future has no waiter any more."""
+        """Remove a future of `wait`."""
         self._waiting.pop(future, None)
 
     async def close(self) -> None:
-        """Stop reading; those who wait are woken."""
+        """Stop reading, and wake the waiting streams."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait((self._task,))
@@ -265,18 +267,17 @@ class LiveReader:
                 self._wanted.clear()
                 if not self._waiting:
                     await self._wanted.wait()
-                found = await self._look(idle_s)
+                found = await self._read(idle_s)
                 idle_s = _SOON_S if found else min(2 * idle_s, _IDLE_S)
                 if found:
                     await asyncio.sleep(_GAP_S)
         except Exception as exc:
             self._wake(exc)
 
-    async def _look(self, idle_s: float) -> bool:
-        """Read a page, or if there is nothing wait for a change; whether anything was found."""
+    async def _read(self, idle_s: float) -> bool:
+        """Read a page; without new events, wait for a change. Returns whether there were events."""
         end = self._end()
-        # Begun before looking, so that a change between looking and waiting is not missed, whoever
-        # else waits for changes of this store.
+        # Started before the read, so that a change between read and wait is not missed.
         hint = asyncio.create_task(self._store.wait_for_change(idle_s))
         try:
             await asyncio.sleep(0)
@@ -295,7 +296,7 @@ class LiveReader:
             await asyncio.gather(hint, return_exceptions=True)
 
     def _end(self) -> str:
-        """The end of the window, where a stream waits."""
+        """The end of the window; the window starts again if no stream waits there."""
         end = self.window.end
         places = self._waiting.values()
         if end is not None and (end in places or not places):
@@ -306,7 +307,7 @@ class LiveReader:
         return place
 
     async def _pause(self, seconds: float) -> bool:
-        """Wait; whether there are still subscribers that wait."""
+        """Wait for `seconds`; returns whether a stream still waits."""
         await asyncio.sleep(seconds)
         return bool(self._waiting)
 
@@ -323,7 +324,7 @@ class LiveReader:
 
 
 async def read_page(store: EventFeed, place: str) -> EventPage:
-    """What comes after `place`."""
+    """The page of the feed after `place`."""
     return await store.feed(after=place or None, limit=PAGE)
 
 

@@ -1,12 +1,13 @@
-"""Single sessions, live: each follower reads one session, and costs nothing while others speak.
+"""Live events of single sessions.
 
-`EventHub` shows every event to every subscriber, who picks. A thousand who follow one session each
-would look at a thousand times too many. Here events are handed to those who follow their session.
+`EventHub` shows every event to every subscriber, which filters them. With a thousand followers of
+one session each, nearly all of that work would be wasted. Here events are passed only to the
+followers of their session.
 
-A follower's place is the number of the last event that it was given, and events are numbered
-without gaps: what comes too early is read from the store first, what was seen is passed over. So it
-does not matter from where an event comes, whoever runs the session in this process or the store's
-feed, or whether it is lost on the way: nothing is left out or given twice.
+A follower's position is the number of its last event, and events are numbered without gaps: before
+an event that comes too early, the missing ones are read from the store; known events are skipped.
+So events may come from a run in this process or from the store's feed, or get lost on the way: no
+event is left out or returned twice.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class SessionEvents(Protocol):
     async def events(
         self, session_id: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[Event]:
-        """As `Journal.events`."""
+        """Like `Journal.events`."""
         ...
 
 
@@ -55,10 +56,10 @@ class Tail:
         self._tails = tails
         self.session_id = session_id
         self.after = after
-        """The number of the last event that was given."""
+        """The number of the last returned event."""
         self._ready: deque[Shown] = deque()
         self._is_behind = is_behind
-        """Whether the store has to be asked before anything else."""
+        """Whether the store must be read next."""
         self._is_reading = False
         self._waiting: asyncio.Future[None] | None = None
         self._closed = False
@@ -74,7 +75,7 @@ class Tail:
         return self
 
     async def __anext__(self) -> Shown:
-        """The next; waits for it. Ends when the tail, or all of them, are closed."""
+        """Wait for the next event or delta. Ends when the stream is closed."""
         while not self._closed:
             shown = self._take()
             if shown is not None:
@@ -141,7 +142,8 @@ class Tail:
         self.wake()
 
     def _take(self) -> Shown | None:
-        """The next of those at hand; if it comes too early, the store has to be asked first."""
+        """The next event or delta in memory; `None` if there is none, or if events before it must
+        be read from the store first."""
         while self._ready:
             shown = self._ready.popleft()
             if isinstance(shown, ModelDelta):
@@ -183,9 +185,10 @@ class SessionTails:
         self.store = store
         self._hub = hub
         self._followed: dict[str, WeakSet[Tail]] = {}
-        """Weak references: a tail that was never read is gone with its reader."""
+        """The streams by session. The references are weak, so that an abandoned stream is
+        collected."""
         self._shown: dict[str, int] = {}
-        """Sessions that are run in this process."""
+        """The sessions with runs in this process, and the number of runs."""
         self._reader: asyncio.Task[None] | None = None
         self._has_begun = asyncio.Event()
         self._closed = False

@@ -1,4 +1,4 @@
-"""Answers before they are stored: does this one fit the question?"""
+"""Checks of answers before they are stored."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _MAX_TEXT = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a person says to a question."""
+    """The answer of a person, before it is checked."""
 
     choice: str | None = None
     text: str = ""
     arguments: str | None = None
-    """JSON text: run it with these instead."""
+    """Edited arguments of the tool, as JSON text."""
     always: bool = False
     confirm_edit: bool = False
-    """The person saw what they changed in the arguments, and means it."""
+    """Whether the person confirmed the edited arguments."""
     seen_version: int | None = None
-    """Of the item that the person looked at."""
+    """The version of the item that the person saw."""
     by: str
     via: str
 
 
 def refuse_agents(what: str, *, owner: str | None = None) -> None:
-    """`InboxForbidden` in the code, tool or handler of an agent, other than `owner`."""
+    """Raise `InboxForbidden` in the code, tool or handler of an agent, except of `owner`."""
     agent = acting_agent()
     if agent is not None and agent != owner:
         raise InboxForbidden(
@@ -43,7 +43,7 @@ def refuse_agents(what: str, *, owner: str | None = None) -> None:
 
 
 def person(name: str) -> str:
-    """Who does something; `InboxAnswerInvalid` for what is no name of a person."""
+    """The name of a person; `InboxAnswerInvalid` for other values."""
     try:
         who = check_name(name, what="the name in `by`, of the person who does this,")
     except UserError as exc:
@@ -56,7 +56,7 @@ def person(name: str) -> str:
 
 
 def answered(item: InboxItem, reply: Reply, *, at_us: int) -> InboxChange:
-    """What the reply makes of the item; `InboxAnswerInvalid` if it does not fit."""
+    """The change of the item by this reply; `InboxAnswerInvalid` for an invalid reply."""
     who = person(reply.by)
     if reply.seen_version is not None and reply.seen_version != item.version:
         raise InboxAnswerInvalid(
@@ -91,7 +91,7 @@ def answered(item: InboxItem, reply: Reply, *, at_us: int) -> InboxChange:
 
 
 def in_bulk(item: InboxItem, reply: Reply) -> Reply:
-    """The reply for many items that ask the same; `InboxAnswerInvalid` if it is for one only."""
+    """The reply for all identical items; `InboxAnswerInvalid` if it has edited arguments."""
     if reply.arguments is not None and not same_arguments(item, reply.arguments):
         raise InboxAnswerInvalid(
             "edited arguments are a decision about one item: answer the others with the arguments "
@@ -120,8 +120,8 @@ def _choice(item: InboxItem, choice: str | None) -> str:
 
 
 def needs_words(item: InboxItem, choice: str | None) -> bool:
-    """Whether the choice says nothing without a text: there is none, or it is to answer a
-    conversation."""
+    """Whether an answer needs a text: the item has no options, or the choice is to write the
+    answer."""
     if not item.options:
         return not item.notice
     return item.kind == "handoff" and choice == ANSWER
@@ -154,19 +154,20 @@ def _arguments(item: InboxItem, reply: Reply) -> str | None:
 
 
 def same_arguments(item: InboxItem, arguments: str) -> bool:
-    """Whether they mean what the item asks about; `InboxAnswerInvalid` if they are no object."""
+    """Whether the arguments equal those of the item; `InboxAnswerInvalid` unless they are a JSON
+    object."""
     given = json_object(arguments)
     if arguments == item.arguments:
         return True
     try:
         asked = json_object(item.arguments or "")
     except InboxAnswerInvalid:
-        return False  # What a model wrote need not be JSON.
+        return False  # The arguments of a model may be invalid JSON.
     return _exact(given) == _exact(asked)
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """What the text means; `InboxAnswerInvalid` unless it is one JSON object without doubt."""
+    """The JSON object in the text; `InboxAnswerInvalid` for other text and ambiguous objects."""
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
         _exact(value)
@@ -189,5 +190,5 @@ def _no_constant(name: str) -> Any:
 
 
 def _exact(value: Any) -> str:
-    """Equal for values that JSON writes alike: ``1`` is neither ``true`` nor ``1.0``."""
+    """The value as canonical JSON text: ``1``, ``true`` and ``1.0`` differ."""
     return json.dumps(value, sort_keys=True, allow_nan=False)

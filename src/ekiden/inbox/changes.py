@@ -1,4 +1,4 @@
-"""Changes of inbox items: decided, stored once, and told to people and sessions."""
+"""Changes of inbox items: each is stored once, with its event and the wake of its session."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def change_event(change: InboxChange, *, now_us: int) -> Event:
 
 
 def settle_of(item: InboxItem) -> MessageSettle | None:
-    """How the end of an item settles the message that waits for it; `None` if none does."""
+    """The settlement of the message that waits for a closed item; `None` without a message."""
     if item.message_id is None or item.status == "open":
         return None
     if item.answer is not None:
@@ -106,13 +106,13 @@ def settle_of(item: InboxItem) -> MessageSettle | None:
 
 
 def closed_error(item: InboxItem) -> InboxItemClosed:
-    """Says who was first, and when."""
+    """The error that names the person who closed the item first, and the time."""
     by = "" if item.closed_by == NOBODY and item.status == "expired" else item.closed_by
     return InboxItemClosed(item.id, status=item.status, by=by, at=time_text(item.closed_at_us))
 
 
 def time_text(at_us: int | None) -> str:
-    """A time as it stands in messages."""
+    """A time as text for messages."""
     if at_us is None:
         return ""
     from datetime import UTC, datetime
@@ -121,7 +121,7 @@ def time_text(at_us: int | None) -> str:
 
 
 Decide: TypeAlias = Callable[[InboxItem, int], InboxChange]
-"""What is to become of an open item at a time; raises if that is not possible."""
+"""A function that returns the change of an open item at a time, or raises."""
 
 T = TypeVar("T")
 
@@ -130,7 +130,8 @@ _PAGE = 100
 
 
 async def read_current(store: Store, item_id: str, *, now_us: int | None = None) -> InboxItem:
-    """The item as it is now, with what time did to it written down; `InboxItemNotFound`."""
+    """The current item; changes by time, such as deadlines, are stored first. Raises
+    `InboxItemNotFound`."""
     at_us = await store.now_us() if now_us is None else now_us
     for _ in range(_TRIES):
         item = await read_item(store, item_id)
@@ -140,15 +141,15 @@ async def read_current(store: Store, item_id: str, *, now_us: int | None = None)
         if not due:
             return item
         await write_changes(store, item, due, now_us=at_us)
-    raise _restless(item_id)
+    raise _too_many_changes(item_id)
 
 
 async def change_item(store: Store, item_id: str, decide: Decide) -> InboxItem:
-    """Change an open item, once; as it is stored then.
+    """Change an open item, and return the stored item.
 
-    Of several who change it at the same time one is first, and the others decide again about what
-    it made of the item. `InboxItemClosed` if it is not open any more; what `decide` raises changes
-    nothing.
+    If several callers change it at the same time, one is first, and `decide` of the others is
+    called again with the changed item. Raises `InboxItemClosed` if the item is closed. If `decide`
+    raises, nothing changes.
     """
     for _ in range(_TRIES):
         now_us = await store.now_us()
@@ -159,13 +160,13 @@ async def change_item(store: Store, item_id: str, decide: Decide) -> InboxItem:
         if await write_changes(store, item, [change], now_us=now_us):
             version = item.version + 1 if change.item.status == "open" else 1
             return replace(change.item, version=version)
-    raise _restless(item_id)
+    raise _too_many_changes(item_id)
 
 
 async def write_changes(
     store: Store, before: InboxItem, changes: Sequence[InboxChange], *, now_us: int
 ) -> bool:
-    """Store the changes of an item, one after the other; `False` if another process was first."""
+    """Store consecutive changes of an item; false if another process changed it first."""
     after = changes[-1].item
     settle = settle_of(after)
     waiting = after.session_id if after.status != "open" else None
@@ -203,16 +204,16 @@ async def _run_timer(store: Store, timer: Timer, now_us: int) -> bool:
     item = await read_item(store, timer.id)
     due = [] if item is None else due_changes(item, now_us)
     if item is None or not due:
-        # What it was set for is done: it was left over, and would be found again and again.
+        # The timer is outdated; without this it would be found again and again.
         await remove_timer(store, timer)
         return False
     return await write_changes(store, item, due, now_us=now_us)
 
 
 async def all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What they give, done at the same time so that a store can write them together.
+    """The results of concurrent calls, which a store can write together.
 
-    The first failure is raised when all have ended.
+    The first failure is raised when all calls have ended.
     """
     results = await asyncio.gather(*works, return_exceptions=True)
     for result in results:
@@ -221,7 +222,7 @@ async def all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [result for result in results if not isinstance(result, BaseException)]
 
 
-def _restless(item_id: str) -> InboxError:
+def _too_many_changes(item_id: str) -> InboxError:
     return InboxError(
         f"inbox item {item_id} is changed by others all the time; nothing was changed, try again"
     )

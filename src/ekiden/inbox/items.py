@@ -1,4 +1,13 @@
-"""Inbox items: settings, checks, deadlines, statuses, and how they are stored as documents."""
+"""Inbox items: settings, checks, changes by time, and their documents.
+
+An open item is answered, cancelled or expires, once. Until then it can be assigned and snoozed, and
+follows its escalation chain. Changes by time follow from the item and the clock alone, so every
+reader sees the same item, whether or not the change is already stored.
+
+Each item is stored twice in one transaction: under its id, where its version decides which answer
+was first, and in the order of the list, so that a page is read without reading all items. Both
+documents are always written together, so they have the same version.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +35,13 @@ from ekiden.core.values import check_id, dumps, priority_number
 from ekiden.storage.base import Document, DocumentStore, DocumentWrite
 from ekiden.storage.timers import Timer, timer_removal, timer_write
 
-# The life of an item: which changes there are, and what time does to it.
-#
-# An open item is answered, cancelled, or comes to its deadline, once; until then it can be
-# assigned and snoozed, and goes along its escalation chain. What time does follows from the item
-# and the clock alone, so everybody who looks at an item sees the same, whether or not somebody
-# wrote it down yet.
-
-
 ChangeName: TypeAlias = Literal[
     "posted", "assigned", "snoozed", "back", "escalated", "answered", "expired", "cancelled"
 ]
-"""What can happen to an item; `back`: the end of a snooze."""
+"""The kinds of changes; `back` is the end of a snooze."""
 
 CLOCK = "clock"
-"""From where a change came that time made."""
+"""The origin (`via`) of changes by time."""
 _US = 1_000_000
 
 
@@ -59,17 +60,17 @@ class InboxChange:
 
 
 def is_snoozed(item: InboxItem, now_us: int) -> bool:
-    """Whether it is hidden for now."""
+    """Whether the item is snoozed at this time."""
     return item.snoozed_until_us is not None and item.snoozed_until_us > now_us
 
 
 def next_due_us(item: InboxItem) -> int | None:
-    """When time changes it next; `None`: never."""
+    """The time of the item's next change by time; `None` if there is none."""
     return None if item.status != "open" else min(_times(item), default=None)
 
 
 def due_changes(item: InboxItem, now_us: int) -> list[InboxChange]:
-    """What time did to an item by now, in order; each at the time it was due."""
+    """The changes by time up to now, in order, each with the time at which it was due."""
     changes: list[InboxChange] = []
     while True:
         due = next_due_us(item)
@@ -89,7 +90,7 @@ def closed(
     reason: str = "",
     answer: InboxAnswer | None = None,
 ) -> InboxItem:
-    """The item at its end."""
+    """The closed item."""
     return replace(
         item,
         status=status,
@@ -102,7 +103,7 @@ def closed(
 
 
 def escalation_start_us(item: InboxItem) -> int | None:
-    """When an item that begins now goes to the first of its chain."""
+    """The time of a new item's first escalation; `None` without an escalation chain."""
     if item.escalate_at_us is not None or not item.chain:
         return item.escalate_at_us
     return item.created_at_us + round(item.chain[0].after_s * _US)
@@ -119,14 +120,14 @@ def _times(item: InboxItem) -> list[int]:
 
 def _due_change(item: InboxItem, due: int) -> InboxChange:
     if item.deadline_us == due:
-        return _over(item, due)
+        return _expired(item, due)
     if item.chain and item.escalate_at_us == due:
         return _escalated(item, due)
     back = replace(item, snoozed_until_us=None)
     return InboxChange(name="back", item=back, by=NOBODY, via=CLOCK, at_us=due)
 
 
-def _over(item: InboxItem, due: int) -> InboxChange:
+def _expired(item: InboxItem, due: int) -> InboxChange:
     answer = None
     if item.default is not None:
         answer = InboxAnswer(
@@ -143,7 +144,7 @@ def _over(item: InboxItem, due: int) -> InboxChange:
 
 
 def _escalated(item: InboxItem, due: int) -> InboxChange:
-    """To the next role: an assignment or a snooze ends."""
+    """The escalation to the next role, which ends an assignment or a snooze."""
     step, *rest = item.chain
     after = replace(
         item,
@@ -177,10 +178,10 @@ _LONGEST_S = 1e9
 
 
 def prepared(item: InboxItem, settings: InboxSettings, *, now_us: int) -> InboxItem:
-    """A new item as it is stored; `UserError` for one that makes no sense.
+    """A new item with defaults; `UserError` for an invalid item.
 
-    It gets its time, the role and the chain of the settings if it names none, and the time at which
-    it goes along the chain. An item that is prepared stays as it is.
+    The defaults are the creation time, the role and escalation chain of the settings, and the time
+    of the first escalation. A prepared item stays as it is.
     """
     check_id(item.id, what="id of an inbox item")
     item = replace(item, options=option_texts(item.options))
@@ -210,7 +211,7 @@ def canonical_default(item: InboxItem) -> str:
 
 
 def check_name(name: str, *, what: str) -> str:
-    """The name of a person or a role, in any script, without space around it; else `UserError`."""
+    """The name of a person or a role without surrounding space; `UserError` for an invalid name."""
     stripped = name.strip() if isinstance(name, str) else ""
     problem = None
     if not stripped:
@@ -225,7 +226,7 @@ def check_name(name: str, *, what: str) -> str:
 
 
 def folded(text: str) -> str:
-    """The part of a text that counts when it is typed again."""
+    """The text for comparisons that ignore case, width and surrounding space."""
     if text.isascii():
         return text.lower().strip()
     return unicodedata.normalize("NFKC", text).casefold().strip()
@@ -273,17 +274,11 @@ def _check_times(item: InboxItem) -> None:
             raise UserError(f"a step of an escalation comes after some seconds, not {step.after_s}")
 
 
-# Items as documents.
-#
-# Every item is stored twice in one transaction: under its id, where its version decides who was
-# first, and in the order of the list, so that a page is read without looking at all items. Both
-# documents are written together, so they have the same version.
-
-
 OPEN = "inbox.open"
 DONE = "inbox.done"
 ORDER = "inbox.order"
-"""Open items by urgency, newest first, then closed ones, those closed last first."""
+"""The collection in the order of the list: open items by urgency, then newest first, then closed
+items, the last closed first."""
 OPEN_ORDER = "1/"
 DONE_ORDER = "2/"
 TIMER = "inbox"
@@ -294,7 +289,7 @@ _LATEST_US = 10**17 - 1
 
 
 def fingerprint(item: InboxItem) -> str:
-    """The same for items that ask the same thing: one answer fits all of them."""
+    """A digest that is equal for identical items, which can be answered together."""
     asked = (
         item.kind,
         item.from_agent,
@@ -309,7 +304,8 @@ def fingerprint(item: InboxItem) -> str:
 
 
 def post_writes(item: InboxItem) -> Writes:
-    """Store a new item; `StaleDocument` if its id is taken, also by one that is closed."""
+    """The writes that store a new item; the store raises `StaleDocument` if the id is taken by an
+    open or closed item."""
     body = item.to_json()
     return [
         DocumentWrite(collection=OPEN, key=item.id, body=body, expected_version=0),
@@ -320,7 +316,8 @@ def post_writes(item: InboxItem) -> Writes:
 
 
 def change_writes(before: InboxItem, after: InboxItem) -> Writes:
-    """Store what became of an open item; `StaleDocument` if it was changed since it was read."""
+    """The writes that store the change of an open item; the store raises `StaleDocument` if the
+    item was changed since it was read."""
     body = after.to_json()
     written = DocumentWrite(collection=ORDER, key=order_key(after), body=body)
     old, new = _timers(before), _timers(after)
@@ -343,17 +340,17 @@ def change_writes(before: InboxItem, after: InboxItem) -> Writes:
 
 
 def order_key(item: InboxItem) -> str:
-    """The place of an item in the list."""
+    """The key of an item in the collection `ORDER`."""
     if item.status == "open":
         return f"{OPEN_ORDER}{9 - item.priority}/{_newest_first(item.created_at_us)}/{item.id}"
     return f"{DONE_ORDER}{_newest_first(item.closed_at_us or 0)}/{item.id}"
 
 
 async def read_item(store: DocumentStore, item_id: str) -> InboxItem | None:
-    """The item as it is stored, open or closed; `None` if there is none."""
+    """The stored item, open or closed; `None` if there is none."""
     if not is_id(item_id):
         return None
-    for collection in (OPEN, DONE):  # An item moves in this direction only.
+    for collection in (OPEN, DONE):  # In this order: an item may be closed between the reads.
         document = await store.get_document(collection, item_id)
         if document is not None:
             return as_item(document)

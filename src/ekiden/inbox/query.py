@@ -1,4 +1,4 @@
-"""Finding items: filters, and pages that do not depend on how many there are."""
+"""Queries of inbox items: filters and pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ekiden.inbox.items import (
 from ekiden.storage.base import DocumentStore
 
 StatusFilter: TypeAlias = Literal["open", "answered", "expired", "cancelled", "closed", "any"]
-"""`closed`: all but open ones."""
+"""`closed` means everything except open."""
 
 _CURSOR = re.compile(r"(1/[5-8]|2)/[0-9]{17}/[A-Za-z0-9_\-.:@]{1,128}", re.ASCII)
 _TEXTS = (
@@ -68,9 +68,9 @@ class InboxPage:
 async def find_items(
     store: DocumentStore, query: InboxQuery, *, now_us: int, limit: int, cursor: str | None
 ) -> InboxPage:
-    """One page; Raises `UserError` for a malformed cursor or an invalid limit.
+    """One page of items. Raises `UserError` for a malformed cursor or an invalid limit.
 
-    A page begins behind the last item of the page before, whatever changed meanwhile.
+    A page begins after the last item of the previous page, even if items changed meanwhile.
     """
     if not 1 <= limit <= _MAX_LIMIT:
         raise UserError(f"a page has 1 to {_MAX_LIMIT} inbox items, not {limit}")
@@ -86,7 +86,7 @@ async def find_items(
             if not _may_match(document.body, query):
                 continue
             item = as_item(document)
-            if item.status == "open" and not _is_seen(item, query, now_us):
+            if item.status == "open" and not _is_visible(item, query, now_us):
                 continue
             if len(found) == limit:
                 return InboxPage(items=found, next_cursor=last)
@@ -100,10 +100,10 @@ async def find_items(
 
 
 def _may_match(body: Mapping[str, Any], query: InboxQuery) -> bool:
-    """Whether the query is for the item with this document.
+    """Whether the item with this document matches the query.
 
-    Looks at the document as it is: of many items most do not match, and to make items of them
-    takes longer than to read them.
+    Checks the document, because creating items takes longer than reading documents, and most items
+    do not match.
     """
     if not _has_status(body["status"], query.status):
         return False
@@ -126,8 +126,8 @@ def _has_status(status: InboxStatus, wanted: StatusFilter) -> bool:
     return wanted in (status, "any") or (wanted == "closed" and status != "open")
 
 
-def _is_seen(item: InboxItem, query: InboxQuery, now_us: int) -> bool:
-    """Whether an open item is still open by now, and not hidden."""
+def _is_visible(item: InboxItem, query: InboxQuery, now_us: int) -> bool:
+    """Whether an open item is still open now, and not hidden by a snooze."""
     if any(change.item.status != "open" for change in due_changes(item, now_us)):
         return False
     return query.snoozed or not is_snoozed(item, now_us)
@@ -138,7 +138,7 @@ def _range(status: StatusFilter) -> str:
 
 
 def _words(body: Mapping[str, Any]) -> str:
-    """All that an item says."""
+    """The searchable text of an item."""
     answer = body["answer"] or {}
     context = body["context"]
     parts = (

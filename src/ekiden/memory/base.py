@@ -1,9 +1,8 @@
-"""The role of a memory back end, and back ends found by name.
+"""The interface of memory back ends, and back ends by name.
 
-The session's store is the truth: it has every text, its metadata and its vector. A back end gets
-copies, later (see `ekiden.memory.outbox`), and is asked for keys only; what it finds is read from
-the store. So a back end that is away costs nothing but lateness, and one that mixes spaces up, or
-lies, cannot show anybody what is not theirs.
+The session store has every text with its metadata and vector. A back end gets copies later (see
+`ekiden.memory.outbox`) and returns only keys; the entries are read from the store. So an
+unavailable back end is only behind, and a faulty one cannot reveal another user's data.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ekiden.core.integrations.registry import Integration, integrations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteEntry:
-    """A memory for a back end."""
+    """A memory as it is sent to a back end."""
 
     key: str
     """Unique in its space; any text of up to 512 characters, not only ASCII."""
@@ -97,14 +96,14 @@ class BackendOptions:
 
 
 BackendFactory: TypeAlias = Callable[[BackendOptions], MemoryBackend]
-"""Makes a back end without connecting yet. `UserError` if a key, an address or an extra is missing:
-the message names it, and the back end counts as away until it can be made. Called until it has made
-one, once in a process for a name and a dimension."""
+"""Creates a back end without connecting. Raises a `UserError` that names a missing key, address or
+extra; the back end then counts as unavailable until a later call succeeds. Called until it succeeds
+once for a name and a dimension in a process."""
 
 _log = logging.getLogger("ekiden.memory")
 
 _OWN = frozenset({"store", "local", "sqlite", "postgres", "postgresql", "pgvector"})
-"""Names of what needs no back end: the store of the sessions, whatever it is."""
+"""Names that mean the session store, which needs no back end."""
 
 _registered: dict[str, BackendFactory] = {}
 _open: dict[tuple[str, int], MemoryBackend] = {}
@@ -146,7 +145,7 @@ def backend(name: str, *, dimensions: int) -> MemoryBackend:
     if at not in _open:
         factory = _factory(name)
         try:
-            _open[at] = _made(factory, BackendOptions(dimensions=dimensions, environ=os.environ))
+            _open[at] = _create(factory, BackendOptions(dimensions=dimensions, environ=os.environ))
         except Exception as exc:
             absent = _absent.setdefault(at, _Absent(name))
             absent.problem = f"{exc}"
@@ -163,7 +162,7 @@ async def close_backends() -> None:
             _log.warning("the memory back end %s could not be closed: %s", each.name, exc)
 
 
-def _made(factory: BackendFactory, options: BackendOptions) -> MemoryBackend:
+def _create(factory: BackendFactory, options: BackendOptions) -> MemoryBackend:
     made: MemoryBackend | None = factory(options)
     if made is None:
         raise TypeError("its factory gave None")
@@ -171,7 +170,7 @@ def _made(factory: BackendFactory, options: BackendOptions) -> MemoryBackend:
 
 
 class _Absent:
-    """A back end that cannot be made now."""
+    """A back end that cannot be created now."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -199,7 +198,7 @@ class _Absent:
 
 
 def _integrated() -> dict[str, Integration]:
-    """Those of the integrations: each has a function ``open_backend``, a `BackendFactory`."""
+    """The integrations with back ends; each has a `BackendFactory` called ``open_backend``."""
     return {each.name: each for each in integrations("memory")}
 
 

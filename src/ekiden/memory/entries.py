@@ -1,4 +1,4 @@
-"""Entries of a memory: the space that each belongs to, its document, and the limits."""
+"""Memories as search entries: their limits, their form and their space."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ekiden.core.values import dumps, loads
 from ekiden.storage.base import SearchEntry
 
 MAX_KEY = 512
-"""Characters."""
+"""The maximum length of a key, in characters."""
 MAX_CONTENT = 64 * 1024
-"""Bytes, as UTF-8."""
+"""The maximum size of a content, in bytes of UTF-8."""
 MAX_METADATA = 16 * 1024
-"""Bytes, as JSON."""
+"""The maximum size of metadata, in bytes of JSON."""
 MAX_TOP_K = 100
 
 _UNFIT = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Kinds of characters that no key has."""
+"""Categories of characters that a key cannot have."""
 _REPLACEMENT = "\ufffd"
 
 
 def checked_key(key: object) -> str:
-    """The key, without space around it; `MemoryInvalid`, `MemoryTooLarge`."""
+    """The key without surrounding space; raises `MemoryInvalid` or `MemoryTooLarge`."""
     if not isinstance(key, str) or not key.strip():
         raise MemoryInvalid(f"a key must be a text that is not blank, not {key!r:.80}")
     key = key.strip()
@@ -40,7 +40,8 @@ def checked_key(key: object) -> str:
 
 
 def checked_content(content: object) -> str:
-    """The content as every store can keep it: half characters and NUL are replaced."""
+    """The content with replaced single surrogates and NUL, which some stores cannot keep; raises
+    `MemoryInvalid` or `MemoryTooLarge`."""
     if not isinstance(content, str) or not content.strip():
         raise MemoryInvalid(f"a memory must be a text that is not blank: {content!r:.80}")
     content = content.replace("\x00", _REPLACEMENT)
@@ -55,7 +56,7 @@ def checked_content(content: object) -> str:
 
 
 def checked_metadata(metadata: object) -> dict[str, Any]:
-    """A copy; `MemoryInvalid` unless it is a JSON object."""
+    """A copy of the metadata; raises `MemoryInvalid` unless it is a JSON object."""
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping):
@@ -72,20 +73,20 @@ def checked_metadata(metadata: object) -> dict[str, Any]:
 
 
 def key_of(content: str) -> str:
-    """The key of a content that was stored without one: the same for the same words."""
+    """The key of a content that is stored without a key; it is the same for the same words."""
     words = " ".join(content.split())
     return f"note-{sha256(words.encode()).hexdigest()[:16]}"
 
 
 def checked_top_k(top_k: int) -> int:
-    """`UserError` for what is no number of memories to find."""
+    """`top_k`; raises `UserError` unless it is from 1 to `MAX_TOP_K`."""
     if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
         raise UserError(f"`top_k` must be from 1 to {MAX_TOP_K}, not {top_k!r:.40}")
     return top_k
 
 
 def checked_threshold(threshold: float | None) -> float | None:
-    """`UserError` for what is no nearness."""
+    """`threshold`; raises `UserError` unless it is from 0 to 1."""
     if threshold is None:
         return None
     if isinstance(threshold, bool) or not isinstance(threshold, int | float):
@@ -104,9 +105,9 @@ def entry_of(
     agent: str | None,
     stored_at_us: int,
 ) -> SearchEntry:
-    """The entry, without a vector.
+    """The search entry of a memory, without a vector.
 
-    The chosen key and tags are also found: they are placed above the content.
+    A chosen key and the tags are put above the content, so that searches find them.
     """
     tags = [tag for tag in _listed(metadata.get("tags")) if isinstance(tag, str)]
     words = [] if key == key_of(content) else [key]
@@ -123,7 +124,7 @@ def entry_of(
 def memory_record(
     entry: SearchEntry, *, score: float | None = None, found_by: FoundBy | None = None
 ) -> MemoryRecord:
-    """What the entry says."""
+    """The memory of a search entry."""
     body = entry.body if isinstance(entry.body, dict) else {}
     return MemoryRecord(
         key=entry.key,
@@ -145,7 +146,7 @@ def _storable(text: str) -> str:
 
 
 DEFAULT_APP = "ekiden"
-"""Where no app is named; the command's settings say the same."""
+"""The default app, as in the settings of the command."""
 
 
 def space_of(scope: MemoryScope, *, app: str | None, user: str | None) -> str:

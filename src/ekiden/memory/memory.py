@@ -1,4 +1,4 @@
-"""Long-term memory over a store."""
+"""`Memory`: long-term memory in a store."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ NEARNESS = 0.2
 """The lowest cosine that counts as a match, by default. With the local embedding, questions and the
 memories that answer them are at 0.2 to 0.6, and unrelated ones below 0.2."""
 _MORE = 4
-"""So many times as many as are wanted are looked at in each list, before they are made one."""
+"""Each of the two searches returns this many times as many hits, before they are merged."""
 _ROUNDS = 2
-"""Deliveries after a change: of what was changed, and of what is sent on its account."""
-_MOST_QUERY = 4_000
-"""Characters of a question that are looked at."""
+"""The number of deliveries after a change: of the change, and of messages that it causes."""
+_MAX_QUERY = 4_000
+"""The number of characters of a query that are used."""
 
 _log = logging.getLogger("ekiden.memory")
 _DEFAULTS = MemorySettings()
@@ -133,7 +133,7 @@ class Memory:
         space, settings = self.space, self._settings
         count = checked_top_k(settings.top_k if top_k is None else top_k)
         least = checked_threshold(settings.threshold if threshold is None else threshold)
-        query = query[:_MOST_QUERY].encode("utf-8", "replace").decode().replace("\x00", " ")
+        query = query[:_MAX_QUERY].encode("utf-8", "replace").decode().replace("\x00", " ")
         if not query.strip():
             return Recall()
         words = await self._store.search_text(space, query, limit=count * _MORE)
@@ -186,7 +186,7 @@ class Memory:
         return self._embedder
 
     def _mirrored(self) -> RemoteCopy | None:
-        """The back end; `None` where there is none, or it only knows vectors and there are none."""
+        """The back end; `None` without one, and for memories without vectors."""
         name = remote_backend(self._settings.backend)
         if self._mirror is None and name is not None and self._is_vector:
             self._mirror = remote_copy_of(backend(name, dimensions=self._meanings().dimensions))
@@ -194,23 +194,23 @@ class Memory:
 
     @asynccontextmanager
     async def _changing(self, keys: Collection[str] | None) -> AsyncIterator[None]:
-        """Change these inside, or all; every back end that has copies is told."""
+        """Announce changes of these entries, or of all, to every back end with copies."""
         names = await self._mirror_names()
         async with announced(self._store, names, self.space, keys):
             yield
         if names:
-            await self._post()
+            await self._deliver_now()
 
     async def _mirror_names(self) -> Sequence[str]:
-        """Those that have copies, with the one of this memory."""
+        """The back ends with copies, including that of this memory."""
         names, mirror = await backends_of(self._store, self.space), self._mirrored()
         if mirror is None or mirror.name in names:
             return names
         await add_mirror(self._store, self.space, mirror.name)
         return [*names, mirror.name]
 
-    async def _post(self) -> None:
-        """Tell the back end now, if it is there; else it is told later."""
+    async def _deliver_now(self) -> None:
+        """Send pending changes to the back end, unless it failed recently."""
         mirror = self._mirrored()
         if mirror is None or mirror.is_resting:
             return
@@ -243,16 +243,16 @@ class Memory:
     async def _search_remote(
         self, vector: Sequence[float], limit: int, notes: _Notes
     ) -> Sequence[SearchHit] | None:
-        """What the back end finds; `None` if it cannot, or does not know everything yet.
+        """The hits of the back end; `None` if it is unavailable or behind.
 
-        It returns keys only, which are looked up in the space: whatever it returns, no other user's
-        data is visible.
+        It returns only keys, which are looked up in the space: so it cannot reveal another user's
+        data.
         """
         mirror = self._mirrored()
         if mirror is None:
             return None
         if not mirror.is_resting:
-            await self._post()
+            await self._deliver_now()
         if mirror.is_resting:
             notes.append(f"{mirror.name} is not available now: the local copy was searched.")
             return None

@@ -1,18 +1,18 @@
-"""What a back end is still to be told: messages in a queue of the store.
+"""The outbox of memory back ends: messages in a queue of the store.
 
-A message only names an entry; what is sent is what the store has of it when it is sent. So it may
-be sent twice, late, or in another order, and the back end ends with what the store has. After
-sending, whoever sent looks again: if an entry was changed meanwhile, perhaps by another process
-that was faster to send, it is sent anew.
+A message only names an entry; the sender sends the entry as it is in the store then. So messages
+may be sent twice, late, or in another order, and the back end still ends with the contents of the
+store. After sending, the sender reads the entry again. If it was changed meanwhile, perhaps by
+another process that sent it first, it is sent again.
 
-The message is stored before the entry is changed, as if somebody were busy with it: nobody sends
-what was there before, and if the process dies in between, the message is due when its time is over.
-After the change one takes its place that waits with no other of the same entry, however often that
-changes. Whoever sends puts one of their own in its place before they read the entry: so a change
-that comes later finds none that waits, and leaves another.
+A message is stored before its entry is changed, as already taken: so no process sends the old
+entry, and if this process dies, the message becomes due when its lease ends. After the change, the
+message is replaced by one with a `dedup_key`: only one message waits for an entry, however often
+the entry changes. A sender replaces it by a message that it has taken, before it reads the entry:
+so a later change finds no waiting message, and adds a new one.
 
-What a back end refuses waits in a queue of its own, and nobody else for it. A message that cannot
-be read is set aside in a third.
+Refused messages wait in their own queue, and do not block others. Unreadable messages are put into
+a third queue.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ekiden.storage.base import (
 _log = logging.getLogger("ekiden.memory")
 
 _MIRRORS = "memory.mirrors"
-"""The collection that says, for a space, which back ends have copies."""
+"""The collection with the names of the back ends that have copies, for each space."""
 _LEASE_S = 30.0
 _BATCH = 100
 _PAGES = 50
@@ -52,8 +52,8 @@ _RETRY_S = 5.0
 _LONGEST_RETRY_S = 300.0
 _REFUSED_S = 3600.0
 """After this long, refused messages are retried: the back end's settings may have changed."""
-_LOOKS = 5
-"""How often an entry that keeps changing is sent; each change also sends it."""
+_SENDS = 5
+"""How often an entry that keeps changing is sent again; each change also sends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +69,12 @@ class DeliveryReport:
 
 
 def queue_of(backend: str) -> str:
-    """The queue of what this back end is to be told."""
+    """The queue of pending messages to this back end."""
     return f"memory.outbox.{backend}"
 
 
 def refused_by(backend: str) -> str:
-    """The queue of what this back end refused, and is told again after an hour."""
+    """The queue of messages that this back end refused, which are sent again after an hour."""
     return f"{queue_of(backend)}.refused"
 
 
@@ -84,7 +84,7 @@ def unreadable_for(backend: str) -> str:
 
 
 async def backends_of(store: Store, space: str) -> Sequence[str]:
-    """The back ends that have copies of what is in the space."""
+    """The names of the back ends with copies of the space."""
     found = await store.get_document(_MIRRORS, space)
     return () if found is None else list(found.body)
 
@@ -96,8 +96,7 @@ async def used_backends(store: Store) -> Sequence[str]:
 
 
 async def add_mirror(store: Store, space: str, backend: str) -> None:
-    """From now on the back end has copies of the space: it gets all present entries, and every
-    change."""
+    """Send all present entries of the space, and every later change, to the back end."""
     while True:
         found = await store.get_document(_MIRRORS, space)
         names = [] if found is None else list(found.body)
@@ -115,8 +114,8 @@ async def add_mirror(store: Store, space: str, backend: str) -> None:
 
 
 async def is_behind(store: Store, backend: str, space: str) -> bool:
-    """Whether the back end is still to be told something of the space; so it is said of every
-    space if very much is left to be told. What it refused does not count."""
+    """Whether there are pending messages about the space; also true if very many messages are
+    pending. Refused messages do not count."""
     where = MessageFilter(queue=queue_of(backend), states={"open"})
     after = 0
     for _ in range(_PAGES):
@@ -133,7 +132,7 @@ async def is_behind(store: Store, backend: str, space: str) -> bool:
 async def announced(
     store: Store, backends: Collection[str], space: str, keys: Collection[str] | None
 ) -> AsyncIterator[None]:
-    """Change these entries inside, or all of the space: the back ends are told afterwards."""
+    """Announce changes of these entries, or of the whole space, that are made inside the block."""
     named: list[str | None] = [None] if keys is None else [*sorted(keys)]
     queues = [queue_of(backend) for backend in backends]
     bodies = [{"space": space, "key": key} for key in named]
@@ -149,7 +148,7 @@ async def announced(
 def _waiting(
     queue: str, space: str, key: str | None, *, tries: int = 0, delay_s: float = 0.0
 ) -> QueuePut:
-    """A message that is dropped if one of the same entry waits already."""
+    """A message that is dropped if a message about the same entry is already waiting."""
     name = "*" if key is None else sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
     body: dict[str, Any] = {"space": space, "key": key}
     if tries:
@@ -158,7 +157,7 @@ def _waiting(
 
 
 async def _hold(store: Store, messages: Sequence[tuple[str, Any]]) -> list[QueueMessage]:
-    """Put messages that no other process takes for a while, each a queue and a body."""
+    """Put messages, each with its queue and body, as already taken by this process."""
     owner = new_id("post")
     puts = [
         QueuePut(queue=queue, body=body, taken_by=owner, lease_s=_LEASE_S)
@@ -195,20 +194,21 @@ async def deliver(
     groups: dict[str, list[QueueMessage]] = {}
     for message in taken:
         groups.setdefault(message.body["space"], []).append(message)
-    sending = _Sending(store=store, mirror=mirror, model=model, timeout_s=timeout_s)
+    sender = _Sender(store=store, mirror=mirror, model=model, timeout_s=timeout_s)
     delivered, problem = 0, None
     for space, messages in groups.items():
-        if sending.is_disconnected:
+        if sender.is_disconnected:
             await _put_back(store, messages)
             continue
-        sent, why = await sending.send(space, messages)
+        sent, why = await sender.send(space, messages)
         delivered += sent
         problem = problem or why
     return DeliveryReport(delivered=delivered, waiting=len(taken) - delivered, problem=problem)
 
 
 async def _taken(store: Store, backend: str) -> list[QueueMessage]:
-    """Messages that are due, with those that were refused long ago."""
+    """Take due messages, including refused ones; each is replaced by one that this process has
+    taken."""
     found: list[QueueMessage] = []
     for queue in (queue_of(backend), refused_by(backend)):
         if len(found) < _BATCH:
@@ -240,7 +240,7 @@ def _is_readable(body: Any) -> bool:
 
 
 async def _put_back(store: Store, messages: Sequence[QueueMessage]) -> None:
-    """What may go better later is tried again, ever later."""
+    """Retry the messages later; the delay doubles with each attempt."""
     puts = []
     for message in messages:
         tries = message.body.get("tries", 0)
@@ -251,15 +251,15 @@ async def _put_back(store: Store, messages: Sequence[QueueMessage]) -> None:
 
 
 async def _put_aside(store: Store, backend: str, message: QueueMessage) -> None:
-    """Refused messages do not block the others."""
+    """Move a refused message to its own queue, where it does not block others."""
     space, key = message.body["space"], message.body["key"]
     again = _waiting(refused_by(backend), space, key, delay_s=_REFUSED_S)
     await _replace(store, [message], [again])
 
 
 @dataclass(slots=True, kw_only=True)
-class _Sending:
-    """One delivery, as far as it came."""
+class _Sender:
+    """Sends the messages of one delivery."""
 
     store: Store
     mirror: RemoteCopy
@@ -268,15 +268,16 @@ class _Sending:
     is_disconnected: bool = False
 
     async def send(self, space: str, messages: list[QueueMessage]) -> tuple[int, str | None]:
-        """How many of the messages went, and why the first of the others did not.
+        """The number of delivered messages, and the first failure.
 
-        What is refused in company is tried alone, so that one entry does not keep others back.
+        If a group is refused, its messages are sent one by one, so that one entry does not block
+        others.
         """
         keys = {message.body["key"] for message in messages}
         try:
             if None in keys:
-                await self._all_of(space)
-            await self._entries(space, {key for key in keys if key is not None})
+                await self._send_space(space)
+            await self._send_entries(space, {key for key in keys if key is not None})
         except BackendUnavailable as exc:
             if exc.retry:
                 self.is_disconnected = True
@@ -303,31 +304,31 @@ class _Sending:
             problem = problem or why
         return sent, problem
 
-    async def _all_of(self, space: str) -> None:
-        """Remove what is there, and have every entry that the space has now sent on its own."""
+    async def _send_space(self, space: str) -> None:
+        """Clear the space in the back end, and queue a message for each present entry."""
         await self.mirror.clear(space, timeout_s=self.timeout_s)
         queue, after = queue_of(self.mirror.name), ""
         while page := await self.store.find_entries(space, after=after, limit=_BATCH):
             await self.store.put_messages([_waiting(queue, space, each.key) for each in page])
             after = page[-1].key
 
-    async def _entries(self, space: str, keys: set[str]) -> None:
-        found = await self._found(space, keys)
-        for _ in range(_LOOKS):
-            await self._tell(space, keys, found)
-            now = await self._found(space, keys)
+    async def _send_entries(self, space: str, keys: set[str]) -> None:
+        found = await self._read(space, keys)
+        for _ in range(_SENDS):
+            await self._update(space, keys, found)
+            now = await self._read(space, keys)
             keys = {key for key in keys if _version(now, key) != _version(found, key)}
             if not keys:
                 return
             found = now
 
-    async def _found(self, space: str, keys: set[str]) -> dict[str, SearchEntry]:
+    async def _read(self, space: str, keys: set[str]) -> dict[str, SearchEntry]:
         if not keys:
             return {}
         found = await self.store.find_entries(space, keys=keys, limit=len(keys))
         return {entry.key: entry for entry in found}
 
-    async def _tell(self, space: str, keys: set[str], found: dict[str, SearchEntry]) -> None:
+    async def _update(self, space: str, keys: set[str], found: dict[str, SearchEntry]) -> None:
         gone = sorted(keys - found.keys())
         if gone:
             await self.mirror.delete(space, gone, timeout_s=self.timeout_s)
@@ -346,11 +347,11 @@ def _version(found: dict[str, SearchEntry], key: str) -> tuple[object, ...] | No
 
 
 def _mirrored(entry: SearchEntry) -> RemoteEntry:
-    said = memory_record(entry)
+    record = memory_record(entry)
     return RemoteEntry(
         key=entry.key,
-        text=said.content,
-        metadata=said.metadata,
+        text=record.content,
+        metadata=record.metadata,
         vector=entry.vector or (),
         model=entry.model,
         version=entry.updated_at_us,

@@ -1,4 +1,4 @@
-"""A back end as it is used: never waited for long, and left alone for a while when it fails."""
+"""Calls of a memory back end with time-outs and pauses after failures."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _T = TypeVar("_T")
 
 
 class RemoteCopy:
-    """Calls a back end and keeps count of its failures.
+    """Calls a back end and counts its failures.
 
-    After a failure it is not called for five seconds, then ten, up to five minutes: a run waits
-    once for an unavailable back end, not with every call.
+    After a failure the back end is not called for five seconds, then ten, up to five minutes: a run
+    waits once for an unavailable back end, not with every call.
     """
 
     def __init__(self, backend: MemoryBackend, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -38,38 +38,38 @@ class RemoteCopy:
 
     @property
     def name(self) -> str:
-        """Of the back end."""
+        """The name of the back end."""
         return self.backend.name
 
     @property
     def is_resting(self) -> bool:
-        """Whether it failed a short while ago."""
+        """Whether the back end is not called now, because it failed recently."""
         return self._clock.monotonic() < self._rests_until
 
     async def search(
         self, space: str, vector: Sequence[float], *, model: str, limit: int
     ) -> Sequence[RemoteHit]:
-        """As `MemoryBackend.search`, for two seconds."""
+        """Like `MemoryBackend.search`, with a time-out of two seconds."""
 
-        async def asked() -> Sequence[RemoteHit]:
+        async def search() -> Sequence[RemoteHit]:
             return _checked(await self.backend.search(space, vector, model=model, limit=limit))
 
-        return await self._within(SEARCH_TIMEOUT_S, asked())
+        return await self._within(SEARCH_TIMEOUT_S, search())
 
     async def upsert(
         self, space: str, entries: Sequence[RemoteEntry], *, timeout_s: float = SEND_TIMEOUT_S
     ) -> None:
-        """As `MemoryBackend.upsert`."""
+        """Like `MemoryBackend.upsert`."""
         await self._within(timeout_s, self.backend.upsert(space, entries))
 
     async def delete(
         self, space: str, keys: Sequence[str], *, timeout_s: float = SEND_TIMEOUT_S
     ) -> None:
-        """As `MemoryBackend.delete`."""
+        """Like `MemoryBackend.delete`."""
         await self._within(timeout_s, self.backend.delete(space, keys))
 
     async def clear(self, space: str, *, timeout_s: float = SEND_TIMEOUT_S) -> None:
-        """As `MemoryBackend.clear`."""
+        """Like `MemoryBackend.clear`."""
         await self._within(timeout_s, self.backend.clear(space))
 
     async def _within(self, seconds: float, call: Awaitable[_T]) -> _T:
@@ -82,7 +82,7 @@ class RemoteCopy:
             late = BackendUnavailable(self.name, f"no answer within {seconds:g} seconds")
             raise self._failed(late) from exc
         except Exception as exc:
-            # A back end that breaks its promise is no reason for a run to fail.
+            # An unexpected error of a back end must not make a run fail.
             foreign = BackendUnavailable(self.name, f"{type(exc).__name__}: {exc}")
             raise self._failed(foreign) from exc
         self._failures, self._rests_until = 0, 0.0
@@ -98,7 +98,7 @@ class RemoteCopy:
 
 
 def _checked(hits: object) -> Sequence[RemoteHit]:
-    """`TypeError` for what are no hits."""
+    """The hits; raises `TypeError` for other values."""
     if not isinstance(hits, Sequence):
         raise TypeError(f"it found {type(hits).__name__}, and no hits")
     for hit in hits:
@@ -114,11 +114,11 @@ def _checked(hits: object) -> Sequence[RemoteHit]:
 
 _mirrors: WeakKeyDictionary[MemoryBackend, RemoteCopy] = WeakKeyDictionary()
 _by_id: dict[int, RemoteCopy] = {}
-"""Of back ends that cannot be keys; they stay."""
+"""Back ends that cannot be keys of a dictionary; they are never removed."""
 
 
 def remote_copy_of(backend: MemoryBackend) -> RemoteCopy:
-    """The process's one for this back end, so that everybody knows of its failures."""
+    """The process's `RemoteCopy` for this back end, which all callers share with its failures."""
     try:
         found = _mirrors.get(backend)
     except TypeError:

@@ -1,4 +1,13 @@
-"""Finding memories: by words, by meaning, and both results fused."""
+"""The search for memories: embedders in their threads, and the fusion of words and meaning.
+
+Fusion: the cosine decides, and words raise an entry by the third power of their share. An entry
+with a few common words of the query is hardly raised, one with most of its rare words far. So a
+name or an error code, which an embedding does not know, is found by its letters, and text in other
+words or another language by its meaning. Entries with every rare word of the query come first.
+
+Threads: each embedder has its own few threads. An embedder that never returns blocks only these. It
+is not called for a while, and no process waits for it at its end.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +29,8 @@ from ekiden.embeddings.base import Embedder
 from ekiden.memory.entries import memory_record
 from ekiden.storage.base import SearchEntry, SearchHit, SearchStore
 
-# One list out of two: what was found by words, and what by meaning.
-#
-# The cosine decides, and the words lift an entry by the third power of their share: one that has
-# a few common words of the question is hardly lifted, and one that has most of its rare words
-# far. So a name or an error code that an embedding knows nothing of is found by its letters, and
-# what is said in other words, or another language, by its meaning. What has every rare word of
-# the question comes before all else.
-
-
 _EVERY_RARE = 0.9
-"""From this share on only words are missing that most entries have."""
+"""From this score on, an entry has every rare word of the query; only common words are missing."""
 
 
 @dataclass(slots=True)
@@ -43,8 +43,8 @@ class _Found:
     def score(self) -> float:
         return max(self.words or 0.0, self.meaning or 0.0)
 
-    def place(self, least: float) -> tuple[bool, float, float, str]:
-        """What it is sorted by; without a cosine, it has at most the `least` that was found."""
+    def sort_key(self, least: float) -> tuple[bool, float, float, str]:
+        """The sort key. An entry without a cosine has at most the `least` one that was found."""
         words = self.words or 0.0
         near = least if self.meaning is None else self.meaning
         return words < _EVERY_RARE, -(near + words**3), -self.score, self.entry.key
@@ -64,9 +64,10 @@ def fused(
     threshold: float | None,
     nearness: float,
 ) -> list[MemoryRecord]:
-    """The best of both.
+    """The best entries of both searches.
 
-    Below `threshold` nothing counts. Without one, every word counts, and a meaning from `nearness`.
+    Only scores from `threshold` count. Without a threshold, all hits by words count, and hits by
+    meaning from `nearness`.
     """
     least_words, least_meaning = (0.0, nearness) if threshold is None else (threshold, threshold)
     found: dict[str, _Found] = {}
@@ -81,21 +82,15 @@ def fused(
         or (each.meaning is not None and each.meaning >= least_meaning)
     ]
     least = min((hit.score for hit in meaning), default=0.0)
-    kept.sort(key=lambda each: each.place(least))
+    kept.sort(key=lambda each: each.sort_key(least))
     return [
         memory_record(each.entry, score=each.score, found_by=each.found_by) for each in kept[:top_k]
     ]
 
 
-# Threads in which embedders compute: few for each, and no one else's.
-#
-# An embedder that never returns keeps its own threads only. It is left alone for a while, and no
-# process waits for it when it ends.
-
-
 _THREADS = 2
 _LOAD_S = 120.0
-"""For reading a model's weights: about a second of CPU, much longer on a busy machine."""
+"""The time-out of reading a model's weights: about a second of CPU, but more on a busy machine."""
 _REST_S = 30.0
 _LONGEST_REST_S = 300.0
 
@@ -103,12 +98,12 @@ _Job: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 
 
 class Resting(Exception):
-    """The embedder did not answer in time a short while ago, and is not asked now."""
+    """The embedder timed out recently, and is not called now."""
 
 
-class Lane:
-    """Calls one embedder; after a timeout it pauses for half a minute, then a minute, up to five
-    minutes."""
+class EmbedderThreads:
+    """Calls one embedder in its threads; after a time-out it pauses for half a minute, then a
+    minute, up to five minutes."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -119,7 +114,7 @@ class Lane:
         self._rests_until = 0.0
 
     async def run(self, call: Callable[[], Any], *, seconds: float) -> Any:
-        """What it gives; `TimeoutError` after so long, and `Resting` for a while after that."""
+        """The result of the call; raises `TimeoutError`, and `Resting` for a while after that."""
         if self._clock() < self._rests_until:
             raise Resting("it was late a short while ago")
         future: Future[Any] = Future()
@@ -130,7 +125,7 @@ class Lane:
                 result = await asyncio.wrap_future(future)
         except TimeoutError:
             now = self._clock()
-            if now < self._rests_until:  # Of those that wait together, one counts.
+            if now < self._rests_until:  # Of several concurrent calls, one counts.
                 raise Resting("it is late") from None
             pause = min(_REST_S * 2.0 ** min(self._late, 20), _LONGEST_REST_S)
             self._late += 1
@@ -161,61 +156,61 @@ def _work(jobs: SimpleQueue[_Job | None]) -> None:
             except Exception as exc:
                 future.set_exception(exc)
             except BaseException as exc:
-                # An embedder that wants to end the process ends its call.
+                # An embedder that raises `SystemExit` ends only its call.
                 future.set_exception(RuntimeError(f"{type(exc).__name__}: {exc}"))
         del job, future, call
 
 
-_lanes: WeakKeyDictionary[Embedder, Lane] = WeakKeyDictionary()
-_by_name: dict[str, Lane] = {}
-"""Of embedders that cannot be keys."""
+_threads: WeakKeyDictionary[Embedder, EmbedderThreads] = WeakKeyDictionary()
+_by_name: dict[str, EmbedderThreads] = {}
+"""The threads of embedders that cannot be keys of a dictionary."""
 
 
-def lane_of(embedder: Embedder) -> Lane:
-    """The process's one for this embedder."""
+def threads_of(embedder: Embedder) -> EmbedderThreads:
+    """The process's threads for this embedder."""
     try:
-        found = _lanes.get(embedder)
+        found = _threads.get(embedder)
     except TypeError:
-        return _by_name.setdefault(embedder.name, Lane())
+        return _by_name.setdefault(embedder.name, EmbedderThreads())
     if found is None:
-        found = _lanes[embedder] = Lane()
+        found = _threads[embedder] = EmbedderThreads()
         finalize(embedder, found.close).atexit = False
     return found
 
 
 async def embedded(embedder: Embedder, texts: Sequence[str], *, seconds: float) -> Any:
-    """What the embedder makes of the texts, whatever that is, within `seconds`.
+    """The unchecked result of the embedder, within `seconds`.
 
     The time for reading a local model's weights does not count.
     """
-    lane = lane_of(embedder)
+    threads = threads_of(embedder)
     if not getattr(embedder, "is_loaded", True):
-        await lane.run(cast("Any", embedder).load, seconds=_LOAD_S)
-    return await lane.run(lambda: embedder.embed(texts), seconds=seconds)
+        await threads.run(cast("Any", embedder).load, seconds=_LOAD_S)
+    return await threads.run(lambda: embedder.embed(texts), seconds=seconds)
 
 
 EMBED_TIMEOUT_S = 15.0
-"""For a batch of texts."""
+"""The time-out of a batch of texts."""
 _BATCH = 64
 _BATCHES = 4
 _RENEWAL_S = 1.0
-"""So many are made anew for one question, and after so long no more; the rest with the next."""
+"""The limits of new vectors for one query, in batches and seconds; the next query continues."""
 
 _log = logging.getLogger("ekiden.memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewal:
-    """What came of giving entries new vectors."""
+    """The result of `renew`."""
 
     keys: Sequence[str] = ()
-    """Those that have one now."""
+    """The keys of the entries with new vectors."""
     is_complete: bool = True
     """Whether all entries of the space have a vector of the embedder."""
 
 
 def default_embedder() -> Embedder:
-    """The one that runs in this process; `NoEmbedder` without the extra ``local``."""
+    """The embedder that runs in this process; raises `NoEmbedder` without the extra ``local``."""
     from ekiden.embeddings.local import MISSING, local_embedder
 
     found = local_embedder()
@@ -228,14 +223,14 @@ def default_embedder() -> Embedder:
 
 
 def model_of(embedder: Embedder) -> str:
-    """What its vectors are filed under: they are compared with each other only."""
+    """The name under which vectors are stored; only vectors with the same name are compared."""
     length = f"/{embedder.dimensions}"
     return embedder.name if embedder.name.endswith(length) else f"{embedder.name}{length}"
 
 
 async def vectors_of(embedder: Embedder, texts: Sequence[str]) -> list[list[float]] | None:
-    """A vector for each text; `None` if the embedder cannot now, or gives what are no vectors of
-    its length, which is logged."""
+    """A vector for each text; `None` if the embedder is unavailable or its result is invalid, which
+    is logged."""
     try:
         rows = await embedded(embedder, texts, seconds=EMBED_TIMEOUT_S)
         return _checked(rows, count=len(texts), length=embedder.dimensions)
@@ -259,10 +254,9 @@ def _checked(rows: Any, *, count: int, length: int) -> list[list[float]]:
 
 
 async def renew(store: SearchStore, space: str, embedder: Embedder) -> Renewal:
-    """Give entries of the space that have no vector of this embedder one, some hundred at most.
+    """Add vectors of this embedder to entries of the space that have none, some hundred at most.
 
-    They may have been stored by another embedder, by an agent that goes by words, or while the
-    embedder was away.
+    Such entries were stored with another embedder, without one, or while it was unavailable.
     """
     model, after = model_of(embedder), ""
     done: list[str] = []

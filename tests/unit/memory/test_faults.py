@@ -24,7 +24,7 @@ from ekiden.memory import (
 )
 from ekiden.memory.outbox import queue_of, refused_by, unreadable_for
 from ekiden.memory.remote_copy import remote_copy_of
-from ekiden.memory.search import Lane, Resting
+from ekiden.memory.search import EmbedderThreads, Resting
 from ekiden.storage.base import QueuePut, Store
 from tests.unit.memory.conftest import Shelf
 
@@ -124,7 +124,7 @@ async def test_an_embedder_that_hangs_keeps_nobody_else_and_is_left_alone(
 async def test_an_embedder_that_was_late_is_asked_again_after_ever_longer() -> None:
     now = 100.0
     gate = threading.Event()
-    lane = Lane(clock=lambda: now)
+    lane = EmbedderThreads(clock=lambda: now)
     for pause in (30.0, 60.0, 120.0, 240.0, 300.0, 300.0):
         with pytest.raises(TimeoutError, match="no vectors"):
             await lane.run(gate.wait, seconds=0.01)
