@@ -13,8 +13,8 @@ from ekiden.project import open_store
 from ekiden.sessions import search
 from ekiden.sessions.replica import progress as replica_progress
 from ekiden.storage.copying import FOLLOWERS, MARK, TABLES
-from ekiden.storage.postgres.copying import rows as postgres
-from ekiden.storage.sqlite.copying import rows as sqlite
+from ekiden.storage.postgres import copy_rows as postgres
+from ekiden.storage.sqlite import copy_rows as sqlite
 from ekiden.tracing.otel import follower as otel_follower
 from tests.support.sqlite import execute
 

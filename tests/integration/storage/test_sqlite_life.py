@@ -84,7 +84,7 @@ def drop(held: list[SqliteStore]) -> None:
 async def test_a_write_that_is_overtaken_by_the_end_is_refused(
     writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "_door", Gate(writer.stop))
+    monkeypatch.setattr(writer, "_put_lock", Gate(writer.stop))
     with pytest.raises(StoreUnavailable, match="closed"):
         writer.submit(lambda db, now_ms: now_ms)
     assert not writer._thread.is_alive()

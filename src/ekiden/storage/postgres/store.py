@@ -13,7 +13,7 @@ from ekiden.storage.postgres.batches import Batches
 from ekiden.storage.postgres.connection.address import parse_address
 from ekiden.storage.postgres.connection.changes import Changes
 from ekiden.storage.postgres.connection.database import Database
-from ekiden.storage.postgres.copying.rows import count_tables, refuse_unfinished
+from ekiden.storage.postgres.copy_rows import count_tables, refuse_unfinished
 from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.group_commit import CommitGroups
 from ekiden.storage.postgres.journal import Feed, PostgresJournal, mend_feed

@@ -52,7 +52,7 @@ from ekiden.storage.sqlite.connection import (
     machine_clock,
     query,
 )
-from ekiden.storage.sqlite.copying.rows import count_tables
+from ekiden.storage.sqlite.copy_rows import count_tables
 from ekiden.storage.sqlite.migrate import shipped
 from ekiden.storage.sqlite.opening import OpenStore, StoreFile
 from ekiden.storage.sqlite.readers import Read, in_own_thread

@@ -26,7 +26,7 @@ from ekiden.storage.copying import (
 from ekiden.storage.postgres.connection.address import PostgresAddress
 from ekiden.storage.postgres.connection.database import Database
 from ekiden.storage.postgres.connection.errors import FOREIGN, translated
-from ekiden.storage.postgres.copying.rows import (
+from ekiden.storage.postgres.copy_rows import (
     count_sql,
     count_tables,
     from_schema,

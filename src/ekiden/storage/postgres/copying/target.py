@@ -10,7 +10,7 @@ from ekiden.core.values import dumps, new_id
 from ekiden.storage.copying import MARK, TABLES, Numbers, Row, TableName
 from ekiden.storage.postgres.connection.address import PostgresAddress
 from ekiden.storage.postgres.connection.errors import UNIQUE_VIOLATION, UNSTORABLE
-from ekiden.storage.postgres.copying.rows import count_sql, read_mark, to_schema, written_columns
+from ekiden.storage.postgres.copy_rows import count_sql, read_mark, to_schema, written_columns
 from ekiden.storage.postgres.copying.snapshot import (
     TIMEOUT_S,
     connect_for_copying,

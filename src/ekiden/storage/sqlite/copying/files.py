@@ -12,7 +12,7 @@ import apsw
 from ekiden.core.errors.stored_data import StoreNotEmpty
 from ekiden.storage.copying import TABLES
 from ekiden.storage.sqlite.connection import prepare_file, query, unavailable
-from ekiden.storage.sqlite.copying.rows import count_sql
+from ekiden.storage.sqlite.copy_rows import count_sql
 from ekiden.storage.sqlite.copying.snapshot import connect_for_snapshot
 from ekiden.storage.sqlite.migrate import check_format, migrate, shipped
 

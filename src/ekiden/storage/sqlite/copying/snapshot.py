@@ -40,7 +40,7 @@ from ekiden.storage.sqlite.connection import (
     query,
     unavailable,
 )
-from ekiden.storage.sqlite.copying.rows import count_sql, count_tables, from_file, select_sql
+from ekiden.storage.sqlite.copy_rows import count_sql, count_tables, from_file, select_sql
 from ekiden.storage.sqlite.migrate import MIGRATIONS_TABLE, check_format, shipped
 from ekiden.storage.sqlite.opening import OpenStore
 from ekiden.storage.sqlite.store import SqliteStore
