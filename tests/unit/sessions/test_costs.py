@@ -1,4 +1,4 @@
-"""What model calls used and cost, read from events."""
+"""Usage and cost of model calls, computed from events."""
 
 from __future__ import annotations
 

@@ -6,14 +6,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
 from itertools import chain
 from operator import itemgetter
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from ekiden.core.events import Event
 from ekiden.storage.base import EventFilter, EventPage
-from ekiden.storage.memory.sessions import MemorySession
 from ekiden.storage.values import check_limit, event_page, parse_event_cursor, parse_feed_cursor
 
 _FEW = 64
+
+
+class SessionEvents(Protocol):
+    """The part of a session that the feed and the search read."""
+
+    id: str
+    number: int
+    seq: int
+    events: list[Event]
+
+    def seal(self) -> None:
+        """Compute the deferred audit hashes."""
+        ...
 
 
 class MemoryFeed:
@@ -61,7 +73,7 @@ class MemoryFeed:
             self.free.append(numbered)
             self._log.append(numbered)
 
-    def forget(self, deleted: MemorySession, sessions: Mapping[str, MemorySession]) -> None:
+    def forget(self, deleted: SessionEvents, sessions: Mapping[str, SessionEvents]) -> None:
         """Note that a session was deleted; `sessions` are the others."""
         self._dead += deleted.seq
         if self._dead <= _FEW + len(self._log) // 2:
@@ -73,7 +85,7 @@ class MemoryFeed:
         self._log = kept[first:]
 
     def page(
-        self, sessions: Mapping[str, MemorySession], after: str | None, limit: int
+        self, sessions: Mapping[str, SessionEvents], after: str | None, limit: int
     ) -> EventPage:
         """The events after the cursor."""
         check_limit(limit)
@@ -94,7 +106,7 @@ class MemoryFeed:
         )
 
 
-def _is_stored(event: Event, sessions: Mapping[str, MemorySession]) -> bool:
+def _is_stored(event: Event, sessions: Mapping[str, SessionEvents]) -> bool:
     """Whether the event's session still exists: another one may have the same id by now."""
     if not event.session_id:
         return True
@@ -110,7 +122,7 @@ _Place: TypeAlias = tuple[int, int, int]
 
 
 def find_events(
-    sessions: Iterable[MemorySession],
+    sessions: Iterable[SessionEvents],
     free: Sequence[Event],
     where: EventFilter,
     limit: int,
