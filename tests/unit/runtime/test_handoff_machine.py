@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from ekiden.storage.sqlite import SqliteStore
+from ekiden.storage.sqlite.connection import connect
+from ekiden.storage.sqlite.readers import deliver
 from tests.unit.runtime.handoff_machine.machine import HandoffMachine
 from tests.unit.runtime.handoff_machine.stores import Cutting
 from tests.unit.runtime.handoff_machine.teams import Accent
@@ -110,12 +112,12 @@ class CuttingSqlite(Cutting, SqliteStore):
     async def _running(self) -> Any:
         if (parts := self._parts) is None:
             parts = await super()._running()
-            writer, db = parts.writer, self._connect(read_only=True)
+            writer, db = parts.writer, connect(Path(self.url), busy_s=10.0, read_only=True)
 
             def write(job: Any) -> Any:
                 before = writer._changes()
                 writer._execute([job])
-                writer._deliver([job], changed=writer._changes() != before)
+                deliver([job], parts.watch.notify if writer._changes() != before else None)
                 return job.future
 
             async def read(work: Any, *, quick: bool = False) -> Any:
