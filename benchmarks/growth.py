@@ -40,9 +40,9 @@ from ekiden.core.events import Event
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.project import open_store
+from ekiden.project.bench.databases import bench_database
 from ekiden.project.bench.load import LoadSize, load
-from ekiden.project.bench.statistics import books
-from ekiden.project.bench.teams import Desk, RelayModel, desk, ring
+from ekiden.project.bench.measure import DeskModel, RelayModel, desk_team, ring
 from ekiden.server.metrics.metrics import StoreGauges
 from ekiden.storage.base import Batch, Commit, NewSession, SessionFilter, SessionPatch, Store
 from ekiden.storage.postgres.connection.address import parse_address
@@ -182,8 +182,8 @@ def _start(url: str) -> dict[str, float]:
 
 async def with_agents(store: Store, count: int, _url: str) -> Figures:
     """The team has so many agents, and two of them work."""
-    others = [Agent(f"agent_{number}", model=Desk()) for number in range(count - 2)]
-    first = desk(Desk())
+    others = [Agent(f"agent_{number}", model=DeskModel()) for number in range(count - 2)]
+    first = desk_team(DeskModel())
     team = Team(first, *others)
     number = iter(range(10**6))
     worker = Worker(store, team, concurrency=1)
@@ -292,7 +292,10 @@ async def measure(names: list[str], store: str | None, most: int) -> dict[str, A
             work, counts = SERIES[series]
             for count in (each for each in counts if each <= most):
                 _tell(f"{series}: {count}")
-                async with books(store, folder) as database, open_store(database.url) as opened:
+                async with (
+                    bench_database(store, folder) as database,
+                    open_store(database.url) as opened,
+                ):
                     figures[series][count] = await work(opened, count, database.url)
     return figures
 

@@ -96,7 +96,7 @@ async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
     from ekiden.api.methods.arguments import check_arguments
     from ekiden.api.runs import RunsApi
     from ekiden.cli.projects import check_addressee, check_owner
-    from ekiden.project.runs.tasks import begin
+    from ekiden.project.runs.tasks import start_run
     from ekiden.sessions import Session
 
     said = message.said
@@ -124,7 +124,7 @@ async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
         )
 
         def start(config: RunConfig) -> RunResultStreaming:
-            return begin(
+            return start_run(
                 project.team,
                 said.text,
                 session,
@@ -168,7 +168,7 @@ class _Here:
         """Show the run that `start` begins; `None`: the session's current one."""
         from ekiden.cli.run.local import LocalRun
         from ekiden.cli.run.observer import resume_command
-        from ekiden.project.runs.tasks import ended, go_on
+        from ekiden.project.runs.tasks import finished_run, resume_run
 
         flags, project = self.flags, self.project
         hint = resume_command(
@@ -188,7 +188,7 @@ class _Here:
         )
 
         def resume(config: RunConfig) -> RunResultStreaming:
-            return go_on(project.team, session, config=config, live=flags.stream)
+            return resume_run(project.team, session, config=config, live=flags.stream)
 
         run = LocalRun(
             observer=observer,
@@ -196,7 +196,7 @@ class _Here:
             config=self.config,
             start=resume if start is None else start,
             resume=resume,
-            ended=lambda row: ended(project.team, session, row, config=self.config),
+            ended=lambda row: finished_run(project.team, session, row, config=self.config),
         )
         return await RunFollower(run=run, observer=observer).watch(self.wait_policy)
 

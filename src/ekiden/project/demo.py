@@ -1,4 +1,4 @@
-"""The demo team: a desk of three agents that are plain code, so no key and no download."""
+"""The demo team: three agents in plain code, which need no API key and no download."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ORDERS = {
     "1043": {"status": "packing", "carrier": "Sagawa", "eta": "2026-11-20", "total": "¥980"},
     "1044": {"status": "delivered", "carrier": "Yamato", "eta": "2026-11-12", "total": "¥12,600"},
 }
-"""What the desk knows."""
+"""The orders that the tool finds."""
 
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _ORDER_ID = re.compile(r"\d{3,}")

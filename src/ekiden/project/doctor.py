@@ -1,4 +1,4 @@
-"""What is installed, and whether the store works."""
+"""Checks of the installation and of the store, for `ekiden doctor`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ekiden.project.stores import open_store, sqlite_path
 _PYTHON = (3, 11)
 _SQLITE = (3, 51, 3)
 """The first release without the bug that can corrupt a database when its WAL is reset."""
-_LOOKING_S = 60.0
+_INTEGRITY_S = 60.0
 _NOT_LISTED = frozenset({"url", "estimated"})
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+).*;\s*extra\s*==\s*['\"]([\w-]+)['\"]")
 
@@ -37,19 +37,19 @@ _WORTHWHILE = frozenset({"avx2", "avx512", "dotprod", "i8mm"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     status: Literal["ok", "missing", "problem"]
-    """`missing` is an extra that is not installed or not known: no error."""
+    """`missing` means an optional part that is not installed; it is no error."""
     detail: str
     not_checked: str = ""
-    """What nobody should think was looked at."""
+    """A description of the parts that were not checked."""
 
 
 async def examine(store_url: str) -> list[Check]:
-    """Look at everything; nothing is changed, unless the store has an older format, and no error is
-    raised."""
+    """Run all checks. Nothing is changed, except that a store of an older format is migrated.
+    Errors become results."""
     store = await _store(store_url)
     return [
         _python(),
@@ -64,7 +64,7 @@ async def examine(store_url: str) -> list[Check]:
 
 
 def extras(requirements: Sequence[str] | None) -> Iterator[Check]:
-    """A check for every extra that the package's `requirements` name, `dev` excepted; `None`: the
+    """A check for every extra in the `requirements` of the package, except `dev`. `None`: the
     package has no metadata."""
     if requirements is None:
         detail = "not known: ekiden runs from its source and is not installed by pip"
@@ -85,9 +85,9 @@ def extras(requirements: Sequence[str] | None) -> Iterator[Check]:
 
 
 def local_checks() -> list[Check]:
-    """What there is for running without a provider: processor, embedder, runtime and models.
+    """Checks of processor, embedder, runtime and models for use without a provider.
 
-    Nothing is loaded that takes longer than some milliseconds.
+    Nothing is loaded that takes longer than a few milliseconds.
     """
     return [_cpu(), _embedder(), _runtime(), _local_models()]
 
@@ -116,7 +116,7 @@ def _embedder() -> Check:
 
 
 def _runtime() -> Check:
-    """Whether the library that runs local models can be loaded, and is made for this CPU."""
+    """Whether the library for local models can be loaded, and uses this processor fully."""
     version = _version("xllamacpp")
     if version is None:
         return Check(name="local runtime", status="missing", detail=_GET_LOCAL)
@@ -208,14 +208,14 @@ async def _store(url: str) -> Check:
 
 
 async def _integrity(url: str, *, opened: bool) -> Check:
-    """Whether the store is damaged, as far as that can be found in a minute; never `ok` for a store
-    that could not be opened."""
+    """Whether the store is damaged, as far as a check of one minute can find it. The result is
+    never `ok` for a store that could not be opened."""
     path = None if url == "memory:" else sqlite_path(url)
     if url == "memory:" or (path is not None and not path.exists()):
         return Check(name="integrity", status="ok", detail="there is nothing to look at")
     try:
         async with snapshot_at(url) as source:
-            found = await source.examine(limit_s=_LOOKING_S)
+            found = await source.examine(limit_s=_INTEGRITY_S)
     except EkidenError as exc:
         return _problem("integrity", exc)
     if not opened and not found.faults:

@@ -1,4 +1,4 @@
-"""API keys and logins: who may call the server, as which tenant, and for what."""
+"""API keys and logins of the server's callers: their tenants and scopes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ MAX_AGE_S: Final = 30 * 24 * 3600
 _TOKEN_BYTES: Final = 32
 KEYS: Final = "api_keys"
 USES: Final = "api_key_uses"
-"""When keys were used last, apart from the keys: writing it never gets in the way of a change."""
+"""The collection with the last use of each key. It is separate from the keys, so that noting a use
+does not conflict with a change of a key."""
 _PREFIX_CHARS: Final = string.ascii_lowercase + string.digits
 _SECRET_CHARS: Final = string.ascii_letters + string.digits
 _PREFIX_LENGTH: Final = 8
@@ -32,7 +33,7 @@ _MAX_NAME: Final = 100
 
 
 def login_id(token: str) -> str:
-    """What a login is stored under; the token cannot be made of it."""
+    """The id under which a login is stored: a hash, so that the store does not have the token."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
@@ -43,7 +44,7 @@ class Logins:
         self._store = store
 
     async def begin(self, key_id: str) -> str:
-        """Make a login of the key; gives its token, which is stored nowhere."""
+        """Create a login for the key; returns its token, which is not stored."""
         token = secrets.token_hex(_TOKEN_BYTES)
         expires_at_us = await self._store.now_us() + MAX_AGE_S * 1_000_000
         body = {"v": 1, "key_id": key_id, "expires_at_us": expires_at_us}
@@ -52,18 +53,18 @@ class Logins:
         return token
 
     async def key_of(self, id: str) -> str | None:
-        """The id of the login's key; `None` if the login was ended, is over, or never was."""
+        """The id of the login's key; `None` for an unknown, ended or expired login."""
         document = await self._store.get_document(LOGINS, id)
         if document is None or document.body["expires_at_us"] <= await self._store.now_us():
             return None
         return str(document.body["key_id"])
 
     async def end(self, id: str) -> None:
-        """Make the login useless."""
+        """End the login."""
         await self._store.write_documents([DocumentWrite(collection=LOGINS, key=id, body=None)])
 
     async def prune(self) -> None:
-        """Remove those whose time is over."""
+        """Remove the expired logins."""
         now_us = await self._store.now_us()
         async for each in each_document(self._store, LOGINS):
             if each.body["expires_at_us"] <= now_us:
@@ -71,9 +72,9 @@ class Logins:
 
 
 Scope: TypeAlias = Literal["read", "run", "answer", "history", "admin"]
-"""`read`: look at everything of the tenant; `run`: start runs, hand over, change sessions, state
-and memory; `answer`: decide what people are asked; `history`: together with `run`, send system
-messages, answers and tool calls that are stored as given; `admin`: all of it, and remove and
+"""`read`: read everything of the tenant; `run`: start runs, make handoffs, change sessions, state
+and memory; `answer`: answer inbox items; `history`: together with `run`, send system messages,
+answers and tool calls that are stored as given; `admin`: everything, including deletion and
 restore."""
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
@@ -81,7 +82,7 @@ SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredKey:
-    """A key as it is stored: everything but the secret."""
+    """A stored key, without its secret."""
 
     id: str
     """The public prefix."""
@@ -92,30 +93,30 @@ class StoredKey:
     expires_at_us: int | None = None
     revoked_at_us: int | None = None
     digest: str = field(repr=False)
-    """Of the secret."""
+    """The hash of the secret."""
 
     def is_live(self, now_us: int) -> bool:
-        """Whether it is good at that moment."""
+        """Whether the key is valid at this time."""
         return self.revoked_at_us is None and (
             self.expires_at_us is None or now_us < self.expires_at_us
         )
 
     def fits(self, secret: str) -> bool:
-        """Whether the secret is this key's; takes as long for any that is not."""
+        """Whether the secret belongs to this key. The duration does not depend on the secret."""
         return hmac.compare_digest(self.digest, _digest(secret))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey:
-    """A key that was just made."""
+    """A new key with its secret."""
 
     key: StoredKey
     text: str = field(repr=False)
-    """What callers send; it is stored nowhere, so this is the only time that it can be seen."""
+    """The key as callers send it. It is not stored, so it is available only here."""
 
 
 def parse_key(text: str) -> tuple[str, str] | None:
-    """Prefix and secret, or `None` for what cannot be a key of ours."""
+    """The id and the secret of a key; `None` for text that is not a key."""
     found = _FORM.fullmatch(text)
     return None if found is None else (found[1], found[2])
 
@@ -126,14 +127,14 @@ class KeyStore:
     For example::
 
         async with open_store("desk.db") as store:
-            made = await Keys(store).create("console", scopes=["read", "answer"])
-            print(made.text)
+            new = await KeyStore(store).create("console", scopes=["read", "answer"])
+            print(new.text)
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.logins = Logins(store)
-        """Of browsers, with these keys."""
+        """The logins of browsers with these keys."""
 
     async def create(
         self,
@@ -143,9 +144,9 @@ class KeyStore:
         tenant: str = DEFAULT_TENANT,
         expires_s: float | None = None,
     ) -> NewKey:
-        """Make a key, good for `expires_s` seconds or until it is revoked.
+        """Create a key that is valid for `expires_s` seconds, or until it is revoked.
 
-        `UserError` for a name, a scope or a tenant that cannot be.
+        Raises `UserError` for an invalid name, scope or tenant.
         """
         _check_name(name)
         wanted = _checked_scopes(scopes)
@@ -166,29 +167,29 @@ class KeyStore:
             )
             try:
                 await self._store.write_documents([_write(key, expected_version=0)])
-            except StaleDocument:  # The prefix is taken.
+            except StaleDocument:  # The id is already used.
                 continue
             return NewKey(key=key, text=f"ek_{key.id}_{secret}")
 
     async def find(self, key_id: str) -> StoredKey | None:
-        """The key with this prefix."""
+        """The key with this id; `None` if there is none."""
         document = await self._store.get_document(KEYS, key_id)
         return None if document is None else _key(document)
 
     async def exist(self) -> bool:
-        """Whether there is any key, of any tenant, be it good or not."""
+        """Whether any key exists, of any tenant, valid or not."""
         return bool(await self._store.list_documents(KEYS, limit=1))
 
     async def list(self, *, tenant: str | None = None) -> Sequence[StoredKey]:
-        """All keys, or those of a tenant, the oldest first."""
+        """The keys of all tenants or of one, the oldest first."""
         found = [_key(document) async for document in each_document(self._store, KEYS)]
         mine = [key for key in found if tenant is None or key.tenant == tenant]
         return sorted(mine, key=lambda key: (key.created_at_us, key.id))
 
     async def revoke(self, key_id: str) -> StoredKey:
-        """Make a key useless, for ever; one that is revoked stays as it is. `KeyNotFound`.
+        """Revoke a key permanently. A revoked key is unchanged. Raises `KeyNotFound`.
 
-        `key_id` is the prefix, as it is listed; a whole key is taken, too.
+        `key_id` is the id as it is listed, or a whole key.
         """
         found = _ID.fullmatch(key_id)
         if found is None:
@@ -209,16 +210,16 @@ class KeyStore:
                 continue
 
     async def now_us(self) -> int:
-        """The clock by which keys expire: the store's."""
+        """The time on the store's clock, which decides when keys expire."""
         return await self._store.now_us()
 
     async def note_use(self, key_id: str) -> None:
-        """Store that the key was used just now."""
+        """Store the current time as the last use of the key."""
         body = {"at_us": await self._store.now_us()}
         await self._store.write_documents([DocumentWrite(collection=USES, key=key_id, body=body)])
 
     async def used_at_us(self, key_id: str) -> int | None:
-        """About when the key was used last."""
+        """The approximate time of the last use; `None` if the key was not used."""
         document = await self._store.get_document(USES, key_id)
         return None if document is None else int(document.body["at_us"])
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ekiden.project.project import Project
 
 PlanMethod: TypeAlias = Literal["model", "rules", "own"]
-"""Who split it: a model, the agents' keywords and patterns, or code that the supervisor names."""
+"""How a request is split: by a model, by the agents' keywords and patterns, or by the supervisor's
+own code."""
 
 _TIMEOUT_S = 120.0
 
@@ -59,29 +60,29 @@ class PlanPreview(Value):
 async def plan_request(
     project: Project, text: str, *, agent: str | None = None, model: str | None = None
 ) -> PlanPreview:
-    """The tasks that `text` would become; nothing is stored, and no agent works on them.
+    """Split `text` into tasks. Nothing is stored, and no agent works on the tasks.
 
-    The supervisor is `agent`, else the only one that the project has, else one over all agents
-    that requests can go to. Its model is `model`, else its own, else the project's; without one,
-    and with that of the demo, which understands nothing, rules split the request.
+    The supervisor is `agent`, otherwise the only supervisor of the project, otherwise a new one
+    with all agents that can get requests. The model is `model`, otherwise the supervisor's,
+    otherwise the project's. Without a model, and with the demo model, rules split the request.
 
-    Raises `UnknownAgent`, `UserError` if the agent is no supervisor or there are several, and what
-    the model raises.
+    Raises `UnknownAgent`, `UserError` if the agent is no supervisor or if there are several, and
+    errors of the model.
     """
     name, settings, own_model = _supervisor(project, agent)
-    asked = model or own_model or project.settings.model
-    if is_demo(asked):
-        asked = None
-    shown = asked if isinstance(asked, str | None) else type(asked).__name__
-    decomposer = decomposer_of(settings, has_model=asked is not None)
-    asks = asked is not None and settings.decomposer is None
-    if asks and project.tell is not None:
+    chosen = model or own_model or project.settings.model
+    if is_demo(chosen):
+        chosen = None
+    shown = chosen if isinstance(chosen, str | None) else type(chosen).__name__
+    decomposer = decomposer_of(settings, has_model=chosen is not None)
+    uses_model = chosen is not None and settings.decomposer is None
+    if uses_model and project.tell is not None:
         project.tell(f"asking {shown} for a plan …")
     plan = await decomposer.decompose(
         text,
         members=members_of(settings.members),
         fallback=settings.fallback_name,
-        ask=None if asked is None else _asking(asked),
+        ask=None if chosen is None else _model_call(chosen),
     )
     if not isinstance(plan, TaskDecomposition):
         raise UserError(f"the decomposer gave {type(plan).__name__}, not a TaskDecomposition")
@@ -89,11 +90,11 @@ async def plan_request(
     return PlanPreview(
         reasoning=plan.reasoning,
         requires_aggregation=plan.requires_aggregation,
-        method="model" if asks else method,
+        method="model" if uses_model else method,
         tasks=[_planned(task) for task in plan.tasks],
         notes=plan.notes,
         supervisor=name,
-        model=shown if asks else None,
+        model=shown if uses_model else None,
     )
 
 
@@ -130,7 +131,7 @@ def _supervisor(
 
 
 def _ad_hoc(project: Project, agents: Mapping[str, Agent[Any]]) -> PlanSettings:
-    """A supervisor over all agents that requests can go to."""
+    """The settings of a supervisor of all agents that can get requests."""
     members = [
         agents[name]
         for name in sorted(agents)
@@ -143,7 +144,7 @@ def _ad_hoc(project: Project, agents: Mapping[str, Agent[Any]]) -> PlanSettings:
     return PlanSettings(members=tuple(members), fallback=default if default in names else None)
 
 
-def _asking(wanted: str | Model) -> AskModel:
+def _model_call(wanted: str | Model) -> AskModel:
     from ekiden.models import resolve_model
 
     model: Model = resolve_model(wanted) if isinstance(wanted, str) else wanted

@@ -1,4 +1,4 @@
-"""A project: a folder with agents and settings, as a team that can run."""
+"""Loads a project: a folder with agents and settings becomes a team that can run."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFiles:
-    """The agent files of a project, looked at and not used."""
+    """The agent files of a project, checked without creating a team."""
 
     definitions: Sequence[AgentDefinition]
-    """Also of files that have an error, as far as they can be read."""
+    """The definitions, including readable parts of files with errors."""
     problems: Sequence[AgentFileProblem]
     no_model: Sequence[str] = ()
-    """The agents that have no model: neither their own, nor the project's or ``EKIDEN_MODEL``."""
+    """The agents without a model, if neither the project nor ``EKIDEN_MODEL`` has one either."""
 
 
 def load_project(
@@ -158,7 +158,7 @@ def load_project(
 
 
 def _with_budgets(project: Project) -> Project:
-    """Give agents the budgets that the settings have for them; `UserError` if one is not there."""
+    """Set the budgets of agents from the settings; `UserError` for an unknown agent."""
     for name, limits in project.settings.limits.agents.items():
         if name not in project.agents:
             known = ", ".join(sorted(project.agents))
@@ -172,11 +172,11 @@ def _with_budgets(project: Project) -> Project:
 
 
 def check_files(root: Path, *, inert: bool = True, home: Path | None = None) -> CheckedFiles:
-    """What is wrong with the agent files of the folder `root`, without making a team of them.
+    """Check the agent files of the folder `root` without creating a team.
 
-    Only without `inert` the functions that they name are imported. Where the settings name a team
-    in code, which may register tools, no tool is looked up. `SettingsInvalid`, and
-    `UserError` for good files that make no team.
+    With `inert`, functions in the files are not imported. If the settings name a team in Python,
+    which may register tools, tools are not checked. Raises `SettingsInvalid`, and `UserError` for
+    valid files that make no team.
     """
     settings = load_settings(root, home=home).settings
     files = _read_files(root, settings, home)
@@ -184,10 +184,10 @@ def check_files(root: Path, *, inert: bool = True, home: Path | None = None) -> 
     if settings.team is not None:
         return CheckedFiles(definitions=definitions, problems=files.problems)
     files, own = _without_router(files)
-    made = _assemble(files, settings, root, inert=inert, partial=files.partial)
-    problems = sorted([*files.problems, *made.problems])
-    if made.agents and not _errors(problems):
-        _team(made, _router(made.agents.values(), settings, own), settings)
+    assembled = _assemble(files, settings, root, inert=inert, partial=files.partial)
+    problems = sorted([*files.problems, *assembled.problems])
+    if assembled.agents and not _errors(problems):
+        _team(assembled, _router(assembled.agents.values(), settings, own), settings)
     no_model: list[str] = []
     if not (settings.model or os.environ.get("EKIDEN_MODEL")):
         no_model = sorted({each.name for each in definitions if not (each.model or each.a2a)})
@@ -195,7 +195,7 @@ def check_files(root: Path, *, inert: bool = True, home: Path | None = None) -> 
 
 
 def _set_up_local_models(settings: Settings) -> None:
-    """Let ``local:…`` mean what the settings say, in this process."""
+    """Apply the settings of local models to this process."""
     local = settings.local
     if local == type(local)():
         return
@@ -217,7 +217,7 @@ def _from_code(root: Path, loaded: LoadedSettings, name: str) -> Project:
 
 
 def project_of(team: Team, loaded: LoadedSettings, *, root: Path | None = None) -> Project:
-    """A team of Python objects, with the router that the settings ask for if it has none."""
+    """A project with a team of Python objects. A team without a router gets one."""
     own = None if team.router is None else team.router.router
     router = own if isinstance(own, Router) else _router(team, loaded.settings)
     if team.router is None:
@@ -226,7 +226,7 @@ def project_of(team: Team, loaded: LoadedSettings, *, root: Path | None = None) 
 
 
 def _demo() -> Team:
-    """Imported as any other module, so that the current folder is not looked into."""
+    """The demo team. A plain import, because `load_team` would search the current folder first."""
     from ekiden.project.demo import team
 
     return team
@@ -245,42 +245,42 @@ def _from_files(
     files, own = _without_router(files)
     if not files.definitions and not files.errors:
         return None
-    # What is left out anyway is not looked at further.
+    # With `keep_going`, files with errors are left out, so they are not checked further.
     partial = () if keep_going else tuple(each for each in files.partial if _is_own(each.path))
     files, problems = _without_bad_foreign(files, files.problems)
-    made = _assemble(files, settings, root, inert=inert, partial=partial)
-    files, problems = _without_bad_foreign(files, [*problems, *made.problems])
-    if len(files.definitions) < len(made.agents):
-        made = _assemble(files, settings, root, inert=inert, partial=partial)
-        problems = sorted({*problems, *made.problems})
+    assembled = _assemble(files, settings, root, inert=inert, partial=partial)
+    files, problems = _without_bad_foreign(files, [*problems, *assembled.problems])
+    if len(files.definitions) < len(assembled.agents):
+        assembled = _assemble(files, settings, root, inert=inert, partial=partial)
+        problems = sorted({*problems, *assembled.problems})
     errors = _errors(problems)
-    if errors and not made.agents:
+    if errors and not assembled.agents:
         raise AgentFilesInvalid(errors)
     if not keep_going and any(_is_own(problem.path) for problem in errors):
         raise AgentFilesInvalid(errors)
-    check_default_agent(loaded, {name: agent.scope for name, agent in made.agents.items()})
-    router = _router(made.agents.values(), settings, own)
+    check_default_agent(loaded, {name: agent.scope for name, agent in assembled.agents.items()})
+    router = _router(assembled.agents.values(), settings, own)
     return Project(
         root=root,
-        team=_team(made, router, settings),
+        team=_team(assembled, router, settings),
         router=router,
         loaded=loaded,
         definitions=files.definitions,
         problems=problems,
-        _served=made.mcp_names,
-        _guardrails=made.guardrails,
+        _served=assembled.mcp_names,
+        _guardrails=assembled.guardrails,
     )
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a file was written for Ekiden: faults in other files do not stop the project."""
+    """Whether a file was written for Ekiden. Errors in files of other tools are not fatal."""
     return origin_of(path) == "ekiden"
 
 
 def _without_bad_foreign(
     files: LoadedAgents, problems: Iterable[AgentFileProblem]
 ) -> tuple[LoadedAgents, list[AgentFileProblem]]:
-    """The files without those of other tools that have an error."""
+    """The files without files of other tools that have errors."""
     ordered = sorted(problems)
     bad = {each.path for each in _errors(ordered)}
     kept = [each for each in files.definitions if each.path not in bad or each.origin == "ekiden"]
@@ -288,7 +288,8 @@ def _without_bad_foreign(
 
 
 def _without_router(files: LoadedAgents) -> tuple[LoadedAgents, AgentDefinition | None]:
-    """The files without that of ``router-agent``, which is the router and no member of the team."""
+    """The files without ``router-agent``, which configures the router and is no member of the
+    team."""
     own = next((each for each in files.definitions if each.name == ROUTER_NAME), None)
     kept = tuple(each for each in files.definitions if each is not own)
     return replace(files, definitions=kept), own
@@ -322,9 +323,9 @@ def _assemble(
 def _router(
     agents: Iterable[Agent[Any]], settings: Settings, own: AgentDefinition | None = None
 ) -> Router:
-    """The router of the settings, or as the file `own` of ``router-agent`` says.
+    """The router of the settings; the file `own` of ``router-agent`` has precedence.
 
-    The demo model compares words, which rules and meaning do better: it is not asked.
+    The demo model is not used for routing: it compares words, which the other stages do better.
     """
     routing = settings.agents.routing
     if own is not None:
@@ -337,12 +338,13 @@ def _router(
     return Router(agents, settings=routing, model=team_model)
 
 
-def _team(made: Assembled, router: Router, settings: Settings) -> Team:
-    """Begins with the router; without routing, with the default agent if there is one.
+def _team(assembled: Assembled, router: Router, settings: Settings) -> Team:
+    """The team. Its entry is the router; without routing, the default agent if there is one.
 
-    System agents get no requests: `UserError` if all are, or the default agent is one.
+    Raises `UserError` if all agents, or the default agent, are system agents, which get no
+    requests.
     """
-    agents = made.agents
+    agents = assembled.agents
     routing = settings.agents.routing
     members = [agents[name] for name in sorted(agents)]
     open_to_all = [agent.name for agent in members if agent.scope != "system"]
@@ -364,16 +366,17 @@ def _team(made: Assembled, router: Router, settings: Settings) -> Team:
         return Team(*members, router.agent, entry=entry, name="project")
     give_up = declared_handoff(router.agent, description=_GIVE_UP)
     for agent in members:
-        agent.handoffs += _to_router(agent, made, router, give_up)
+        agent.handoffs += _to_router(agent, assembled, router, give_up)
     return Team(router.agent, *members, name="project")
 
 
 def _to_router(
-    agent: Agent[Any], made: Assembled, router: Router, give_up: Handoff[Any, Any]
+    agent: Agent[Any], assembled: Assembled, router: Router, give_up: Handoff[Any, Any]
 ) -> list[Handoff[Any, Any]]:
-    """What the agent's file says of it, and a way for the model to give up in any case."""
-    edges = [declared_edge(edge, router.agent) for edge in made.to_router.get(agent.name, ())]
+    """The handoffs to the router in the agent's file. If the model can use none of them, also one
+    for giving up."""
+    edges = [declared_edge(edge, router.agent) for edge in assembled.to_router.get(agent.name, ())]
     is_offered = any(edge.terms.when != "auto" for edge in edges)
-    if not is_offered and agent.scope != "system" and len(made.agents) > 1:
+    if not is_offered and agent.scope != "system" and len(assembled.agents) > 1:
         edges.append(copy(give_up))
     return edges

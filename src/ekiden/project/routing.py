@@ -1,4 +1,4 @@
-"""Who gets a message: the agent named with ``@name …``, the router's choice, or the best match."""
+"""Finds the recipient of a message: by ``@name``, by the router, or by capability."""
 
 from __future__ import annotations
 
@@ -29,23 +29,22 @@ _QUOTES = {'"': '"', "“": "”"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressedMessage:
-    """A message and whom it is for."""
+    """A message with its recipient."""
 
     text: str
     to: str | None = None
-    """An agent's name, `AUTO`, or `None` without a name."""
+    """The name of an agent, or `AUTO`; `None` if the message names no recipient."""
     strategy: Strategy | None = None
-    """Of ``@auto --strategy=…``."""
+    """The strategy in ``@auto --strategy=…``."""
 
 
 def parse_address(text: str) -> AddressedMessage:
-    """Split ``@name``, ``@auto`` and its options from what is said.
+    """Split ``@name``, or ``@auto`` with its options, from the text.
 
-    A name with a space stands in quotation marks: ``@"data analyst"``. ``@auto`` is read in upper
-    case too. Only at the very beginning: an ``@`` elsewhere is part of
-    the text, and so is ``\\@`` at the beginning, without its backslash. Quotation marks around all
-    of the rest are taken off.
-    `UserError` for an option that does not exist, or a strategy that does not::
+    The mention must be at the beginning; an ``@`` elsewhere is part of the text, and ``\\@`` at the
+    beginning means a plain ``@``. A name with a space needs quotation marks, and ``@auto`` may be
+    in upper case. Quotation marks around the whole text after the mention are removed. Raises
+    `UserError` for an unknown option or strategy::
 
         parse_address('@auto --strategy=rule "why does it crash?"')
     """
@@ -54,8 +53,8 @@ def parse_address(text: str) -> AddressedMessage:
     mention = _MENTION.match(text)
     if mention is None:
         return AddressedMessage(text=text)
-    told = mention["quoted"] or mention["name"]
-    name = AUTO if told.casefold() == AUTO else told
+    written = mention["quoted"] or mention["name"]
+    name = AUTO if written.casefold() == AUTO else written
     rest = text[mention.end() :]
     strategy: Strategy | None = None
     while rest.startswith("--") and name == AUTO:
@@ -64,7 +63,7 @@ def parse_address(text: str) -> AddressedMessage:
 
 
 def check_strategy(value: str) -> Strategy:
-    """`value` as a strategy; `UserError` with those there are."""
+    """`value` as a strategy; `UserError` for an unknown one."""
     for known in STRATEGIES:
         if value == known:
             return known
@@ -105,19 +104,20 @@ async def decide(project: Project, address: AddressedMessage, *, limit: int = 20
 
 
 def parse_names(words: Iterable[str]) -> list[str]:
-    """The names in `words`, each of which may be several with commas between, also Chinese ones."""
+    """The names in `words`. A word may contain several names, separated by commas (also Chinese
+    ones)."""
     commas = str.maketrans("，、", ",,")
     split = (name.strip() for word in words for name in word.translate(commas).split(","))
     return [name for name in split if name]
 
 
 def capable(project: Project, required: Sequence[str], *, exclude: Iterable[str]) -> list[Match]:
-    """All agents except those to `exclude`, the best match first, including agents without a match.
+    """All agents except `exclude`, the best match first, including agents without a match.
 
-    `UnknownAgent` for a name in `exclude` that the team does not have.
+    Raises `UnknownAgent` for an unknown name in `exclude`.
     """
     from ekiden.embeddings.local import local_embedder
 
-    left_out = [project.team[name.removeprefix("@")].name for name in exclude]
+    excluded = [project.team[name.removeprefix("@")].name for name in exclude]
     matcher = CapabilityMatcher.of(project.agents.values(), embedder=local_embedder())
-    return matcher.find(required, exclude=left_out, min_score=0)
+    return matcher.find(required, exclude=excluded, min_score=0)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ekiden.sessions.replica.base import SessionReplica
 
 
-_EVERY_OTHER: Final = "*"
+_OTHER_TENANTS: Final = "*"
 
 
 def config_of(settings: Settings) -> RunConfig:
-    """The part of a run's configuration that settings decide."""
+    """The configuration of runs from the settings."""
     return RunConfig(
         operator=settings.inbox.role,
         escalation=settings.inbox.escalation,
@@ -45,7 +45,7 @@ def config_of(settings: Settings) -> RunConfig:
 
 
 def tenant_config(settings: Settings, tenant: str) -> RunConfig:
-    """Options for sessions of a tenant without a terminal: people are asked through the inbox."""
+    """The configuration of runs of a tenant. Approvals go to the inbox."""
     return replace(
         config_of(settings),
         approver="inbox",
@@ -66,20 +66,20 @@ def _limits(settings: Settings) -> Limits:
 
 
 def _daily(settings: Settings, tenant: str) -> Budget | None:
-    """What a tenant may use in a day."""
+    """The daily budget of a tenant; `None` if there is none."""
     tenants = settings.limits.tenants
-    found: Any = tenants.get(tenant, tenants.get(_EVERY_OTHER))
+    found: Any = tenants.get(tenant, tenants.get(_OTHER_TENANTS))
     return None if found is None else Budget(**found)
 
 
 def prices_of(settings: Settings) -> dict[str, Price]:
-    """What the settings say that models cost."""
+    """The prices of models in the settings."""
     return {name: Price(**each) for name, each in settings.prices.items()}
 
 
 @lru_cache(maxsize=8)
 def embedder_of(name: str, dimension: int | None) -> Embedder:
-    """The process's embedder of that name; `UserError` if it cannot be had."""
+    """The embedder with this name, shared by the process; `UserError` if it is unavailable."""
     from ekiden.embeddings.named import embedder_for
 
     return embedder_for(name, dimension=dimension)
@@ -93,8 +93,8 @@ async def costs(
     since: datetime | None = None,
     by: Sequence[CostKey] = ("agent", "model"),
 ) -> CostReport:
-    """What calls used and cost: those of a session and of all that answered it, or of all there
-    are; `SessionNotFound`. For example::
+    """The usage and cost of model calls: of all sessions, or of one session and the sessions that
+    answered its queries. Raises `SessionNotFound`. For example::
 
         report = await costs(store, project.settings, by=["day"])
     """
@@ -106,17 +106,18 @@ async def costs(
         return book.report()
     async for page in call_pages(store, since_us=since_us):
         book.add(event for event in page if since_us is None or event.at_us >= since_us)
-        await asyncio.sleep(0)  # A store in memory never waits, and others want their turn.
+        await asyncio.sleep(0)  # A memory store never waits, so other tasks would not run.
     return book.report()
 
 
 _URL = "EKIDEN_VERTEX_URL"
-"""Another address of Vertex, such as a private one. It gets this machine's token: so it is taken
-from the environment only, and not from a file that came with a project."""
+"""Another address of Vertex, such as a private one. It is read from the environment only, and never
+from a project's files, because this address gets the token of this machine."""
 
 
 def session_replica(settings: ReplicaSettings) -> SessionReplica:
-    """The mirror of the settings; `UserError` if there is none, or the extra ``vertex`` is missing.
+    """The replica in the settings. Raises `UserError` if there is none, or if the extra ``vertex``
+    is missing.
 
     For example::
 

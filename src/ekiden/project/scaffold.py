@@ -1,4 +1,4 @@
-"""Writing a working team into a folder, without ever overwriting anything."""
+"""Writes the files of a team template into a folder, without overwriting any file."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _COMMON = "common"
 _MODEL = "demo:offline"
 _SETTINGS = "settings.json"
 _RENAMED = {"gitignore": ".gitignore"}
-"""Files whose own name would mean something where the templates are kept."""
+"""Files with another name among the templates, where their own name would have an effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaffold:
-    """What was done in a folder."""
+    """The written and kept files of a template."""
 
     template: Template
     root: Path
     written: tuple[Path, ...]
     kept: tuple[Path, ...]
-    """Were there before, and are as they were."""
+    """Files that existed before; they are unchanged."""
 
 
 def scaffold(root: Path, template: str = "support", *, model: str = _MODEL) -> Scaffold:
-    """Write the team called `template` below `root`, which is made if it is not there; its settings
-    name the `model`.
+    """Write the team `template` into the folder `root`, which is created if it is missing. The
+    settings name the `model`.
 
-    A file that exists already, whatever is in it, stays as it is. Each new file appears whole or
-    not at all; after a crash a second call writes what is missing. `UserError` for an unknown
-    template and for a folder that cannot be written to.
+    Existing files are not changed. New files are written atomically; after a crash, a second call
+    writes the missing ones. Raises `UserError` for an unknown template, and for a folder that is
+    not writable.
     """
     known = _template(template)
     written: list[Path] = []
@@ -75,7 +75,7 @@ def _template(name: str) -> Template:
 
 
 def _sources(template: Template) -> list[tuple[Traversable, PurePosixPath]]:
-    """The files of a template, with where they belong below the folder."""
+    """The files of a template, with their paths in the folder."""
     home = files("ekiden.project") / "templates"
     found = [
         *_walk(home / _COMMON, PurePosixPath()),
@@ -93,7 +93,7 @@ def _walk(folder: Traversable, below: PurePosixPath) -> Iterator[tuple[Traversab
 
 
 def _write_new(path: Path, data: bytes) -> bool:
-    """Whether the file is new; it is complete when its name appears, and never replaces another."""
+    """Write the file atomically, unless it exists; returns whether it was written."""
     if os.path.lexists(path):
         return False
     temporary = path.with_name(f".{path.name}.{token_hex(4)}.tmp")
@@ -102,19 +102,19 @@ def _write_new(path: Path, data: bytes) -> bool:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        return _appear(temporary, path)
+        return _move_to_new(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _appear(temporary: Path, path: Path) -> bool:
+def _move_to_new(temporary: Path, path: Path) -> bool:
     try:
         os.link(temporary, path)
     except FileExistsError:
         return False
     except OSError:
-        # No hard links here. Nearly as good: only a file that somebody writes in this very moment
-        # could be replaced.
+        # The file system has no hard links. A rename could replace a file that another process
+        # writes at this very moment.
         if os.path.lexists(path):
             return False
         temporary.rename(path)

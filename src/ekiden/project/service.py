@@ -1,4 +1,4 @@
-"""The project behind a server, and the work of one tenant's store."""
+"""The project of a server, and its work for each tenant."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from ekiden.storage.base import Store
 _log = logging.getLogger("ekiden.desk")
 
 _LEAVING_S = 2.0
-"""How long what was cancelled at the end may take; then the process ends without it."""
+"""Seconds to wait for cancelled tasks at the end; then the process ends without them."""
 
 
 class TenantService:
-    """One tenant's sessions, with the project's team: what the server's requests work with.
+    """The sessions of one tenant with the project's team, for the requests of a server.
 
-    With `workers` above 0 this process resumes sessions that are `ready` after a restart, an answer
-    of a person or a question of another agent: at most so many at a time, and as many runs of its
-    own callers. With 0 this is left to other workers.
+    With `workers` above 0, this process also resumes sessions that became `ready`, after a restart,
+    the answer of a person or the question of another agent. `workers` is the maximum number of such
+    sessions, and also of runs of its own callers. With 0 other workers resume them.
     """
 
     def __init__(
@@ -52,13 +52,14 @@ class TenantService:
         workers: int = 1000,
         labels: Collection[str] = (),
     ) -> None:
-        """`labels`: what this place has; agents that need others are left to workers elsewhere."""
+        """`labels` are the worker labels of this process. Agents that need other labels are left to
+        other workers."""
         self.project = project
         self.store = store
         self.tenant = tenant
         self.config: RunConfig = tenant_config(project.settings, tenant)
         self.app = tenant_app(project.settings.app, tenant)
-        """The owner of the memory and the `app:` state."""
+        """The owner of memories and of `app:` variables."""
         self.hub = EventHub(store)
         self.tails = SessionTails(store, self.hub)
         found = check_labels(labels, "the labels of a server")
@@ -94,27 +95,27 @@ class TenantService:
 
     @property
     def team(self) -> Team:
-        """Who works here."""
+        """The team of the project."""
         return self.project.team
 
     @cached_property
     def inbox(self) -> Inbox:
-        """What waits for people."""
+        """The inbox of the tenant."""
         return Inbox(self.store, settings=self.project.settings.inbox)
 
     @cached_property
     def controller(self) -> HandoffController:
-        """Handoffs that people and programs ask for."""
+        """The controller of handoffs that people and programs request."""
         return HandoffController(self.team, self.store, run_config=self.config)
 
     async def open(self) -> None:
-        """Open the store and begin to work."""
+        """Open the store, and start the worker."""
         await self.store.open()
         if self._worker is not None:
             self._working = asyncio.create_task(
                 self._worker.run(), name=f"ekiden-worker-{self.tenant}"
             )
-            self._working.add_done_callback(_told)
+            self._working.add_done_callback(_log_failure)
             agreeing = CollaborationWorker(self.store, self.team, self.config, serves=self._serves)
             self._agreeing = asyncio.create_task(
                 agreeing.run(), name=f"ekiden-agreements-{self.tenant}"
@@ -122,13 +123,14 @@ class TenantService:
 
     @property
     def is_working(self) -> bool:
-        """Whether sessions are gone on with here, or are not meant to be."""
+        """Whether the worker runs; also true if this service has no worker."""
         return self._worker is None or (self._working is not None and not self._working.done())
 
     async def check_writable(self) -> None:
-        """`StoreError` if nothing can be written to the store now.
+        """`StoreError` if the store is not writable now.
 
-        Callers that ask during a try share the next one.
+        Concurrent callers share one test: a caller that waits for the lock uses the result of a
+        test that began after its call.
         """
         asked = self._tries
         async with self._trying:
@@ -143,7 +145,7 @@ class TenantService:
         return self._worker is not None and await self._worker.cancel(session_id)
 
     async def end_streams(self) -> None:
-        """No new runs, and nothing more is shown; those under way go on."""
+        """Refuse new runs, and end all streams; current runs continue."""
         self.runs.refuse_new()
         await self.tails.close()
         await self.hub.close()
@@ -154,7 +156,8 @@ class TenantService:
         await self.store.close()
 
     async def stop(self, *, grace_s: float = 3.0) -> None:
-        """No new runs; what is not over after `grace_s` seconds is left for others."""
+        """Refuse new runs. Runs that are not finished after `grace_s` seconds are left to
+        others."""
         working, self._working = self._working, None
         agreeing, self._agreeing = self._agreeing, None
         if agreeing is not None:
@@ -162,30 +165,30 @@ class TenantService:
             await asyncio.wait({agreeing}, timeout=_LEAVING_S)
         if self._worker is not None:
             self._worker.stop()
-        await asyncio.gather(self.runs.drain(grace_s), _ended(working, grace_s))
+        await asyncio.gather(self.runs.drain(grace_s), _end(working, grace_s))
         await self.end_streams()
 
 
-async def _ended(working: asyncio.Task[None] | None, grace_s: float) -> None:
+async def _end(working: asyncio.Task[None] | None, grace_s: float) -> None:
     if working is not None:
         await asyncio.wait({working}, timeout=grace_s)
         working.cancel()
         await asyncio.wait({working}, timeout=_LEAVING_S)
 
 
-def _told(done: asyncio.Task[Any]) -> None:
+def _log_failure(done: asyncio.Task[Any]) -> None:
     if not done.cancelled() and done.exception() is not None:
         _log.error("the worker ended", exc_info=done.exception())
 
 
 class Service:
-    """Opens desks as tenants come, and closes them together; of one event loop.
+    """Opens the services of tenants on demand, and closes them together; for one event loop.
 
     For example::
 
         async with load_project(Path("desk")) as project, Service(project) as service:
-            desk = await service.tenant_service()
-            print(await desk.runs.start(RunOrder(input="Where is my parcel?")))
+            default = await service.tenant_service()
+            print(await default.runs.start(RunOrder(input="Where is my parcel?")))
     """
 
     def __init__(
@@ -196,44 +199,44 @@ class Service:
         workers: int = 1000,
         labels: Collection[str] = (),
     ) -> None:
-        """`store`: the address of the main store; the project's own if it is not given. `labels`:
-        what this place has, for agents that need it."""
+        """`store` is the address of the main store, by default the setting `store`. `labels` are
+        the worker labels of this process."""
         self.project = project
         self.store_url = project.settings.store if store is None else store
         self._workers = workers
         self._labels = check_labels(labels, "the labels of a server")
-        self._desks: dict[str, TenantService] = {}
+        self._services: dict[str, TenantService] = {}
         self._opening = asyncio.Lock()
         self._watchers: list[Callable[[TenantService], None]] = []
         self.is_stopping = False
 
     @property
     def store_name(self) -> str:
-        """Where the main store is, for messages; without any password."""
+        """The address of the main store, without a password."""
         return tenant_store(self.store_url, DEFAULT_TENANT).url
 
     @property
     def tenant_services(self) -> Mapping[str, TenantService]:
         """The open tenant services, by tenant."""
-        return MappingProxyType(self._desks)
+        return MappingProxyType(self._services)
 
     def each_tenant(self, watch: Callable[[TenantService], None]) -> None:
-        """Call `watch` with every desk: those that are open, and those that will be."""
+        """Call `watch` with every tenant service: the open ones, and each one that opens later."""
         self._watchers.append(watch)
-        for desk in self._desks.values():
-            watch(desk)
+        for service in self._services.values():
+            watch(service)
 
     async def tenant_service(self, tenant: str = DEFAULT_TENANT) -> TenantService:
-        """The tenant's desk, opened if need be; `StoreError` if it cannot be."""
-        desk = self._desks.get(tenant)
-        if desk is not None:
-            return desk
+        """The service of the tenant, which is opened at first use. Raises `StoreError`."""
+        service = self._services.get(tenant)
+        if service is not None:
+            return service
         async with self._opening:
             if self.is_stopping:
                 raise ServerStopping
-            if tenant not in self._desks:
+            if tenant not in self._services:
                 store = tenant_store(self.store_url, tenant)
-                desk = TenantService(
+                service = TenantService(
                     self.project,
                     store,
                     tenant=tenant,
@@ -241,35 +244,35 @@ class Service:
                     labels=self._labels,
                 )
                 try:
-                    await desk.open()
+                    await service.open()
                 except BaseException:
                     with suppress(Exception):
                         await store.close()
                     raise
-                self._desks[tenant] = desk
+                self._services[tenant] = service
                 for watch in self._watchers:
-                    watch(desk)
-        return self._desks[tenant]
+                    watch(service)
+        return self._services[tenant]
 
     async def end_streams(self) -> None:
-        """Refuse new work, and end all streams: watchers reconnect to another server."""
+        """Refuse new work, and end all streams; clients reconnect to another server."""
         self.is_stopping = True
-        for desk in list(self._desks.values()):
-            await desk.end_streams()
+        for service in list(self._services.values()):
+            await service.end_streams()
 
     async def stop(self, *, grace_s: float = 3.0) -> None:
-        """Close all desks, at the same time; a second call does nothing."""
+        """Close all tenant services concurrently; a second call does nothing."""
         self.is_stopping = True
         async with self._opening:
-            tenant_services = list(self._desks.values())
-            await asyncio.gather(*(desk.close(grace_s=grace_s) for desk in tenant_services))
-            self._desks.clear()
+            services = list(self._services.values())
+            await asyncio.gather(*(each.close(grace_s=grace_s) for each in services))
+            self._services.clear()
 
     async def __aenter__(self) -> Self:
-        """Open the desks of all who have keys that are good, so that their sessions go on.
+        """Open the services of all tenants with a valid key, so that their sessions resume.
 
-        A main store whose database cannot be reached is waited for. A tenant whose store cannot be
-        opened gets the error with its requests; others are not affected.
+        Waits for a main store that is unreachable. A tenant whose store cannot be opened gets the
+        error with its requests; other tenants are not affected.
         """
         await once_reachable(self._open, self.store_name)
         return self

@@ -1,4 +1,4 @@
-"""Stores by address: the main store, and the store of each tenant."""
+"""Opens stores by address: the main store, and the store of each tenant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ekiden.core.values import is_tenant
 from ekiden.storage.base import Store
 
 DEFAULT_STORE = ".ekiden/ekiden.db"
-"""In the current folder; made by the first run."""
+"""In the current folder; the first run creates it."""
 
 _POSTGRES = ("postgresql", "postgres")
 
@@ -42,7 +42,7 @@ def open_store(url: str = DEFAULT_STORE, *, create: bool = True) -> Store:
 
 
 def check_store_url(url: str) -> None:
-    """`UserError` for what no store can be at; nothing is opened."""
+    """`UserError` for an invalid address of a store; nothing is opened."""
     if url == "memory:":
         return
     if url.partition("://")[0] in _POSTGRES:
@@ -61,7 +61,7 @@ def _no_store(url: str) -> UserError:
 
 
 def sqlite_path(url: str) -> Path | None:
-    """The file that `url` means, or `None` when it means no SQLite file."""
+    """The path of the SQLite file at `url`; `None` for another kind of store."""
     scheme, separator, rest = url.partition("://")
     if url == "memory:" or (separator and scheme != "sqlite"):
         return None
@@ -99,11 +99,11 @@ DEFAULT_TENANT: Final = "default"
 """The tenant of the main store, which also holds the API keys of all tenants."""
 
 JOINT = "__"
-"""Between the name of a schema and that of a tenant."""
+"""The separator between the name of the main schema and the name of a tenant."""
 
 
 def check_tenant(name: str) -> str:
-    """`name` unchanged; `UserError` if a tenant cannot be called so."""
+    """`name` unchanged; `UserError` for an invalid tenant name."""
     if not is_tenant(name):
         raise UserError(
             f"a tenant cannot be called {name!r:.60}: use up to 32 lower-case letters, digits "
@@ -113,7 +113,7 @@ def check_tenant(name: str) -> str:
 
 
 def tenant_store(url: str, tenant: str) -> Store:
-    """The store of `tenant` beside the main one at `url`; it connects when it is first used."""
+    """The store of `tenant`, beside the main store at `url`. It connects at its first use."""
     address = tenant_url(url, tenant)
     path = sqlite_path(address)
     if path is not None and tenant != DEFAULT_TENANT:
@@ -124,8 +124,8 @@ def tenant_store(url: str, tenant: str) -> Store:
 def tenant_url(url: str, tenant: str) -> str:
     """The address of the tenant's store, beside the main store at `url`.
 
-    For a SQLite file ``desk.db`` it is ``desk.tenants/NAME.db``, in PostgreSQL a schema whose name
-    ends in ``__NAME``; each ``memory:`` store is separate.
+    Beside a SQLite file ``desk.db`` it is ``desk.tenants/NAME.db``. In PostgreSQL it is a schema
+    whose name ends in ``__NAME``. Each ``memory:`` store is separate.
     """
     check_tenant(tenant)
     if tenant == DEFAULT_TENANT or url == "memory:":
@@ -137,9 +137,9 @@ def tenant_url(url: str, tenant: str) -> str:
 
 
 async def find_tenants(url: str, main: Store) -> list[str]:
-    """The tenants that have a store beside the `main` one, which is at `url`; not the default one.
+    """The tenants with a store beside the `main` store at `url`, without the default tenant.
 
-    `StoreError` if that cannot be found out. ``memory:`` has none.
+    Raises `StoreError` if the stores cannot be listed. ``memory:`` has none.
     """
     if url == "memory:":
         return []

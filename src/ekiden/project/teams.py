@@ -1,4 +1,4 @@
-"""From a name to a team."""
+"""Loads a team by its name, ``module:attribute``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load_team(target: str) -> Team:
         raise UserError(f"{target!r} does not name a team; write module:attribute, as {DEMO_TEAM}")
     found = _attribute(_module(module_name), attribute, target)
     if callable(found) and not isinstance(found, Team | Agent):
-        found = _made(found, target)
+        found = _call_factory(found, target)
     if isinstance(found, Agent):
         return Team(found)
     if isinstance(found, Team):
@@ -36,7 +36,8 @@ def load_team(target: str) -> Team:
 
 
 def _module(name: str) -> Any:
-    # Whoever names an installed team need not trust the folder to have no modules that it imports.
+    # An installed team must not import modules of the current folder, which may be untrusted. So
+    # the folder joins the path only if the named module is in it.
     is_here = PathFinder.find_spec(name.partition(".")[0], [""]) is not None
     if is_here and "" not in sys.path:
         sys.path.insert(0, "")
@@ -65,7 +66,7 @@ def _attribute(module: Any, path: str, target: str) -> Any:
     return found
 
 
-def _made(factory: Any, target: str) -> Any:
+def _call_factory(factory: Any, target: str) -> Any:
     if iscoroutinefunction(factory):
         raise UserError(f"{target} is an async function; a team is made by a plain one")
     try:

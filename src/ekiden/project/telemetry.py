@@ -1,4 +1,4 @@
-"""Traces of all tenants to an OpenTelemetry collector, if the environment says where one is."""
+"""Sends the traces of all tenants to an OpenTelemetry collector, if the environment names one."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _GRACE_S = 1.0
 
 
 class Watched(Protocol):
-    """A tenant's store: a desk, or what a worker serves."""
+    """A tenant and its store."""
 
     @property
     def tenant(self) -> str:
-        """Whose it is."""
+        """The name of the tenant."""
         ...
 
     @property
     def store(self) -> Store:
-        """Where it is kept."""
+        """The store of the tenant."""
         ...
 
 
 class Telemetry:
-    """A follower for each tenant; of one event loop. It does nothing unless
-    ``OTEL_EXPORTER_OTLP_ENDPOINT``, or another of the standard variables, asks for it.
+    """One `OtelFollower` for each tenant, in one event loop. Does nothing unless
+    ``OTEL_EXPORTER_OTLP_ENDPOINT``, or another of the standard variables, is set.
 
     For example::
 
         telemetry = Telemetry()
-        telemetry.watch(desk)
+        telemetry.watch(tenant_service)
         ...
         await telemetry.close()
     """
@@ -50,27 +50,24 @@ class Telemetry:
         self._followers: dict[str, tuple[OtelFollower, asyncio.Task[object]]] = {}
         self._is_wanted = _is_wanted()
 
-    def watch(self, desk: Watched) -> None:
-        """Send the tenant's spans; a second call does nothing.
-
-        A failure is logged and affects nothing else.
-        """
-        if not self._is_wanted or desk.tenant in self._followers:
+    def watch(self, tenant: Watched) -> None:
+        """Send the spans of the tenant. A second call does nothing; a failure is only logged."""
+        if not self._is_wanted or tenant.tenant in self._followers:
             return
         from ekiden.tracing.otel.follower import OtelFollower
 
         try:
-            follower = OtelFollower(desk.store, attributes={TENANT: desk.tenant})
+            follower = OtelFollower(tenant.store, attributes={TENANT: tenant.tenant})
         except UserError as exc:
             self._is_wanted = False
             _log.warning("no traces are sent: %s", exc)
             return
-        task = asyncio.create_task(follower.run(), name=f"ekiden-otel-{desk.tenant}")
-        task.add_done_callback(_told)
-        self._followers[desk.tenant] = (follower, task)
+        task = asyncio.create_task(follower.run(), name=f"ekiden-otel-{tenant.tenant}")
+        task.add_done_callback(_log_failure)
+        self._followers[tenant.tenant] = (follower, task)
 
     async def close(self) -> None:
-        """Stop; what was not sent is sent by the next one."""
+        """Stop all followers. The next process sends the spans that were not sent."""
         followers, self._followers = list(self._followers.values()), {}
         for follower, _ in followers:
             follower.stop()
@@ -84,12 +81,12 @@ class Telemetry:
 
 def _is_wanted() -> bool:
     if not any(name.startswith("OTEL_") for name in os.environ):
-        return False  # The usual case, without loading the exporter.
+        return False  # The usual case: do not load the exporter.
     from ekiden.tracing.otel.exporter import is_wanted
 
     return is_wanted()
 
 
-def _told(done: asyncio.Task[object]) -> None:
+def _log_failure(done: asyncio.Task[object]) -> None:
     if not done.cancelled() and done.exception() is not None:
         _log.error("traces are not sent any more: %s", done.exception())

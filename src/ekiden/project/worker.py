@@ -1,4 +1,4 @@
-"""A worker process: the project's team for all tenants of a store."""
+"""A worker process, which runs the sessions of all tenants of a store with the project's team."""
 
 from __future__ import annotations
 
@@ -34,40 +34,43 @@ from ekiden.storage.base import Store
 _log = logging.getLogger("ekiden.worker")
 
 _LOOK_EVERY_S = 10.0
-"""How often new tenants are looked for."""
+"""Seconds between searches for new tenants."""
 _FEW = 8
-"""More SQLite files than that are not listened to, but looked at: each hint costs a poll."""
+"""With more SQLite files than this, the worker polls them instead of listening for changes, because
+each listener costs a poll."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkOrder:
-    """What a worker process is to do."""
+    """The options of a worker process."""
 
     store: str
     """The address of the main store."""
     concurrency: int = 100
+    """The maximum number of concurrent sessions."""
     agents: Collection[str] | None = None
-    """`None`: all that run here."""
+    """The agents to serve; `None`: all agents that can run with these labels."""
     labels: Collection[str] = ()
     tenants: Collection[str] | None = None
-    """`None`: all that there are, and will be."""
+    """The tenants to serve; `None`: all existing and future tenants."""
     lease_s: float | None = None
-    """After so long without a sign of life others take its sessions over; `None`: as usual."""
+    """The duration of a lease in seconds. After this time without a heartbeat, other workers take
+    over the sessions. `None`: the default of `RunConfig`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tenant:
-    """A tenant that is served."""
+    """A served tenant."""
 
     tenant: str
     store: Store
     store_worker: StoreWorker
     file: tuple[int, int] | None
-    """Which file the store is in, as the system numbers files; `None`: not known to be in one."""
+    """Device and inode of the store's file; `None` if it is not in a file."""
 
 
 class Workforce:
-    """Serves the tenants of a store, new ones as they come, with places that they share.
+    """Serves all tenants of a store, including new ones; they share its concurrency.
 
     For example::
 
@@ -79,8 +82,8 @@ class Workforce:
     def __init__(
         self, project: Project, order: WorkOrder, *, fleet: ServedStores | None = None
     ) -> None:
-        """`UserError`, `UnknownAgent` for an order that cannot be carried out. With a `fleet` that
-        is told by Temporal what to do."""
+        """Raises `UserError` or `UnknownAgent` for an invalid order. Pass a `fleet` if Temporal
+        schedules the sessions."""
         if order.store == "memory:":
             raise UserError(
                 "a worker shares its store with other processes, and memory: is of one process "
@@ -91,7 +94,7 @@ class Workforce:
         self._wanted = None if order.tenants is None else set(map(check_tenant, order.tenants))
         self.labels = check_labels(order.labels, "the labels of a worker")
         self.serves = served_agents(project.team, agents=order.agents, labels=self.labels)
-        """The agents that are run here."""
+        """The names of the served agents."""
         self._fleet = fleet or Fleet(concurrency=order.concurrency)
         self._engine = "worker" if fleet is None else "temporal"
         self._main = tenant_store(order.store, DEFAULT_TENANT)
@@ -100,47 +103,47 @@ class Workforce:
 
     @property
     def store_name(self) -> str:
-        """Where the main store is, for messages; without any password."""
+        """The address of the main store, without a password."""
         return self._main.url
 
     @property
     def tenants(self) -> list[str]:
-        """Those that are served now."""
+        """The tenants that are served now."""
         return sorted(self._served)
 
     @property
     def finished(self) -> int:
-        """How many sessions were advanced to an outcome."""
+        """The number of sessions that reached an outcome."""
         return self._fleet.finished
 
     @property
     def running(self) -> int:
-        """How many sessions are run now."""
+        """The number of sessions that are running now."""
         return self._fleet.running
 
     def stop(self) -> None:
-        """Take no further session and end when those under way are done."""
+        """Take no further sessions, and end when the current ones are done."""
         self._fleet.stop()
 
     async def run(
         self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
     ) -> None:
-        """Work until `stop`, or until nothing is left to do now; `ready` is called once the stores
-        are open and the engine begins.
+        """Work until `stop`, or with `until_idle` until no session is ready. `ready` is called once
+        the stores are open.
 
-        A main store whose database cannot be reached is waited for; what else is wrong with it is
-        `StoreError`. A tenant's store that cannot be opened is tried again.
+        Waits for a main store that is unreachable; other errors of it are raised as `StoreError`. A
+        tenant's store that cannot be opened is tried again.
         """
-        looking: asyncio.Task[None] | None = None
+        search: asyncio.Task[None] | None = None
         try:
             if not await once_reachable(self._open, self._main.url, self._fleet.stopping):
                 return
-            looking = asyncio.create_task(self._look_again(), name="ekiden-tenants")
+            search = asyncio.create_task(self._keep_tenants_current(), name="ekiden-tenants")
             await self._fleet.run(until_idle=until_idle, ready=ready)
         finally:
-            if looking is not None:
-                looking.cancel()
-                await asyncio.gather(looking, return_exceptions=True)
+            if search is not None:
+                search.cancel()
+                await asyncio.gather(search, return_exceptions=True)
             await self._telemetry.close()
             for each in list(self._served.values()):
                 await self._close(each.store)
@@ -149,11 +152,11 @@ class Workforce:
     async def _open(self) -> None:
         await self._main.open()
         await self._check_tenants()
-        await self._look()
+        await self._update_tenants()
 
     async def _check_tenants(self) -> None:
-        """Tell of tenants that are wanted, and have neither a store nor a key, whose first request
-        would make one; `UserError` if all of them are such."""
+        """Warn of wanted tenants that have neither a store nor a key (the first request with a key
+        creates the store); `UserError` if no wanted tenant exists."""
         if self._wanted is None:
             return
         found = await find_tenants(self._order.store, self._main)
@@ -162,28 +165,28 @@ class Workforce:
         unknown = sorted(self._wanted - set(known))
         if not unknown:
             return
-        told = (
+        problem = (
             f"there is no tenant {', '.join(unknown)}: no store next to {self.store_name} and "
             f"no key has that name; known: {', '.join(known)[:200]}"
         )
         if set(unknown) == self._wanted:
-            raise UserError(f"{told}; `ekiden keys create --tenant NAME` makes one")
-        _log.warning("%s; it is served as soon as there is one", told)
+            raise UserError(f"{problem}; `ekiden keys create --tenant NAME` makes one")
+        _log.warning("%s; it is served as soon as there is one", problem)
 
-    async def _look_again(self) -> None:
+    async def _keep_tenants_current(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             try:
-                await self._look()
+                await self._update_tenants()
             except EkidenError as exc:
                 _log.warning("tenants could not be looked for, trying again: %s", exc)
             except Exception:
                 _log.exception("tenants could not be looked for, trying again")
 
-    async def _look(self) -> None:
-        """Serve the tenants that there are, and no others."""
-        there = [DEFAULT_TENANT, *await find_tenants(self._order.store, self._main)]
-        wanted = [each for each in there if self._wanted is None or each in self._wanted]
+    async def _update_tenants(self) -> None:
+        """Start to serve new tenants, and stop to serve removed ones."""
+        existing = [DEFAULT_TENANT, *await find_tenants(self._order.store, self._main)]
+        wanted = [each for each in existing if self._wanted is None or each in self._wanted]
         for tenant, served in list(self._served.items()):
             if tenant not in wanted or served.file != self._file(tenant):
                 del self._served[tenant]
@@ -193,16 +196,16 @@ class Workforce:
                 finally:
                     await self._close(served.store)
         for tenant in wanted:
-            if tenant not in self._served and self._is_there(tenant):
+            if tenant not in self._served and self._exists(tenant):
                 await self._serve(tenant, one_of=len(wanted))
 
-    def _is_there(self, tenant: str) -> bool:
-        """Whether its store is still there: to open a file that was just removed makes it anew."""
+    def _exists(self, tenant: str) -> bool:
+        """Whether the store still exists: opening a removed file would create it again."""
         path = sqlite_path(tenant_url(self._order.store, tenant))
         return path is None or tenant == DEFAULT_TENANT or path.exists()
 
     def _file(self, tenant: str) -> tuple[int, int] | None:
-        """Which file a tenant's store is in now: one that was made anew is another one."""
+        """Device and inode of the tenant's file; they change when the file is created again."""
         path = sqlite_path(tenant_url(self._order.store, tenant))
         if path is None or tenant == DEFAULT_TENANT:
             return None
@@ -229,14 +232,14 @@ class Workforce:
         config = tenant_config(project.settings, tenant)
         if self._order.lease_s is not None:
             config = replace(config, lease_s=self._order.lease_s)
-        is_dear = sqlite_path(self._order.store) is not None and one_of > _FEW
+        has_many_files = sqlite_path(self._order.store) is not None and one_of > _FEW
         store_worker = StoreWorker(
             store,
             project.team,
             serves=self.serves,
             config=config,
             name=tenant,
-            listens=is_main or not is_dear,
+            listens=is_main or not has_many_files,
         )
         agreeing = CollaborationWorker(
             store, project.team, config, serves=self.serves, stopping=lambda: store_worker.stopping
@@ -261,7 +264,7 @@ class Workforce:
         self._telemetry.watch(served)
 
     async def _close(self, store: Store) -> None:
-        """Close it completely, even if the caller no longer waits."""
+        """Close the store completely, even if this task is cancelled."""
         with suppress(EkidenError):
             _, cancelled = await to_the_end(store.close())
             if cancelled is not None:

@@ -20,7 +20,7 @@ from ekiden.core.errors import StoreUnavailable, UnknownAgent
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.project.runs.stored_runs import questions_to_people
-from ekiden.project.runs.tasks import begin, ended, go_on
+from ekiden.project.runs.tasks import finished_run, resume_run, start_run
 from ekiden.runtime import RunConfig, Runner
 from ekiden.storage.base import SessionRow
 
@@ -59,9 +59,9 @@ def watched(
         observer=observer,
         session=session,
         config=RunConfig(),
-        start=lambda config: begin(TEAM, "hi", session, config=config, live=stream),
-        resume=lambda config: go_on(TEAM, session, config=config, live=stream),
-        ended=lambda row: ended(TEAM, session, row, config=RunConfig()),
+        start=lambda config: start_run(TEAM, "hi", session, config=config, live=stream),
+        resume=lambda config: resume_run(TEAM, session, config=config, live=stream),
+        ended=lambda row: finished_run(TEAM, session, row, config=RunConfig()),
     )
     return Watched(run=run)
 
@@ -312,7 +312,7 @@ async def test_a_mistake_is_not_taken_for_being_too_late() -> None:
     [item] = await questions_to_people(store, "s")
     await Inbox(store).answer(item.id, choice="yes", by="mira")
     strangers = watched(store)
-    strangers.run.resume = lambda config: go_on(Agent("x", run=_greet), session, config=config)
+    strangers.run.resume = lambda config: resume_run(Agent("x", run=_greet), session, config=config)
     with pytest.raises(UnknownAgent):
         await strangers.run._gone_on(before)
 

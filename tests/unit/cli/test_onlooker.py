@@ -14,7 +14,7 @@ from ekiden.cli.run.observer import RunView, problem_of, resume_command
 from ekiden.core.errors import UserError
 from ekiden.core.roles import Assignment
 from ekiden.core.runs import Refused
-from ekiden.project.runs.tasks import begin, go_on
+from ekiden.project.runs.tasks import resume_run, start_run
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing import ScriptedModel, stream
 
@@ -33,7 +33,7 @@ async def test_a_failed_run_prints_its_record_and_its_error(capsys: Captured) ->
 
     session = Session("s1", store=MemoryStore())
     code = await observer(as_json=True).watch(
-        begin(Agent("clerk", run=broken), "hi", session, config=CONFIG)
+        start_run(Agent("clerk", run=broken), "hi", session, config=CONFIG)
     )
     shown = capsys.readouterr()
     assert code == 1
@@ -46,9 +46,9 @@ async def test_a_failed_run_prints_its_record_and_its_error(capsys: Captured) ->
 
 async def test_a_run_that_cannot_begin_is_an_error() -> None:
     session = Session("s1", store=MemoryStore())
-    await observer().watch(begin(_clerk(), "hi", session, config=CONFIG))
+    await observer().watch(start_run(_clerk(), "hi", session, config=CONFIG))
     with pytest.raises(UserError, match="nothing to resume"):
-        await observer().watch(go_on(_clerk(), session, config=CONFIG))
+        await observer().watch(resume_run(_clerk(), session, config=CONFIG))
 
 
 async def test_running_out_of_turns_says_how_to_go_on(capsys: Captured) -> None:
@@ -58,11 +58,11 @@ async def test_running_out_of_turns_says_how_to_go_on(capsys: Captured) -> None:
     a: Agent[object] = Agent("a", run=pass_on, handoffs=[_clerk("b")])
     config = RunConfig(limits=Limits(turns=1))
     session = Session("s1", store=MemoryStore())
-    assert await observer().watch(begin(a, "hi", session, config=config)) == 3
+    assert await observer().watch(start_run(a, "hi", session, config=config)) == 3
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.endswith("continue with: go on\n")
-    assert await observer().watch(go_on(a, session, config=CONFIG)) == 0
+    assert await observer().watch(resume_run(a, session, config=CONFIG)) == 0
     assert capsys.readouterr().out == "hello\n"
 
 
@@ -75,7 +75,7 @@ async def test_ctrl_c_keeps_the_session(capsys: Captured) -> None:
         return "never"
 
     session = Session("s1", store=MemoryStore())
-    run = begin(Agent("clerk", run=slow), "hi", session, config=CONFIG)
+    run = start_run(Agent("clerk", run=slow), "hi", session, config=CONFIG)
     task = asyncio.create_task(observer().watch(run))
     await arrived.wait()
     task.cancel()
@@ -88,7 +88,7 @@ async def test_a_streamed_answer_is_shown_piece_by_piece_and_once(capsys: Captur
     agent: Agent[object] = Agent("clerk", model=ScriptedModel([stream("Hello there", chunks=3)]))
     session = Session("s1", store=MemoryStore())
     looking = observer(stream=True)
-    assert await looking.watch(begin(agent, "hi", session, config=CONFIG, live=True)) == 0
+    assert await looking.watch(start_run(agent, "hi", session, config=CONFIG, live=True)) == 0
     assert capsys.readouterr().out == "Hello there\n"
 
 
@@ -98,7 +98,7 @@ async def test_a_streamed_run_shows_its_handoffs_beside_the_answer(capsys: Captu
 
     a: Agent[object] = Agent("a", run=pass_on, handoffs=[_clerk("b")])
     session = Session("s1", store=MemoryStore())
-    await observer(stream=True).watch(begin(Team(a), "hi", session, config=CONFIG, live=True))
+    await observer(stream=True).watch(start_run(Team(a), "hi", session, config=CONFIG, live=True))
     shown = capsys.readouterr()
     assert shown.out == "hello\n"
     assert shown.err == "handoff: a → b: too hard\n[s1] user → a → b\n"
@@ -109,7 +109,7 @@ async def test_a_stream_of_json_is_one_object_per_line_and_ends_with_the_result(
 ) -> None:
     session = Session("s1", store=MemoryStore())
     looking = observer(stream=True, as_json=True)
-    await looking.watch(begin(_clerk(), "hi", session, config=CONFIG, live=True))
+    await looking.watch(start_run(_clerk(), "hi", session, config=CONFIG, live=True))
     *events, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [next(iter(each)) for each in events] == ["event"] * len(events)
     assert last["result"]["output"] == "hello"
@@ -120,7 +120,7 @@ async def test_an_answer_that_is_no_text_is_printed_as_json(capsys: Captured) ->
         return {"parcels": 3}
 
     session = Session("s1", store=MemoryStore())
-    await observer().watch(begin(Agent("clerk", run=count), "hi", session, config=CONFIG))
+    await observer().watch(start_run(Agent("clerk", run=count), "hi", session, config=CONFIG))
     assert capsys.readouterr().out == '{"parcels":3}\n'
 
 
@@ -165,11 +165,11 @@ async def test_who_was_chosen_is_told_beside_the_answer(capsys: Captured, stream
 
     team = Team(Agent("router-agent", scope="system", router=Router()), _clerk())
     session = Session("s1", store=MemoryStore())
-    await observer(stream=streaming).watch(begin(team, "hi", session, config=CONFIG))
+    await observer(stream=streaming).watch(start_run(team, "hi", session, config=CONFIG))
     assert "rule-match → clerk, 90 %\n" in capsys.readouterr().err
-    await observer(stream=streaming).watch(begin(team, "hi", session, config=CONFIG))
+    await observer(stream=streaming).watch(start_run(team, "hi", session, config=CONFIG))
     assert "→ clerk," not in capsys.readouterr().err, "that it stays where it is, is no news"
-    await observer(as_json=True).watch(begin(team, "hi", session, config=CONFIG, to="auto"))
+    await observer(as_json=True).watch(start_run(team, "hi", session, config=CONFIG, to="auto"))
     assert capsys.readouterr().err == ""
 
 

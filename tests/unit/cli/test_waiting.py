@@ -12,7 +12,7 @@ from ekiden import Agent, CodeContext, MemoryStore, Session, SessionBusy
 from ekiden.cli.exits import exit_for_outcome
 from ekiden.cli.run.follow import read_in_turn
 from ekiden.cli.run.observer import RunView
-from ekiden.project.runs.tasks import begin
+from ekiden.project.runs.tasks import start_run
 from ekiden.runtime import RunConfig, RunResultStreaming
 from ekiden.storage.base import Claim, NewSession
 
@@ -36,7 +36,7 @@ async def watch(
     session = Session("s1", store=store)
 
     def start(config: RunConfig) -> RunResultStreaming:
-        return begin(agent or Agent("clerk", run=greet), "hi", session, config=config)
+        return start_run(agent or Agent("clerk", run=greet), "hi", session, config=config)
 
     observer = RunView(as_json=as_json, stream=False, how_to_resume="go on")
     result = await read_in_turn(observer, start, config, session_id="s1")

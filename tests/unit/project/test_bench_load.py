@@ -11,8 +11,9 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.project import open_store
+from ekiden.project.bench.databases import bench_database, server_cpu_s
 from ekiden.project.bench.load import LoadSize, _Load, load, loopback_us
-from ekiden.project.bench.statistics import WorkerEnded, books, cpu_s, crew, rss_mb, server_cpu_s
+from ekiden.project.bench.load_worker import WorkerEnded, cpu_s, rss_mb, started_workers
 from ekiden.storage.base import Commit, NewSession, SessionPatch
 
 SMALL = LoadSize(sessions=6, workers=2, concurrency=2, messages=3)
@@ -20,7 +21,7 @@ SMALL = LoadSize(sessions=6, workers=2, concurrency=2, messages=3)
 
 @pytest.fixture(autouse=True)
 def _short_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ekiden.project.bench.statistics._PROBE_S", 0.02)
+    monkeypatch.setattr("ekiden.project.bench.databases._PROBE_S", 0.02)
 
 
 async def measured(store: str | None, folder: Path, size: LoadSize = SMALL) -> dict[str, Any]:
@@ -64,7 +65,7 @@ async def test_postgresql_counts_the_steps_itself_and_its_schema_is_gone_afterwa
 
 
 async def test_what_is_lost_or_done_twice_is_counted(tmp_path: Path) -> None:
-    async with books(None, tmp_path) as database, open_store(database.url) as store:
+    async with bench_database(None, tmp_path) as database, open_store(database.url) as store:
         measuring = _Load(SMALL, database, store, note=lambda _: None)
         for number, length in enumerate((10, 10, 11, 10, 16)):
             new = NewSession(id=f"s{number}", agent="specialist")
@@ -90,20 +91,20 @@ def event(session_id: str, seq: int) -> Event:
 
 async def test_a_worker_that_cannot_begin_ends_the_measurement(tmp_path: Path) -> None:
     with pytest.raises(WorkerEnded, match="could not begin"):
-        async with crew(str(tmp_path / "nowhere" / "x.db"), workers=1, concurrency=1):
+        async with started_workers(str(tmp_path / "nowhere" / "x.db"), workers=1, concurrency=1):
             raise AssertionError("it has no store")
 
 
 async def test_workers_need_a_database_that_processes_can_share(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot share memory:"):
-        async with books("memory:", tmp_path):
+        async with bench_database("memory:", tmp_path):
             raise AssertionError("never")
 
 
 async def test_a_named_file_says_which_disk_and_is_itself_left_alone(tmp_path: Path) -> None:
     mine = tmp_path / "mine.db"
     mine.write_text("not a store")
-    async with books(f"sqlite:///{mine}", tmp_path / "elsewhere") as database:
+    async with bench_database(f"sqlite:///{mine}", tmp_path / "elsewhere") as database:
         assert Path(database.url).parent == tmp_path
         assert Path(database.url) != mine
         assert await database.bare_commits(1) > 0

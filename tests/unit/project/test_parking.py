@@ -8,7 +8,7 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.questions import Ask
 from ekiden.inbox import Inbox
 from ekiden.project.runs.stored_runs import questions_to_people
-from ekiden.project.runs.tasks import ended
+from ekiden.project.runs.tasks import finished_run
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
@@ -76,6 +76,6 @@ async def test_a_run_that_somebody_else_ended_has_a_result() -> None:
     for item in await questions_to_people(store, "s"):
         await Inbox(store).answer(item.id, choice=item.options[0], by="mira")
     await Runner.wait(TEAM, session)
-    result = await ended(TEAM, session, await session.row(), config=RunConfig())
+    result = await finished_run(TEAM, session, await session.row(), config=RunConfig())
     assert result.to_json()["output"] == "discount: yes and contract: approve"
     assert result.chain == ["user", "pm"]

@@ -12,7 +12,7 @@ import pytest
 from ekiden.engine import Worker
 from ekiden.project import load_project
 from ekiden.project.project import Project
-from ekiden.project.runs.runs import RunOrder
+from ekiden.project.runs.tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.project.stores import tenant_store
 from ekiden.runtime import RunConfig

@@ -14,7 +14,7 @@ from ekiden.core.events import Event
 from ekiden.engine import Worker, submit
 from ekiden.project import load_project
 from ekiden.project.project import Project
-from ekiden.project.runs.runs import RunOrder
+from ekiden.project.runs.tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.runtime import CodeContext
 from ekiden.runtime.questions.cancel_question import STOPS

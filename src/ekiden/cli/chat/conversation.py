@@ -114,13 +114,13 @@ class Chat:
 
     async def send(self, address: AddressedMessage) -> int:
         """Send a message; returns the exit code of the turn."""
-        from ekiden.project.runs.tasks import begin
+        from ekiden.project.runs.tasks import start_run
 
         if self.row is None:
             self.session.meta.setdefault("title", title_of(address.text))
         team, session = self.roster.team, self.session
         return await self._watch(
-            lambda config: begin(
+            lambda config: start_run(
                 team,
                 address.text,
                 session,
@@ -133,10 +133,12 @@ class Chat:
 
     async def resume(self) -> int:
         """Resume the last turn, if it was stopped or failed."""
-        from ekiden.project.runs.tasks import go_on
+        from ekiden.project.runs.tasks import resume_run
 
         team, session = self.roster.team, self.session
-        return await self._watch(lambda config: go_on(team, session, config=config, live=self.live))
+        return await self._watch(
+            lambda config: resume_run(team, session, config=config, live=self.live)
+        )
 
     async def enter(self, session: Session) -> None:
         """Switch to another session, which may be new."""

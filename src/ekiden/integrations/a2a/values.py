@@ -1,10 +1,10 @@
-"""The settings of a remote agent, without secrets, and the state of its task."""
+"""A remote agent's settings, without secrets, and the state of its task as JSON."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.checks.addresses import card_address, origin_of, variable_fault
@@ -61,8 +61,14 @@ class RemoteA2A:
 
     def to_json(self) -> dict[str, Any]:
         """The remote agent as JSON. A stored compensation contains it."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**values, "headers_env": dict(self.headers_env)}
+        return {
+            "card": self.card,
+            "token_env": self.token_env,
+            "headers_env": dict(self.headers_env),
+            "timeout_s": self.timeout_s,
+            "patience_s": self.patience_s,
+            "poll_s": self.poll_s,
+        }
 
 
 def _variable(agent: str, name: str) -> str:
@@ -80,33 +86,41 @@ def _variable(agent: str, name: str) -> str:
 
 
 MAX_TEXT = 200_000
-"""The maximum length of the stored text of an answer; the rest is cut off."""
+"""The longest text that is kept of a remote agent's answer."""
 
 State: TypeAlias = Literal[
     "working", "done", "asks", "failed", "canceled", "rejected", "unavailable", "invalid"
 ]
-"""`asks`: the remote task waits for an answer."""
+"""`asks`: it waits for an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The state of a remote task."""
+    """How a task stands."""
 
     state: State
     task_id: str = ""
     context_id: str = ""
     text: str = ""
-    """The answer, the question or the error."""
+    """What it said, or asks, or what went wrong."""
     data: Any = None
-    """The answer, if it is JSON instead of text."""
+    """The answer, if it is JSON and no text."""
     options: tuple[str, ...] = ()
-    """The options of the question."""
+    """Of a question that can be answered by choosing."""
     item: str = ""
-    """The id of the question, if the remote agent is an Ekiden agent."""
+    """The question's id, where the other side is an Ekiden."""
 
     def to_json(self) -> dict[str, Any]:
-        """The stored result of a step."""
-        return {**asdict(self), "options": list(self.options)}
+        """As a step remembers it."""
+        return {
+            "state": self.state,
+            "task_id": self.task_id,
+            "context_id": self.context_id,
+            "text": self.text,
+            "data": self.data,
+            "options": list(self.options),
+            "item": self.item,
+        }
 
 
 def view_from_json(data: dict[str, Any]) -> View:
@@ -115,5 +129,10 @@ def view_from_json(data: dict[str, Any]) -> View:
 
 
 def problem(state: State, text: str) -> View:
-    """The view of a call that failed."""
+    """Something that went wrong."""
     return View(state=state, text=text[:MAX_TEXT])
+
+
+def is_settled(view: View) -> bool:
+    """Whether there is nothing to wait for."""
+    return view.state != "working"

@@ -1,5 +1,4 @@
-"""The team behind OpenAI's API: chat completions, responses, models; needs `ekiden[server]`."""
+"""The team behind the interfaces of OpenAI: chat completions, responses and models."""
 
-from ekiden.core.integrations.lazy import lazy_names
-
-__getattr__ = lazy_names(__name__, {"install": "ekiden.integrations.openai_api.install"})
+from ekiden.integrations import web as web
+from ekiden.integrations.openai_api.install import install as install

@@ -1,4 +1,4 @@
-"""`/v1/responses`: the team behind OpenAI's Responses API.
+"""`/v1/responses`: the team behind OpenAI's newer interface.
 
 A response is a run; `previous_response_id` and `conversation` continue its session. A decision for
 a person is an item `mcp_approval_request`. An item `mcp_approval_response` in the next request is
@@ -42,8 +42,8 @@ from ekiden.integrations.openai_api.response_items import (
     response_status,
 )
 from ekiden.integrations.openai_api.turns import TEAM, addressee_of, events_of_run, last_run
-from ekiden.project.runs.runs import RunOrder
 from ekiden.project.runs.stored_runs import questions_to_people
+from ekiden.project.runs.tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.runtime.history.deletion import delete_session
 from ekiden.server.access.access import Caller
@@ -60,6 +60,8 @@ Id: TypeAlias = Annotated[
     str, Path(min_length=6, max_length=200, description="The id of a response.")
 ]
 
+_ENDS = {"completed": "completed", "failed": "failed"}
+
 
 @router.post(
     "",
@@ -73,7 +75,7 @@ Id: TypeAlias = Annotated[
     },
 )
 async def create_response(
-    tenant: Starts,
+    desk: Starts,
     caller: TheCaller,
     body: ResponseRequest,
     request: Request,
@@ -100,8 +102,8 @@ async def create_response(
     streams: Streams = request.app.state.streams
     if body.stream:
         streams.check_room()
-    work = await _begin(tenant, caller, body, given, x_ekiden_session)
-    echo = RequestEcho(
+    work = await _begin(desk, caller, body, given, x_ekiden_session)
+    asked = RequestEcho(
         model=body.model,
         previous=body.previous_response_id,
         instructions=body.instructions,
@@ -113,19 +115,19 @@ async def create_response(
         headers["X-Ekiden-Ignored"] = ", ".join(body.ignored())
     show = shows(x_ekiden_show)
     if body.stream:
-        events = _stream(tenant, work, echo, show, beat_s=streams.heartbeat_s)
-        return streams.response(events, headers)
+        told = _events(desk, work, asked, show, beat_s=streams.heartbeat_s)
+        return streams.response(told, headers)
     if body.background:
         work.followed.close()
     else:
         await work.followed.events(timeout_s=request.app.state.config.wait_s)
-    found = await _read(tenant, work.id, echo, show)
+    found = await _read(desk, work.id, asked, show)
     return Response(dumps(found), headers=headers, media_type="application/json")
 
 
 @router.get("/{response_id}", response_model=OpenAIResponse, responses=errors(404))
 async def retrieve_response(
-    tenant: Reads,
+    desk: Reads,
     response_id: Id,
     stream: Annotated[
         bool,
@@ -139,24 +141,24 @@ async def retrieve_response(
     """Get a response with its current status, and with everything that its run has done so far."""
     if stream:
         raise unsupported("stream", "GET /api/v1/runs/{run_id}/events streams a run, at any time")
-    echo = RequestEcho(model=TEAM, metadata={})
-    return await _read(tenant, ResponseId.parse(response_id), echo, shows(x_ekiden_show))
+    asked = RequestEcho(model=TEAM, metadata={})
+    return await _read(desk, ResponseId.parse(response_id), asked, shows(x_ekiden_show))
 
 
 @router.post("/{response_id}/cancel", response_model=OpenAIResponse, responses=errors(404))
-async def cancel_response(tenant: Starts, response_id: Id) -> Any:
+async def cancel_response(desk: Starts, response_id: Id) -> Any:
     """Stop the run and keep its work. A finished run does not change."""
     found = ResponseId.parse(response_id)
-    await tenant.runs.cancel(found.run_id)
-    return await _read(tenant, found, RequestEcho(model=TEAM, metadata={}), ())
+    await desk.runs.cancel(found.run_id)
+    return await _read(desk, found, RequestEcho(model=TEAM, metadata={}), ())
 
 
 @router.delete("/{response_id}", response_model=DeletedResponse, responses=errors(404))
-async def delete_response(tenant: Administers, response_id: Id) -> DeletedResponse:
+async def delete_response(desk: Administers, response_id: Id) -> DeletedResponse:
     """Delete the session of a response, if the session contains only this response."""
     found = ResponseId.parse(response_id)
-    last = await tenant.runs.read(found.run_id)
-    row = await tenant.store.get(found.session_id)
+    last = await desk.runs.read(found.run_id)
+    row = await desk.store.get(found.session_id)
     if run_number(row) > 1:
         raise BadRequest(
             f"the response is part of a conversation: remove it as a whole, with "
@@ -164,20 +166,20 @@ async def delete_response(tenant: Administers, response_id: Id) -> DeletedRespon
             code="response_in_conversation",
             status=409,
         )
-    await delete_session(tenant.store, found.session_id)
+    await delete_session(desk.store, found.session_id)
     return DeletedResponse(id=response_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """The run of a response, which is followed."""
+    """A run that makes a response."""
 
     id: ResponseId
     followed: FollowedRun
 
 
 async def _begin(
-    tenant: TenantService,
+    desk: TenantService,
     caller: Caller,
     body: ResponseRequest,
     given: ResponseInput,
@@ -185,15 +187,15 @@ async def _begin(
 ) -> _Work:
     session_id = _session_of(body, header)
     if body.previous_response_id is not None:
-        session_id = (await _previous(tenant, body.previous_response_id)).session_id
-    if given.answers:
-        return await _answer(tenant, caller, given.answers, session_id)
+        session_id = (await _previous(desk, body.previous_response_id)).session_id
+    if given.verdicts:
+        return await _answer(desk, caller, given.verdicts, session_id)
     followed = await begin_run(
-        tenant,
+        desk,
         RunOrder(
             input=given.items,
             session_id=session_id,
-            to=addressee_of(tenant, body.model),
+            to=addressee_of(desk, body.model),
             user_id=body.user_id,
             may_write_history=caller.may("history"),
         ),
@@ -203,24 +205,26 @@ async def _begin(
 
 
 def _session_of(body: ResponseRequest, header: str | None) -> str | None:
-    """The session that the request names, other than by a previous response."""
-    given = body.conversation
-    conversation = given.get("id") if isinstance(given, dict) else given
-    if given is not None and not isinstance(conversation, str):
+    """The session that the request names beside a previous response."""
+    named = body.conversation.get("id") if isinstance(body.conversation, dict) else None
+    if isinstance(body.conversation, str):
+        named = body.conversation
+    if body.conversation is not None and not isinstance(named, str):
         raise BadRequest("a conversation is its id, or an object with `id`", param="conversation")
-    if conversation is not None and body.previous_response_id is not None:
+    if named is not None and body.previous_response_id is not None:
         raise BadRequest(
             "name a conversation or a previous response, not both", param="previous_response_id"
         )
-    found = conversation or header or (body.metadata or {}).get("session_id")
+    in_metadata = (body.metadata or {}).get("session_id")
+    found = named or header or in_metadata
     return found if isinstance(found, str) and found else None
 
 
-async def _previous(tenant: TenantService, response_id: str) -> ResponseId:
-    """The response to continue. Raises `BadRequest` if it does not exist, or is not the last."""
+async def _previous(desk: TenantService, response_id: str) -> ResponseId:
+    """The response that is gone on with; `BadRequest` if it is not there, or not the last."""
     try:
         found = ResponseId.parse(response_id)
-        await tenant.runs.read(found.run_id)
+        await desk.runs.read(found.run_id)
     except (RunNotFound, SessionError):
         raise BadRequest(
             f"no response is called {response_id[:80]!r}",
@@ -228,7 +232,7 @@ async def _previous(tenant: TenantService, response_id: str) -> ResponseId:
             code="previous_response_not_found",
             status=404,
         ) from None
-    last = await last_run(tenant, found.session_id)
+    last = await last_run(desk, found.session_id)
     if last is not None and last.run_id != found.run_id:
         raise BadRequest(
             f"the conversation continued after this response: continue with resp_{last.run_id}",
@@ -239,22 +243,22 @@ async def _previous(tenant: TenantService, response_id: str) -> ResponseId:
 
 
 async def _answer(
-    tenant: TenantService,
+    desk: TenantService,
     caller: Caller,
-    answers: Collection[ApprovalAnswer],
+    verdicts: Collection[ApprovalAnswer],
     session_id: str | None,
 ) -> _Work:
-    """Answer the questions, and follow the run that resumes."""
-    items = [await tenant.inbox.get(answer.item_id) for answer in answers]
+    """Give the answers, and follow the run that goes on with them."""
+    items = [await desk.inbox.get(verdict.item_id) for verdict in verdicts]
     session_id = session_id or items[0].session_id
-    last = None if session_id is None else await last_run(tenant, session_id)
+    last = None if session_id is None else await last_run(desk, session_id)
     if session_id is None or last is None:
         raise BadRequest("this answer is not awaited", param="input")
-    await check_asked(tenant, session_id, [each.item_id for each in answers])
-    followed = await await_more(tenant, last.run_id)
+    await check_asked(desk, session_id, [each.item_id for each in verdicts])
+    followed = await await_more(desk, last.run_id)
     try:
-        for each in answers:
-            await decide(tenant, caller, each.item_id, approve=each.approve, text=each.reason)
+        for each in verdicts:
+            await decide(desk, caller, each.item_id, approve=each.approve, text=each.reason)
     except BaseException:
         followed.close()
         raise
@@ -263,81 +267,80 @@ async def _answer(
 
 
 async def _read(
-    tenant: TenantService, response_id: ResponseId, echo: RequestEcho, show: Collection[str]
+    desk: TenantService, response_id: ResponseId, asked: RequestEcho, show: Collection[str]
 ) -> dict[str, Any]:
-    """The response in its current state."""
-    run = await tenant.runs.read(response_id.run_id)
-    output = await _output(tenant, response_id, show)
+    """The response as it stands."""
+    run = await desk.runs.read(response_id.run_id)
+    output = await _output(desk, response_id, show)
     for event in without_undone_items(
-        await events_of_run(tenant, response_id.run_id, after=response_id.after)
+        await events_of_run(desk, response_id.run_id, after=response_id.after)
     ):
         for _ in output.take(event):
             pass
-    for _ in await _endings(tenant, run, output):
+    for _ in await _endings(desk, run, output):
         pass
-    return response_object(response_id, run, output.items, echo)
+    return response_object(response_id, run, output.items, asked)
 
 
 async def _output(
-    tenant: TenantService, response_id: ResponseId, show: Collection[str]
+    desk: TenantService, response_id: ResponseId, show: Collection[str]
 ) -> ResponseOutput:
     output = ResponseOutput(str(response_id), show=show)
     if show and response_id.after:
-        events = await events_of_run(tenant, response_id.run_id)
+        events = await events_of_run(desk, response_id.run_id)
         output.know(event for event in events if event.seq <= response_id.after)
     return output
 
 
-async def _endings(tenant: TenantService, run: Run, output: ResponseOutput) -> list[dict[str, Any]]:
-    """The last events: questions to people, or the output if no agent sent a message."""
+async def _endings(desk: TenantService, run: Run, output: ResponseOutput) -> list[dict[str, Any]]:
+    """What is told at the end, beside what agents said."""
     if run.questions:
-        questions = await questions_to_people(tenant.store, run.session_id)
+        questions = await questions_to_people(desk.store, run.session_id)
         return list(output.ask(questions))
-    has_message = any(item["type"] == "message" for item in output.items)
-    if run.status == "done" and not has_message and run.output is not None:
-        text = run.output if isinstance(run.output, str) else dumps(run.output)
-        return list(output.say(text))
+    has_said = any(item["type"] == "message" for item in output.items)
+    if run.status == "done" and not has_said and run.output is not None:
+        said = run.output
+        return list(output.say(said if isinstance(said, str) else dumps(said)))
     return []
 
 
-async def _stream(
-    tenant: TenantService, work: _Work, echo: RequestEcho, show: Collection[str], *, beat_s: float
+async def _events(
+    desk: TenantService, work: _Work, asked: RequestEcho, show: Collection[str], *, beat_s: float
 ) -> AsyncGenerator[bytes, None]:
-    """The numbered events of a response."""
+    """The events of a stream, numbered."""
     number = 0
 
-    def sent(event: dict[str, Any]) -> bytes:
+    def sent(told: dict[str, Any]) -> bytes:
         nonlocal number
-        body = dumps({**event, "sequence_number": number})
+        body = dumps({**told, "sequence_number": number})
         number += 1
-        return f"event: {event['type']}\ndata: {body}\n\n".encode()
+        return f"event: {told['type']}\ndata: {body}\n\n".encode()
 
-    output = await _output(tenant, work.id, show)
+    output = await _output(desk, work.id, show)
     try:
         run = replace(await work.followed.read(), status="running")
-        started = response_object(work.id, run, [], echo)
-        yield sent({"type": "response.created", "response": started})
-        yield sent({"type": "response.in_progress", "response": started})
+        begun = response_object(work.id, run, [], asked)
+        yield sent({"type": "response.created", "response": begun})
+        yield sent({"type": "response.in_progress", "response": begun})
         async with aclosing(work.followed.shown(beat_s=beat_s)) as stream:
             async for shown in stream:
                 if shown is None:
                     yield BEAT
                     continue
-                for event in output.take(shown):
-                    yield sent(event)
+                for told in output.take(shown):
+                    yield sent(told)
     finally:
         work.followed.close()
     run = await work.followed.read()
-    for event in await _endings(tenant, run, output):
-        yield sent(event)
+    for told in await _endings(desk, run, output):
+        yield sent(told)
     status = response_status(run)
     if status in ("queued", "in_progress"):
         stopping = "the server is stopping, and the run continues: GET the response later"
         yield sent({"type": "error", "code": "server.stopping", "message": stopping, "param": None})
         return
-    kind = status if status in ("completed", "failed") else "incomplete"
-    response = response_object(work.id, run, output.items, echo)
-    yield sent({"type": f"response.{kind}", "response": response})
+    kind = f"response.{_ENDS.get(status, 'incomplete')}"
+    yield sent({"type": kind, "response": response_object(work.id, run, output.items, asked)})
 
 
 def _is_short(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""From the definitions of agent files to agents with their tools and handoffs."""
+"""Creates agents with their tools and handoffs from the definitions in agent files."""
 
 from __future__ import annotations
 
@@ -32,33 +32,35 @@ from ekiden.project.agent_files.guardrails import FileGuardrails, file_guardrail
 from ekiden.project.settings.model import MemoryDefaults
 
 ResolveTool: TypeAlias = Callable[[str], FunctionTool]
-"""A tool by the name that a file gives it; `EkidenError` if there is none."""
+"""Returns the tool with a name in a file. Raises `EkidenError` if there is none."""
 
 _NOWHERE: Place = (1, 1)
 _MEMORY = MemoryDefaults()
 
 
-def let_remember(
+def _add_memory(
     definition: AgentDefinition,
     agent: Agent[Any],
     defaults: MemoryDefaults,
     problems: list[AgentFileProblem],
 ) -> None:
-    """Give the agent the memory that its file asks for, and take tools of the same names away."""
-    said = definition.memory
-    if said is None or not said.enabled:
+    """Set the memory of the agent, and remove tools with the names of memory tools."""
+    written = definition.memory
+    if written is None or not written.enabled:
         return
     from ekiden.memory import known_backends, remote_backend
     from ekiden.runtime.tools.offer import memory_tools
 
-    whole = (definition.line, definition.column)
-    backend = remote_backend(said.backend)
+    place = (definition.line, definition.column)
+    backend = remote_backend(written.backend)
     agent.memory = MemorySettings(
-        type=said.type,
-        scope=said.scope,
+        type=written.type,
+        scope=written.scope,
         backend=backend,
-        top_k=defaults.top_k if said.top_k is None else said.top_k,
-        threshold=defaults.similarity_threshold if said.threshold is None else said.threshold,
+        top_k=defaults.top_k if written.top_k is None else written.top_k,
+        threshold=(
+            defaults.similarity_threshold if written.threshold is None else written.threshold
+        ),
     )
     if backend is not None and backend not in known_backends():
         known = known_backends()
@@ -66,21 +68,21 @@ def let_remember(
             f"no memory back end is called {backend[:80]!r}; known: {', '.join(known)}"
             f"{suggestion(backend, known)}"
         )
-        problems.append(_problem(definition, whole, "agent.unknown_backend", message))
+        problems.append(_problem(definition, place, "agent.unknown_backend", message))
         agent.memory = None
         return
-    remembering = {tool.name for tool in memory_tools(agent)}
-    for tool in [each for each in agent.tools if each.name in remembering]:
+    taken = {tool.name for tool in memory_tools(agent)}
+    for tool in [each for each in agent.tools if each.name in taken]:
         message = (
             f"{tool.name!r} is how the agent remembers, as this file says it does; rename the "
             "tool, or leave it out"
         )
-        problems.append(_problem(definition, whole, "agent.duplicate_tool", message))
+        problems.append(_problem(definition, place, "agent.duplicate_tool", message))
         agent.tools.remove(tool)
 
 
 def remote_agent(definition: AgentDefinition, remote: RemoteDefinition) -> Agent[Any]:
-    """The agent that calls the one elsewhere; nothing is sent before it gets something to do."""
+    """The agent that calls a remote agent; nothing is sent before its first task."""
     in_header = remote.header is not None and remote.token_env is not None
     a2a = integration("a2a").load()
     settings = a2a.RemoteA2A(
@@ -108,16 +110,16 @@ def remote_agent(definition: AgentDefinition, remote: RemoteDefinition) -> Agent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """Agents that can run, and what is wrong with the others."""
+    """The agents of a project's files, and the problems of the files."""
 
     agents: Mapping[str, Agent[Any]]
     problems: Sequence[AgentFileProblem] = ()
     mcp_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By agent, the tools of MCP servers: they are there once the servers are connected."""
+    """By agent, its MCP tools, which are added when the servers are connected."""
     to_router: Mapping[str, Sequence[HandoffDefinition]] = field(default_factory=dict)
-    """By agent, the handoffs to the router: they are made once there is one."""
+    """By agent, the handoffs to the router, which are added when the router exists."""
     guardrails: Mapping[str, FileGuardrails] = field(default_factory=dict)
-    """By agent, those of its file; tools that it gets later are to be checked, too."""
+    """By agent, the guardrails of its file, also for tools that are added later."""
 
 
 def assemble(
@@ -131,12 +133,12 @@ def assemble(
     inert: bool = False,
     memory: MemoryDefaults = _MEMORY,
 ) -> Assembled:
-    """An agent for every definition; what cannot be found is left out and listed as a problem.
+    """Create an agent for every definition. Parts with errors are left out and become problems.
 
-    `model` is for those that name none. Of `partial`, the files that have other faults, tools and
-    handoffs are checked only. Everybody who hands to people of a role hands to the same agent. A
-    supervisor that names no fallback has `default_agent`, if that is one of those it gives tasks.
-    Validators are imported from the folder `root` first, and with `inert` not at all.
+    `model` is for agents without a model of their own. The definitions in `partial`, from files
+    with other errors, are only checked. All handoffs to people of one role have the same target. A
+    supervisor without a fallback uses `default_agent`, if that is one of its agents. Validators are
+    imported from the folder `root` first; with `inert` they are not imported.
     """
     problems: list[AgentFileProblem] = []
     agents: dict[str, Agent[Any]] = {}
@@ -146,17 +148,17 @@ def assemble(
         tools = _tools(each, resolve, problems)
         agents[each.name] = _agent(each, tools, _model(each, model, problems))
         if each.guardrails is not None:
-            made = file_guardrails(each, root=root, inert=inert, problems=problems)
-            guardrails[each.name] = made
-            _guard(agents[each.name], made)
-        if served := [name for name in each.tools if is_mcp_name(name)]:
-            mcp_names[each.name] = served
+            found = file_guardrails(each, root=root, inert=inert, problems=problems)
+            guardrails[each.name] = found
+            _add_guardrails(agents[each.name], found)
+        if mcp_tools := [name for name in each.tools if is_mcp_name(name)]:
+            mcp_names[each.name] = mcp_tools
     for each in definitions:
-        let_remember(each, agents[each.name], memory, problems)
-        _let_ask(each, agents, problems)
+        _add_memory(each, agents[each.name], memory, problems)
+        _add_peers(each, agents, problems)
         _adapt(each, agents[each.name], guardrails.get(each.name))
     for each in definitions:
-        _let_supervise(each, definitions, agents, default_agent)
+        _add_plan(each, definitions, agents, default_agent)
     for each in partial:
         _tools(each, resolve, problems)
     edges = Edges(definitions=(*definitions, *partial), agents=agents, problems=problems)
@@ -173,17 +175,17 @@ def assemble(
 def confirmed(
     definition: AgentDefinition, tool: FunctionTool, names: Collection[str]
 ) -> FunctionTool:
-    """The tool, asking a person first if the file says so of it, by one of `names` or its own.
+    """The tool with the approval that the file requires for its name, or for one of `names`.
 
-    A tool that asks anyway asks as the file says; what the file leaves at its default stays as the
-    tool has it.
+    If the tool already needs approval, the settings in the file replace those of the tool, except
+    for settings that the file leaves at their defaults.
     """
     is_named = not {tool.name, *names}.isdisjoint(definition.require_confirmation)
     if not is_named and (tool.confirmation is None or definition.confirmation is None):
         return tool
     default = Confirmation()
-    own, said = tool.confirmation or default, definition.confirmation or default
-    template, timeout_s = said.prompt_template, said.timeout_s
+    own, written = tool.confirmation or default, definition.confirmation or default
+    template, timeout_s = written.prompt_template, written.timeout_s
     return replace(
         tool,
         confirmation=Confirmation(
@@ -223,7 +225,8 @@ def _agent(definition: AgentDefinition, tools: list[FunctionTool], model: str | 
 def _model(
     definition: AgentDefinition, model: str | None, problems: list[AgentFileProblem]
 ) -> str | None:
-    """The model of the file; the team's for a file of another tool, if there is no key for it."""
+    """The model in the file. A file of another tool gets the team's model if the API key for its
+    own model is missing."""
     if definition.model is None or model is None or definition.origin == "ekiden":
         return definition.model or model
     from ekiden.models.providers import missing_key
@@ -237,7 +240,7 @@ def _model(
     return model
 
 
-def _guard(agent: Agent[Any], guardrails: FileGuardrails) -> None:
+def _add_guardrails(agent: Agent[Any], guardrails: FileGuardrails) -> None:
     agent.input_guardrails = list(guardrails.inputs)
     agent.output_guardrails = list(guardrails.outputs)
     agent.handoff_guardrails = list(guardrails.handoffs)
@@ -247,7 +250,7 @@ def _guard(agent: Agent[Any], guardrails: FileGuardrails) -> None:
 def _adapt(
     definition: AgentDefinition, agent: Agent[Any], guardrails: FileGuardrails | None
 ) -> None:
-    """Have tools confirmed and checked that the agent gets because of what it may do."""
+    """Apply approval and guardrails of the file to the tools that the runtime adds."""
     if not definition.require_confirmation and guardrails is None:
         return
 
@@ -259,34 +262,34 @@ def _adapt(
 
 
 def own_tools(definition: AgentDefinition) -> set[str]:
-    """The names of the tools that an agent of the file has without naming them."""
+    """The names of the tools that the runtime adds to an agent of the file."""
     names: set[str] = set()
     if definition.memory is not None and definition.memory.enabled:
         names |= {"remember", "recall", "forget"}
-    asking = {
+    peers = {
         "ask_agent": definition.can_ask,
         "tell_agent": definition.can_tell,
         "ask_person": definition.can_ask_people,
     }
-    return names | {name for name, whom in asking.items() if whom}
+    return names | {name for name, allowed in peers.items() if allowed}
 
 
-def _let_ask(
+def _add_peers(
     definition: AgentDefinition, agents: Mapping[str, Agent[Any]], problems: list[AgentFileProblem]
 ) -> None:
-    """Set the agents that the agent may ask and tell, without missing ones.
+    """Set the agents that the agent may ask and tell, without missing agents.
 
-    The checks of the files have already reported missing agents and other faults.
+    The checks of the files have already reported missing agents and other errors.
     """
     agent = agents[definition.name]
-    agent.can_ask = _there(definition, definition.can_ask, agents)
-    agent.can_tell = _there(definition, definition.can_tell, agents)
+    agent.can_ask = _existing(definition, definition.can_ask, agents)
+    agent.can_tell = _existing(definition, definition.can_tell, agents)
     if not (agent.can_ask or agent.can_tell or agent.can_ask_people):
         return
     from ekiden.runtime.tools.offer import bus_tools
 
-    asking = {tool.name for tool in bus_tools(agent)}
-    for tool in [each for each in agent.tools if each.name in asking]:
+    taken = {tool.name for tool in bus_tools(agent)}
+    for tool in [each for each in agent.tools if each.name in taken]:
         places = (place for name, place in definition.tool_places.items() if _means(name, tool))
         message = (
             f"{tool.name!r} is how the agent asks and tells others, as this file says it may; "
@@ -297,43 +300,43 @@ def _let_ask(
         agent.tools.remove(tool)
 
 
-def _let_supervise(
+def _add_plan(
     definition: AgentDefinition,
     definitions: Sequence[AgentDefinition],
     agents: Mapping[str, Agent[Any]],
     default_agent: str | None,
 ) -> None:
-    """Set the agents that get tasks, without missing ones.
+    """Make the agent a supervisor if its file says so, without missing members.
 
-    The checks of the files have already reported missing agents and other faults. The demo's model
-    cannot plan: a supervisor with it has no model, and splits requests by rules.
+    The checks of the files have already reported missing agents and other errors.
     """
-    said = definition.supervisor
-    names = [] if said is None else member_names(definition, definitions)
-    if said is None or not names:
+    written = definition.supervisor
+    names = [] if written is None else member_names(definition, definitions)
+    if written is None or not names:
         return
-    wanted = default_agent if said.fallback is None else said.fallback.name
+    fallback = default_agent if written.fallback is None else written.fallback.name
     agent = agents[definition.name]
+    # The demo model cannot plan. Without a model, rules split the request.
     if is_demo(agent.model):
         agent.model = None
     agent.plan = PlanSettings(
         members=tuple(agents[name] for name in names),
-        fallback=wanted if wanted in names else None,
-        concurrency=said.concurrency,
-        timeout_s=said.timeout_s,
-        retries=said.retries,
-        backoff_s=said.backoff_s,
-        budget=said.budget,
-        max_tasks=said.max_tasks,
+        fallback=fallback if fallback in names else None,
+        concurrency=written.concurrency,
+        timeout_s=written.timeout_s,
+        retries=written.retries,
+        backoff_s=written.backoff_s,
+        budget=written.budget,
+        max_tasks=written.max_tasks,
     )
 
 
 def _means(name: str, tool: FunctionTool) -> bool:
-    """Whether the file may mean the tool by this name."""
+    """Whether `name` in the file can be the name of the tool."""
     return name == tool.name or name.endswith(f":{tool.name}")
 
 
-def _there(
+def _existing(
     definition: AgentDefinition, peers: Iterable[Peer], agents: Mapping[str, Agent[Any]]
 ) -> tuple[str, ...]:
     named = [each.name for each in peers if each.name in agents or each.name == ROUTER]
@@ -355,7 +358,7 @@ def _tools(
         place = definition.tool_places.get(name, _NOWHERE)
         try:
             tool = _resolved(name, commands, resolve)
-            # Of one that is not imported, the function's name is the best guess at its own.
+            # The name of a tool that is not imported is unknown; the function's name is a guess.
             guessed = [tool.name.rpartition(":")[2]] if tool.name == name else []
             tool = confirmed(definition, tool, [name, *guessed])
         except EkidenError as exc:
@@ -391,7 +394,8 @@ def _resolved(
 
 
 def _may_be(name: str, definition: AgentDefinition, tools: Collection[str]) -> bool:
-    """Whether a tool of this name may yet turn up: from a server, or a module not imported."""
+    """Whether a tool with this name may be added later, by a server or a module that is not
+    imported."""
     if any(":" in tool for tool in tools):
         return True
     return (is_mcp_name(name) or "__" in name) and any(map(is_mcp_name, definition.tools))

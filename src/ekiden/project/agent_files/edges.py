@@ -1,4 +1,4 @@
-"""Handoffs that agent files declare: checked against the team, and made."""
+"""Creates the handoffs that agent files declare, and checks them against the team."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MCP = ("mcp:", "mcp__")
 
 
 def is_mcp_name(name: str) -> bool:
-    """Whether a name in `tools.allow` means a tool of an MCP server."""
+    """Whether a name in `tools.allow` is the name of an MCP tool."""
     return name.startswith(_MCP)
 
 
@@ -32,17 +32,17 @@ _Fault: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Edges:
-    """Gives agents the handoffs that their files declare, and collects what is wrong with them.
+    """Gives agents the handoffs that their files declare, and collects their problems.
 
-    A handoff that has a fault is left out.
+    A handoff with an error is left out.
     """
 
     definitions: Sequence[AgentDefinition]
-    """Of everybody in the team, also of files that have other faults."""
+    """The definitions of all agents, including files with other errors."""
     agents: Mapping[str, Agent[Any]]
     problems: list[AgentFileProblem]
     to_router: dict[str, list[HandoffDefinition]] = field(default_factory=dict)
-    """By agent, the handoffs to the router, which is made when the agents are there."""
+    """By agent, the handoffs to the router, which is created after the agents."""
     _by_name: dict[str, AgentDefinition] = field(init=False)
     _people: dict[str, Agent[Any]] = field(default_factory=dict)
     _unreadable: set[str] = field(default_factory=set)
@@ -51,7 +51,7 @@ class Edges:
         self._by_name = {each.name: each for each in self.definitions}
 
     def connect(self) -> None:
-        """Make every handoff of the team that can be made."""
+        """Create all valid handoffs of the team."""
         for source in self.definitions:
             self._check_conditions(source)
         for source in self.definitions:
@@ -89,18 +89,18 @@ class Edges:
             if fault is not None:
                 self.problems.append(_problem(source, edge, *fault, severity="warning"))
         if edge.to == ROUTER:
-            there = self.to_router.setdefault(source.name, [])
-            if edge.when == "auto" or all(each.when == "auto" for each in there):
-                there.append(edge)
+            known = self.to_router.setdefault(source.name, [])
+            if edge.when == "auto" or all(each.when == "auto" for each in known):
+                known.append(edge)
             return
         target = self._target(edge.to)
-        if target is None:  # as the checks of the files said
+        if target is None:  # The checks of the files have reported it.
             return
-        made = declared_edge(edge, target)
-        other = _same_tool(agent, made)
+        new = declared_edge(edge, target)
+        other = _same_tool(agent, new)
         if other is None:
-            agent.handoffs.append(made)
-        elif (fault := _clash(made, other)) is not None:
+            agent.handoffs.append(new)
+        elif (fault := _clash(new, other)) is not None:
             self.problems.append(_problem(source, edge, *fault))
 
     def _target(self, name: str) -> Agent[Any] | Literal["*"] | None:
@@ -153,7 +153,7 @@ class Edges:
         )
 
     def _capabilities(self, name: str) -> Sequence[Capability] | None:
-        """Of the target; `None` if there is no such agent."""
+        """The capabilities of the target; `None` for an unknown agent."""
         if name == ROUTER or name.startswith(PERSON):
             return ()
         found = self._by_name.get(name)
@@ -164,7 +164,7 @@ class Edges:
         if not edge.restrict_tools or target is None or not target.tools:
             return None
         if any(map(is_mcp_name, source.tools)) and any(map(is_mcp_name, target.tools)):
-            return None  # what a server has is known when it is connected
+            return None  # The tools of a server are known only after it is connected.
         if not set(source.tools).isdisjoint(target.tools):
             return None
         return (
@@ -177,7 +177,7 @@ class Edges:
 def declared_edge(
     edge: HandoffDefinition, target: Agent[Any] | Literal["*"]
 ) -> Handoff[Any, Agent[Any]]:
-    """The handoff that a file declares; `ConditionError`."""
+    """The handoff that a file declares. Raises `ConditionError`."""
     terms = make_terms(
         when=edge.when,
         policy=edge.policy,
@@ -185,7 +185,7 @@ def declared_edge(
         trigger=edge.trigger,
         allow_return=edge.allow_return,
         capabilities=edge.capabilities,
-        confirm=_question(edge.confirm),
+        confirm=_approval(edge.confirm),
         timeout_s=edge.timeout_s,
         restrict_tools=edge.restrict_tools,
         budget=edge.budget,
@@ -200,12 +200,13 @@ def declared_edge(
     )
 
 
-def _question(said: Confirmation | None) -> bool | Confirmation:
-    if said is None:
+def _approval(written: Confirmation | None) -> bool | Confirmation:
+    """The approval of a handoff, with the default question for handoffs."""
+    if written is None:
         return False
-    if said.prompt_template != Confirmation().prompt_template:
-        return said
-    return replace(said, prompt_template=CONFIRM_HANDOFF.prompt_template)
+    if written.prompt_template != Confirmation().prompt_template:
+        return written
+    return replace(written, prompt_template=CONFIRM_HANDOFF.prompt_template)
 
 
 def _conditions(edge: HandoffDefinition) -> Iterator[str]:
@@ -240,27 +241,21 @@ def _never_fires(source: AgentDefinition, edge: HandoffDefinition) -> _Fault | N
     )
 
 
-def _same_tool(
-    agent: Agent[Any], made: Handoff[Any, Agent[Any]]
-) -> Handoff[Any, Agent[Any]] | None:
-    """Another handoff of the agent that the model would call by the same name."""
-    if made.terms.when == "auto":
+def _same_tool(agent: Agent[Any], new: Handoff[Any, Agent[Any]]) -> Handoff[Any, Agent[Any]] | None:
+    """Another handoff of the agent with the same tool name."""
+    if new.terms.when == "auto":
         return None
     offered = (each for each in agent.handoffs if isinstance(each, Handoff))
     return next(
-        (
-            each
-            for each in offered
-            if each.terms.when != "auto" and each.tool_name == made.tool_name
-        ),
+        (each for each in offered if each.terms.when != "auto" and each.tool_name == new.tool_name),
         None,
     )
 
 
-def _clash(made: Handoff[Any, Any], other: Handoff[Any, Any]) -> _Fault | None:
-    if made.agent_name == other.agent_name != BEST:
-        return None  # as the checks of the files said
-    if made.agent_name == other.agent_name:
+def _clash(new: Handoff[Any, Any], other: Handoff[Any, Any]) -> _Fault | None:
+    if new.agent_name == other.agent_name != BEST:
+        return None  # The checks of the files have reported it.
+    if new.agent_name == other.agent_name:
         return (
             "repeated_handoff",
             f"there is already a handoff to the best at {', '.join(other.terms.capabilities)}; "
@@ -268,8 +263,8 @@ def _clash(made: Handoff[Any, Any], other: Handoff[Any, Any]) -> _Fault | None:
         )
     return (
         "same_tool_name",
-        f"{made.agent_name!r} and {other.agent_name!r} would both be reached by the tool "
-        f"{made.tool_name}; rename one of them",
+        f"{new.agent_name!r} and {other.agent_name!r} would both be reached by the tool "
+        f"{new.tool_name}; rename one of them",
     )
 
 

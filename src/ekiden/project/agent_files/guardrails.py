@@ -1,4 +1,4 @@
-"""From `guardrails` of an agent file to guardrails of the agent and of its tools."""
+"""Creates the guardrails that an agent file declares, for the agent and for its tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ekiden.core.tools.tool import FunctionTool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileGuardrails:
-    """What a file wants to be checked, ready to be asked."""
+    """The guardrails of an agent file."""
 
     inputs: list[InputGuardrail[Any]] = field(default_factory=list)
     outputs: list[OutputGuardrail[Any]] = field(default_factory=list)
@@ -28,12 +28,12 @@ class FileGuardrails:
     tool_outputs: list[ToolOutputGuardrail[Any]] = field(default_factory=list)
 
     def guard_tools(self, agent: Agent[Any]) -> None:
-        """Have every tool that the agent has by now checked, each once."""
+        """Add the guardrails to all current tools of the agent."""
         for at, tool in enumerate(agent.tools):
             agent.tools[at] = self.guarded(tool)
 
     def guarded(self, tool: FunctionTool) -> FunctionTool:
-        """The tool with the file's guardrails, each once."""
+        """The tool with the guardrails of the file; each guardrail is added only once."""
         if not (self.tool_inputs or self.tool_outputs):
             return tool
         inputs, outputs = tool.tool_input_guardrails or [], tool.tool_output_guardrails or []
@@ -52,16 +52,18 @@ def file_guardrails(
     inert: bool,
     problems: list[AgentFileProblem],
 ) -> FileGuardrails:
-    """The guardrails of a file; what cannot be one is left out and listed as a problem.
+    """The guardrails of a file; an invalid one is left out and added to `problems`.
 
-    Functions are looked for in the folder `root` first. With `inert` none is imported: what stands
-    for it lets nothing through.
+    Functions are searched in the folder `root` first. With `inert` no function is imported; a
+    guardrail that refuses everything replaces it.
     """
-    said, made = definition.guardrails, FileGuardrails()
-    if said is None:
-        return made
-    maker = _Maker(definition=definition, said=said, root=root, inert=inert, problems=problems)
-    maker.add_schema(made.outputs)
+    declared, found = definition.guardrails, FileGuardrails()
+    if declared is None:
+        return found
+    builder = _Builder(
+        definition=definition, declared=declared, root=root, inert=inert, problems=problems
+    )
+    builder.add_schema(found.outputs)
     from ekiden.guardrails import (
         handoff_validator_guardrail,
         input_validator_guardrail,
@@ -70,40 +72,44 @@ def file_guardrails(
         validator_guardrail,
     )
 
-    maker.add("custom_validator", validator_guardrail, made.outputs)
-    maker.add("input_validator", input_validator_guardrail, made.inputs)
-    maker.add("handoff_validator", handoff_validator_guardrail, made.handoffs)
-    maker.add("tool_input_validator", tool_input_validator_guardrail, made.tool_inputs)
-    maker.add("tool_output_validator", tool_output_validator_guardrail, made.tool_outputs)
-    return made
+    builder.add("custom_validator", validator_guardrail, found.outputs)
+    builder.add("input_validator", input_validator_guardrail, found.inputs)
+    builder.add("handoff_validator", handoff_validator_guardrail, found.handoffs)
+    builder.add("tool_input_validator", tool_input_validator_guardrail, found.tool_inputs)
+    builder.add("tool_output_validator", tool_output_validator_guardrail, found.tool_outputs)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Maker:
+class _Builder:
     definition: AgentDefinition
-    said: GuardrailDefinition
+    declared: GuardrailDefinition
     root: Path | None
     inert: bool
     problems: list[AgentFileProblem]
 
     def add_schema(self, to: list[OutputGuardrail[Any]]) -> None:
-        if self.said.output_schema is None:
+        if self.declared.output_schema is None:
             return
         from ekiden.guardrails import SchemaUnusable, schema_guardrail
 
         try:
-            to.append(schema_guardrail(self.said.output_schema, on_failure=self.said.on_failure))
+            to.append(
+                schema_guardrail(self.declared.output_schema, on_failure=self.declared.on_failure)
+            )
         except EkidenError as exc:
             path = exc.path if isinstance(exc, SchemaUnusable) else ""
             self._problem(f"/output_schema{path}", "agent.bad_schema", f"`output_schema`: {exc}")
 
     def add(self, key: str, make: Callable[..., Any], to: list[Any]) -> None:
-        name: str | None = getattr(self.said, key)
+        name: str | None = getattr(self.declared, key)
         if name is None:
             return
-        function = _stand_in(name) if self.inert else name
+        function = _not_imported(name) if self.inert else name
         try:
-            guardrail = make(function, on_failure=self.said.on_failure, name=name, root=self.root)
+            guardrail = make(
+                function, on_failure=self.declared.on_failure, name=name, root=self.root
+            )
         except EkidenError as exc:
             self._problem(f"/{key}", "agent.bad_function", f"`{key}`: {exc}")
         else:
@@ -118,16 +124,16 @@ class _Maker:
         )
 
     def _place(self, at: str) -> Place:
-        """Where the value stands, or the nearest one around it that has a place."""
-        while at and at not in self.said.places:
+        """The position of the value, or of the nearest enclosing value with a position."""
+        while at and at not in self.declared.places:
             at = at.rpartition("/")[0]
-        return self.said.places.get(at, (self.definition.line, self.definition.column))
+        return self.declared.places.get(at, (self.definition.line, self.definition.column))
 
 
-def _stand_in(name: str) -> Callable[..., Any]:
-    """A validator that is not imported."""
+def _not_imported(name: str) -> Callable[..., Any]:
+    """A validator that refuses everything, instead of one that is not imported."""
 
-    def refuse(*given: Any) -> Any:
+    def refuse(*args: Any) -> Any:
         raise UserError(f"{name} was not imported, because the project was only inspected")
 
     return refuse

@@ -1,4 +1,4 @@
-"""Writes files of other tools into ``.ekiden/agents`` as Ekiden's own."""
+"""Imports agent files of other tools into ``.ekiden/agents``, in Ekiden's own format."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ from ekiden.core.profile import Confirmation
 from ekiden.project.settings.files import replace_file
 
 ImportStatus: TypeAlias = Literal["written", "replaced", "exists", "refused", "no_agent"]
-"""`exists`: another file has the name already; `refused`: it cannot be used here."""
+"""`exists`: there is already a file with this name; `refused`: the file has errors; `no_agent`: the
+file does not define an agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedFile:
-    """The result for one file."""
+    """The result of importing one file."""
 
     source: Path
     status: ImportStatus
     name: str | None = None
     path: Path | None = None
-    """Where it was written, or would be."""
+    """The path of the written file, or of the file that a dry run would write."""
     tools: Sequence[str] = ()
     model: str | None = None
     problems: Sequence[AgentFileProblem] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As `ekiden agents import --json` prints it."""
+        """The result as JSON, as `ekiden agents import --json` prints it."""
         return {
             "source": str(self.source),
             "status": self.status,
@@ -52,11 +53,11 @@ class ImportedFile:
 def import_agent_files(
     sources: Iterable[Path], root: Path, *, overwrite: bool = False, dry_run: bool = False
 ) -> list[ImportedFile]:
-    """Write the agents of `sources`, files and folders with all below, into ``.ekiden/agents``.
+    """Import the agents in `sources`, which are files and folders, into ``.ekiden/agents``.
 
-    A file outside of the folders of other tools is read as one of Claude's. A file that is there
-    stays, unless `overwrite`; a link is never written through. Nothing that is written is trusted
-    because of that. `UserError` for a source that leads nowhere, before anything is written.
+    A file outside of the folders of other tools is read in Claude's format. Existing files are kept
+    unless `overwrite` is set; links are never followed. An import does not make the files trusted.
+    Raises `UserError` for a missing source, before anything is written.
     """
     target = root / ".ekiden" / "agents"
     for folder in (target.parent, target):
@@ -66,34 +67,36 @@ def import_agent_files(
     imported: list[ImportedFile] = []
     taken: set[str] = set()
     for source in found:
-        made = _read(source, target)
-        if made.definition is None:
-            imported.append(made.report)
+        converted = _convert(source, target)
+        if converted.definition is None:
+            imported.append(converted.report)
             continue
-        path = target / f"{made.definition.name}.md"
-        is_there = path.is_symlink() or path.exists()
-        status: ImportStatus = "replaced" if is_there else "written"
-        if path.name in taken or path.is_symlink() or (is_there and not overwrite):
+        path = target / f"{converted.definition.name}.md"
+        exists = path.is_symlink() or path.exists()
+        status: ImportStatus = "replaced" if exists else "written"
+        if path.name in taken or path.is_symlink() or (exists and not overwrite):
             status = "exists"
         elif not dry_run:
-            _write(path, made.text)
+            _write(path, converted.text)
         taken.add(path.name)
         imported.append(
             ImportedFile(
                 source=source,
                 status=status,
-                name=made.definition.name,
+                name=converted.definition.name,
                 path=path,
-                tools=made.definition.tools,
-                model=made.definition.model,
-                problems=made.report.problems,
+                tools=converted.definition.tools,
+                model=converted.definition.model,
+                problems=converted.report.problems,
             )
         )
     return imported
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Converted:
+    """A file in Ekiden's format; without a definition, `report` says why it is not imported."""
+
     report: ImportedFile
     definition: AgentDefinition | None = None
     text: str = ""
@@ -108,14 +111,15 @@ def _files(source: Path) -> list[Path]:
     return [source]
 
 
-def _read(source: Path, target: Path) -> _Made:
+def _convert(source: Path, target: Path) -> _Converted:
     origin = origin_of(source)
     file = read_agent_file(source, origin="claude" if origin == "ekiden" else origin)
     problems = file.problems
     if file.definition is None:
         is_refused = any(each.severity == "error" for each in problems)
         status: ImportStatus = "refused" if is_refused else "no_agent"
-        return _Made(ImportedFile(source=source, status=status, name=file.name, problems=problems))
+        report = ImportedFile(source=source, status=status, name=file.name, problems=problems)
+        return _Converted(report)
     text = agent_text(file.definition)
     again = read_agent_text(text, path=target / f"{file.definition.name}.md")
     report = ImportedFile(
@@ -124,23 +128,22 @@ def _read(source: Path, target: Path) -> _Made:
         name=file.definition.name,
         problems=(*problems, *(each for each in again.problems if each.severity == "error")),
     )
-    return _Made(report, again.definition, text)
+    return _Converted(report, again.definition, text)
 
 
 def agent_text(definition: AgentDefinition) -> str:
-    """The definition of another tool's file as a file of Ekiden."""
+    """The text of an agent file in Ekiden's format for a definition of another tool."""
     keys: dict[str, Any] = {
         "name": definition.name,
         "title": definition.title,
         "description": definition.description,
         "model": definition.model,
-        "model_settings": _given(definition.model_settings),
+        "model_settings": _set_fields(definition.model_settings),
         "tools": _tools(definition),
-        "budget": _given(definition.budget),
+        "budget": _set_fields(definition.budget),
     }
-    said = definition.guardrails
-    if said is not None:
-        values = _given(said) or {}
+    if definition.guardrails is not None:
+        values = _set_fields(definition.guardrails) or {}
         keys["guardrails"] = {key: value for key, value in values.items() if key != "places"}
     lines = [
         f"{key}: {json.dumps(value, ensure_ascii=False)}"
@@ -150,7 +153,8 @@ def agent_text(definition: AgentDefinition) -> str:
     return "\n".join(["---", *lines, "---", definition.instructions, ""])
 
 
-def _given(value: Any) -> dict[str, Any] | None:
+def _set_fields(value: Any) -> dict[str, Any] | None:
+    """The fields of a dataclass that are not `None`; `None` if there are none."""
     if value is None:
         return None
     return {key: each for key, each in asdict(value).items() if each is not None} or None
@@ -159,16 +163,16 @@ def _given(value: Any) -> dict[str, Any] | None:
 def _tools(definition: AgentDefinition) -> dict[str, Any] | None:
     if not definition.tools:
         return None
-    made: dict[str, Any] = {"allow": list(definition.tools)}
+    tools: dict[str, Any] = {"allow": list(definition.tools)}
     confirmation: dict[str, Any] = {}
     if definition.require_confirmation:
         confirmation["require_confirmation"] = list(definition.require_confirmation)
-    said = definition.confirmation
-    if said is not None and said.prompt_template != Confirmation().prompt_template:
-        confirmation["prompt_template"] = said.prompt_template
-    if said is not None and said.timeout_s is not None:
-        confirmation["timeout"] = said.timeout_s
-    return {**made, "confirmation": confirmation} if confirmation else made
+    written = definition.confirmation
+    if written is not None and written.prompt_template != Confirmation().prompt_template:
+        confirmation["prompt_template"] = written.prompt_template
+    if written is not None and written.timeout_s is not None:
+        confirmation["timeout"] = written.timeout_s
+    return {**tools, "confirmation": confirmation} if confirmation else tools
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Giving agents the tools of MCP servers that their files name."""
+"""Gives agents the MCP tools that their files name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ekiden.tools.mcp import McpServer, McpTools
 
 SLOW_S = 1.0
-"""After this long a message says what is waited for."""
+"""Seconds after which a message says which servers are slow."""
 
 
 async def serve(
@@ -28,17 +28,17 @@ async def serve(
     names: Mapping[str, Sequence[str]],
     tell: Callable[[str], None] | None,
 ) -> list[str]:
-    """Connect the servers and add their tools to the agents; gives what a person should know.
+    """Connect the servers and add their tools to the agents; returns notes for people.
 
-    `names` are, by agent, the tools of servers that it may use. What cannot be had is left out and
-    told. `tell` is called at once if connecting takes long.
+    `names` are the MCP tools in each agent's file. Unavailable tools are left out and noted. `tell`
+    is called while connecting if that takes long.
     """
     wanted = {name for each in names.values() for name in each}
     await _connect(mcp, servers, wanted, tell)
     notes: list[str] = []
     for definition, agent in users:
         if definition.name in names:
-            await _give(mcp, definition, agent, names[definition.name], notes)
+            await _add_tools(mcp, definition, agent, names[definition.name], notes)
     return notes
 
 
@@ -48,7 +48,7 @@ async def _connect(
     names: Collection[str],
     tell: Callable[[str], None] | None,
 ) -> None:
-    """Connect side by side what `names` need; one that names no server keeps none from it."""
+    """Connect all servers that `names` need, concurrently; unknown names are ignored."""
     needed = {name: server for name in names if (server := _server(name, servers)) is not None}
     if not needed:
         return
@@ -73,56 +73,55 @@ def _server(name: str, servers: Mapping[str, McpServer]) -> str | None:
     return None if servers[server].disabled else server
 
 
-async def _give(
+async def _add_tools(
     mcp: McpTools,
     definition: AgentDefinition,
     agent: Agent[Any],
     names: Sequence[str],
     notes: list[str],
 ) -> None:
-    """Add the tools that `names` mean to those of the agent, each once."""
+    """Add the MCP tools `names` to the agent's tools."""
     own = {tool.name for tool in agent.tools} | own_tools(definition)
-    given: dict[str, FunctionTool] = {}
-    whole = True
+    found: dict[str, FunctionTool] = {}
+    is_complete = True
     for name in names:
         try:
-            given.update((tool.name, tool) for tool in await mcp.tools_for([name]))
+            found.update((tool.name, tool) for tool in await mcp.tools_for([name]))
         except EkidenError as exc:
             notes.append(f"{definition.name} has no {name}: {exc}")
-            whole = False
-    for name in sorted(own & given.keys()):
+            is_complete = False
+    for name in sorted(own & found.keys()):
         notes.append(
             f"{definition.name} has a tool of its own called {name}, so it does not get the MCP "
             "server's: rename one of them"
         )
-        del given[name]
-    asking = await _asking(mcp, definition, given, own, notes if whole else [])
+        del found[name]
+    # Without all tools, a name to confirm may belong to a missing tool: no note about it.
+    confirm = await _names_to_confirm(mcp, definition, found, own, notes if is_complete else [])
     agent.tools.extend(
-        confirmed(definition, tool, asking.get(tool.name, ())) for tool in given.values()
+        confirmed(definition, tool, confirm.get(tool.name, ())) for tool in found.values()
     )
 
 
-async def _asking(
+async def _names_to_confirm(
     mcp: McpTools,
     definition: AgentDefinition,
-    given: Mapping[str, FunctionTool],
+    tools: Mapping[str, FunctionTool],
     own: Collection[str],
     notes: list[str],
 ) -> dict[str, list[str]]:
-    """By tool, the names by which the file has it confirmed."""
+    """For each tool, its names in `require_confirmation` of the file."""
     found: dict[str, list[str]] = {}
     for name in definition.require_confirmation:
-        meant = {name}
-        if is_mcp_name(name):
-            meant = await _meant(mcp, name)
-        for tool in meant & given.keys():
+        tool_names = await _tool_names(mcp, name) if is_mcp_name(name) else {name}
+        for tool in tool_names & tools.keys():
             found.setdefault(tool, []).append(name)
-        if meant.isdisjoint(given) and name not in definition.tools and name not in own:
+        if tool_names.isdisjoint(tools) and name not in definition.tools and name not in own:
             notes.append(f"{name} is to be confirmed for {definition.name}, which has no such tool")
     return found
 
 
-async def _meant(mcp: McpTools, name: str) -> set[str]:
+async def _tool_names(mcp: McpTools, name: str) -> set[str]:
     try:
         return {tool.name for tool in await mcp.tools_for([name])}
     except (McpUnavailable, UnknownTool):

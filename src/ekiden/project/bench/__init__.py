@@ -1,3 +1,3 @@
-"""Ekiden's own cost, with the model taken out, beside plain asyncio in the same process."""
+"""Benchmarks of Ekiden's own cost, without a model, in comparison with plain asyncio."""
 
 from ekiden.project.bench.scenarios import SCENARIOS as SCENARIOS, Sizes as Sizes, bench as bench

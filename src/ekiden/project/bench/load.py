@@ -1,8 +1,7 @@
-"""`ekiden bench load`: many open sessions in one database, and worker processes that share them.
+"""`ekiden bench load`: many open sessions in one database, shared by worker processes.
 
-First all sessions get a message without any worker; then the workers handle them, and nothing else
-runs: this is the throughput. Then messages arrive one by one, at a fraction of that rate, in
-sessions that were open before: this is the latency.
+For the throughput, all sessions get a message before the workers start; then the workers handle the
+messages. For the latency, messages arrive one by one in open sessions, at a fraction of that rate.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from typing import Any
 from ekiden import __version__
 from ekiden.core.errors import UserError
 from ekiden.engine import submit
-from ekiden.project.bench.measure import fsync_us
-from ekiden.project.bench.statistics import Books, WorkerProcesses, books, crew
-from ekiden.project.bench.teams import Desk, desk
+from ekiden.project.bench.databases import BenchDatabase, bench_database
+from ekiden.project.bench.load_worker import WorkerProcesses, started_workers
+from ekiden.project.bench.measure import DeskModel, desk_team, fsync_us
 from ekiden.project.stores import open_store
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, SessionRow, Store
@@ -32,23 +31,23 @@ from ekiden.storage.base import SessionFilter, SessionRow, Store
 Note = Callable[[str], None]
 
 _FIRST_CALLS, _LATER_CALLS = 3, 2
-"""Of a message: the handoff, the tool, the answer; later ones go to whom it was handed to."""
+"""Model calls of a message: handoff, tool and answer. Later messages need no handoff."""
 _FIRST_EVENTS, _LATER_EVENTS = 10, 6
-"""That a message leaves in its session."""
+"""Events that a message adds to its session."""
 _FIRST_STEPS = 4
-_HANDS = 16
-_LOOK_S = 0.1
-_TELL_S = 5.0
+_SENDERS = 16
+_POLL_S = 0.1
+_NOTE_S = 5.0
 _PAGE = 1000
 _PACE = 0.5
-"""The part of what the workers can do at which messages come one by one."""
+"""The rate of messages one by one, as a part of the throughput."""
 _SEED = 11
 
 _ROUND_TRIPS = 1000
 
 
-async def machine(database: Books, *, folder: Path, connections: int) -> dict[str, Any]:
-    """The limits that figures of a load are to be read beside."""
+async def machine(database: BenchDatabase, *, folder: Path, connections: int) -> dict[str, Any]:
+    """The limits of this machine, to compare the figures with."""
     alone = await database.bare_commits(1)
     at_once = await database.bare_commits(connections)
     trip, loopback = await database.round_trip_us(), await loopback_us()
@@ -69,7 +68,7 @@ async def machine(database: Books, *, folder: Path, connections: int) -> dict[st
 
 
 async def loopback_us() -> float | None:
-    """One byte to this machine itself and back, over TCP; `None` where that is not allowed."""
+    """The time for one byte to this machine and back over TCP; `None` if that is not allowed."""
     try:
         return await _loopback_us()
     except OSError:
@@ -77,7 +76,6 @@ async def loopback_us() -> float | None:
 
 
 async def _loopback_us() -> float:
-
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while piece := await reader.read(1):
@@ -100,23 +98,23 @@ async def _loopback_us() -> float:
 
 
 def _cores() -> int:
-    """Those that this process may use."""
-    count = getattr(os, "sched_getaffinity", None)
-    return len(count(0)) if count is not None else os.cpu_count() or 1
+    """The number of CPU cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSize:
-    """How much work it is."""
+    """The amount of work of the benchmark."""
 
     sessions: int = 10_000
     workers: int = 4
     concurrency: int = 32
-    """Sessions that a worker has under way at a time."""
+    """The maximum number of concurrent sessions of a worker."""
     messages: int = 1000
-    """How many come one by one, to sessions that are open."""
+    """The number of messages that arrive one by one in open sessions."""
     seconds: float | None = None
-    """For how long they come, instead of how many."""
+    """If set, the duration of these messages instead of their number."""
 
     def __post_init__(self) -> None:
         if self.messages > self.sessions:
@@ -127,11 +125,12 @@ class LoadSize:
 
 
 async def load(size: LoadSize, *, store: str | None, folder: Path, note: Note) -> dict[str, Any]:
-    """Measure; `UserError`, `WorkerEnded`, or what the store raises.
+    """Run the benchmark; returns its figures. Raises `UserError`, `WorkerEnded` and errors of the
+    store.
 
-    Without `store` the database is a SQLite file below `folder`. It is all gone afterwards.
+    Without `store` the database is a SQLite file below `folder`. All data is removed at the end.
     """
-    async with books(store, folder) as database, open_store(database.url) as opened:
+    async with bench_database(store, folder) as database, open_store(database.url) as opened:
         note(f"measuring the machine and {database.engine} without Ekiden")
         limits = await machine(database, folder=folder, connections=4 * size.workers)
         load = _Load(size, database, opened, note)
@@ -151,26 +150,26 @@ async def load(size: LoadSize, *, store: str | None, folder: Path, note: Note) -
 
 
 class _Load:
-    def __init__(self, size: LoadSize, database: Books, store: Store, note: Note) -> None:
+    def __init__(self, size: LoadSize, database: BenchDatabase, store: Store, note: Note) -> None:
         self._size = size
         self._database = database
         self._store = store
         self._note = note
-        self._team = desk(Desk())
+        self._team = desk_team(DeskModel())
         self._messages: Counter[str] = Counter()
-        """By session, how many it got."""
+        """The number of messages by session."""
 
     async def measure(self) -> dict[str, Any]:
         size = self._size
         opening = await self._open()
-        async with crew(
+        async with started_workers(
             self._database.url, workers=size.workers, concurrency=size.concurrency
         ) as workers:
             throughput = await self._drain(workers)
             latency = await self._one_by_one(workers, throughput["sessions_per_s"])
             memory = workers.rss_mb()
-            told = await workers.end()
-        throughput["commits_counted_by_workers"] = sum(each["commits"] for each in told)
+            counts = await workers.end()
+        throughput["commits_counted_by_workers"] = sum(each["commits"] for each in counts)
         rows = await self._rows()
         return {
             **opening,
@@ -178,7 +177,7 @@ class _Load:
             "latency_ms": latency,
             "worker_rss_mb": [round(each, 1) for each in memory],
             "bytes_per_session": round(await self._database.size() / size.sessions),
-            **self._checked(rows, told),
+            **self._checked(rows, counts),
         }
 
     async def _open(self) -> dict[str, Any]:
@@ -186,7 +185,7 @@ class _Load:
         self._note(f"opening {self._size.sessions} sessions")
         numbers = iter(range(self._size.sessions))
         began = time.perf_counter()
-        await asyncio.gather(*(self._say_to_each(numbers) for _ in range(_HANDS)))
+        await asyncio.gather(*(self._say_to_each(numbers) for _ in range(_SENDERS)))
         return {"opened_per_s": round(self._size.sessions / (time.perf_counter() - began))}
 
     async def _say_to_each(self, numbers: Iterator[int]) -> None:
@@ -199,7 +198,7 @@ class _Load:
         self._messages[session_id] += 1
 
     async def _drain(self, workers: WorkerProcesses) -> dict[str, Any]:
-        """The workers have all sessions to themselves."""
+        """Let the workers handle all sessions; returns the throughput."""
         database = self._database
         steps, cpu, server = await database.steps(), workers.cpu_s(), await database.cpu_s()
         began = time.perf_counter()
@@ -210,7 +209,7 @@ class _Load:
         after = await database.steps()
         done = None if steps is None or after is None else after - steps
         sessions = self._size.sessions
-        # Without a count of the database: what a session takes, as its workers count it.
+        # If the database has no count: the number of steps that each session takes.
         counted = _FIRST_STEPS * sessions if done is None else done
         return {
             "took_s": round(took, 2),
@@ -225,17 +224,17 @@ class _Load:
         }
 
     async def _until_done(self, workers: WorkerProcesses) -> None:
-        told = time.perf_counter()
+        noted = time.perf_counter()
         while (await self._store.list(SessionFilter(status="ready"), limit=1)).sessions:
             workers.check()
-            await asyncio.sleep(_LOOK_S)
-            if time.perf_counter() - told > _TELL_S:
-                told = time.perf_counter()
+            await asyncio.sleep(_POLL_S)
+            if time.perf_counter() - noted > _NOTE_S:
+                noted = time.perf_counter()
                 steps = await self._database.steps()
                 self._note("the workers are at it" + (f", {steps} steps" if steps else ""))
 
     async def _one_by_one(self, workers: WorkerProcesses, capacity: float) -> dict[str, Any]:
-        """Messages at a steady pace, to sessions that are open."""
+        """Send messages to open sessions at a steady rate; returns the latency."""
         size = self._size
         every_s = 1 / max(capacity * _PACE, 0.1)
         count = size.messages
@@ -248,7 +247,7 @@ class _Load:
         async with asyncio.TaskGroup() as group:
             for place, number in enumerate(chosen):
                 await asyncio.sleep(began + place * every_s - time.perf_counter())
-                # Whoever sends it late makes it wait too.
+                # Measure from the planned time: sending late also makes the message wait.
                 sent[f"s{number}"] = began_us + round(place * every_s * 1e6)
                 group.create_task(self._say(f"s{number}"))
         pace = count / (time.perf_counter() - began)
@@ -275,13 +274,13 @@ class _Load:
                 return rows
 
     def _checked(
-        self, rows: Sequence[SessionRow], told: Sequence[dict[str, Any]]
+        self, rows: Sequence[SessionRow], counts: Sequence[dict[str, Any]]
     ) -> dict[str, Any]:
-        """Whether every message came to one outcome.
+        """Check that every message was handled exactly once.
 
-        A message is lost if its session is not done, or has fewer events than as many messages
-        leave, and doubled if something was done for it more than once: an event, or a model call,
-        of which the workers count each. A call too few is told beside them.
+        A message is lost if its session is not done or has too few events. It is doubled if its
+        session has too many events, or if the workers counted too many model calls. Too few model
+        calls are reported separately.
         """
         done = {row.id: row.seq for row in rows if (row.status, row.outcome) == ("idle", "done")}
         lost = odd = wanted = 0
@@ -293,7 +292,7 @@ class _Load:
             lost += min(max(-(-missing // _LATER_EVENTS), 0), count)
             odd += missing < 0
             wanted += _expected(count, _FIRST_CALLS, _LATER_CALLS)
-        calls = sum(each["model_calls"] for each in told) - wanted
+        calls = sum(each["model_calls"] for each in counts) - wanted
         return {
             "messages": sum(self._messages.values()),
             "lost": lost,
@@ -303,7 +302,7 @@ class _Load:
 
 
 def _expected(messages: int, first: int, later: int) -> int:
-    """What so many messages to one session leave, if the first leaves `first`."""
+    """The total of `messages` messages, of which the first counts `first`."""
     return first + later * (messages - 1)
 
 

@@ -1,4 +1,4 @@
-"""How figures are taken, and what one durable write costs on this disk."""
+"""Measurements of the benchmark, and its teams, whose models answer at once."""
 
 from __future__ import annotations
 
@@ -8,32 +8,42 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ekiden.core.agent import Agent
+from ekiden.core.conversation.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    assistant_message,
+    function_call,
+)
 from ekiden.core.errors import EkidenError
+from ekiden.handoff import handoff
+from ekiden.tools import function_tool
 
 
 class WrongAnswer(EkidenError):
-    """A run did not do what it was told to: its time must not be counted."""
+    """A benchmark run gave a wrong answer, so its time does not count."""
 
     code = "bench.wrong_answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Seconds that something took."""
+    """The duration of some work, in seconds."""
 
     wall_s: float
     cpu_s: float
-    """Of all threads: the figure to compare on a shared machine."""
+    """The CPU time of all threads. Compare this figure on a shared machine."""
 
 
 async def cost_of(work: Callable[[], Awaitable[Any]]) -> Cost:
-    """Do the work once; garbage is collected before, and as usual meanwhile."""
+    """The duration of `work`; garbage is collected before it begins."""
     gc.collect()
     cpu, wall = time.process_time(), time.perf_counter()
     await work()
@@ -41,7 +51,7 @@ async def cost_of(work: Callable[[], Awaitable[Any]]) -> Cost:
 
 
 async def round_trip_us(trips: int) -> dict[str, float]:
-    """The floor: one request through an `asyncio.Queue`, answered through a `Future`."""
+    """The baseline: one request through an `asyncio.Queue`, answered through a `Future`."""
     loop = asyncio.get_running_loop()
     requests: asyncio.Queue[asyncio.Future[int] | None] = asyncio.Queue()
 
@@ -63,12 +73,12 @@ async def round_trip_us(trips: int) -> dict[str, float]:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle one, rounded to what is meaningful."""
+    """The median, rounded to two places."""
     return round(statistics.median(values), 2)
 
 
 class ProcessMemory:
-    """The process's memory, where the system tells it (Linux); elsewhere nothing is known."""
+    """The memory of this process; unknown on systems other than Linux."""
 
     _STATUS = Path("/proc/self/status")
     _RESET = Path("/proc/self/clear_refs")
@@ -80,7 +90,7 @@ class ProcessMemory:
         self._before = self._kb("VmRSS")
 
     def peak_kb(self) -> int | None:
-        """The most that was used above what was used in the beginning."""
+        """The peak since the start, minus the memory at the start; `None` if unknown."""
         peak = self._kb("VmHWM")
         return None if peak is None or self._before is None else peak - self._before
 
@@ -104,3 +114,71 @@ def fsync_us(folder: Path, *, writes: int = 20) -> float:
             os.fsync(file.fileno())
             taken.append((time.perf_counter_ns() - began) / 1000)
     return statistics.median(taken)
+
+
+ANSWER = "done"
+
+
+class RelayModel:
+    """A model that hands off `left` times and then answers."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.calls = 0
+        self.seen = 0
+        """The number of items in the last request."""
+
+    async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Return the next transfer or the answer, depending only on the count."""
+        self.calls += 1
+        self.seen = len(request.input)
+        if self.left == 0:
+            yield ModelResponse([assistant_message(ANSWER)])
+            return
+        self.left -= 1
+        target = "b" if request.agent == "a" else "a"
+        yield ModelResponse([function_call(f"call_{self.calls}", f"transfer_to_{target}", "{}")])
+
+
+class DeskModel:
+    """A model that hands off, looks up an order, and answers."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Answer depending on the last item. Yields to the event loop first, like a network
+        call."""
+        await asyncio.sleep(0)
+        self.calls += 1
+        call_id = f"call_{self.calls}"
+        if request.agent == "triage":
+            yield ModelResponse([function_call(call_id, "transfer_to_specialist", "{}")])
+        elif request.input[-1].get("type") == "function_call_output" and self._looked_up(request):
+            yield ModelResponse([assistant_message(ANSWER)])
+        else:
+            yield ModelResponse([function_call(call_id, "lookup_order", '{"order_id":"A-42"}')])
+
+    @staticmethod
+    def _looked_up(request: ModelRequest) -> bool:
+        return "shipped" in str(request.input[-1].get("output"))
+
+
+@function_tool
+async def lookup_order(order_id: str) -> str:
+    """Find an order."""
+    return f"{order_id}: shipped"
+
+
+def ring(model: RelayModel) -> Agent[Any]:
+    """Two agents that hand off to each other."""
+    first = Agent("a", model=model)
+    back = handoff(first, allow_return="always")
+    first.handoffs.append(handoff(Agent("b", model=model, handoffs=[back]), allow_return="always"))
+    return first
+
+
+def desk_team(model: DeskModel) -> Agent[Any]:
+    """An agent that hands off to another one, which has a tool."""
+    specialist = Agent("specialist", model=model, tools=[lookup_order])
+    return Agent("triage", model=model, handoffs=[specialist])

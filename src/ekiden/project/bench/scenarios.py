@@ -1,4 +1,4 @@
-"""The scenarios: a chain of handoffs, many sessions, long histories, sessions on disk, the bus."""
+"""Benchmark scenarios: handoff chain, many sessions, long history, sessions on disk, the bus."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ from ekiden.bus import Bus, BusClient
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.conversation.model import Item, assistant_message, user_message
 from ekiden.project.bench.measure import (
+    ANSWER,
     Cost,
+    DeskModel,
     ProcessMemory,
+    RelayModel,
     WrongAnswer,
     cost_of,
+    desk_team,
     fsync_us,
     median,
+    ring,
     round_trip_us,
 )
-from ekiden.project.bench.teams import ANSWER, Desk, RelayModel, desk, ring
 from ekiden.runtime import Limits, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
@@ -33,17 +37,17 @@ _UNLIMITED = RunConfig(limits=Limits(turns=None, depth=None))
 
 
 async def queries(store: Store | None, *, count: int, callers: int, repeats: int) -> dict[str, Any]:
-    """What a query and its answer cost, and how many times the floor that is.
+    """The cost of a query with its answer, also as a multiple of the baseline.
 
-    The floor is taken before and after every repetition, because the machine may be shared.
+    The baseline is measured before and after every repetition, because the machine may be shared.
     """
     cpu, wall, ratios = [], [], []
     async with Bus(store) as bus, bus.serve("echo", _echo):
-        seat = bus.agent("caller")
-        await _ask(seat, count // 4 + 1, callers)
+        client = bus.agent("caller")
+        await _ask(client, count // 4 + 1, callers)
         before = (await round_trip_us(count))["cpu"]
         for _ in range(repeats):
-            cost = await cost_of(lambda: _ask(seat, count, callers))
+            cost = await cost_of(lambda: _ask(client, count, callers))
             after = (await round_trip_us(count))["cpu"]
             cpu.append(cost.cpu_s / count * 1e6)
             wall.append(cost.wall_s / count * 1e6)
@@ -62,14 +66,14 @@ async def _echo(message: AgentMessage) -> Any:
     return message.payload
 
 
-async def _ask(seat: BusClient, count: int, callers: int) -> None:
+async def _ask(client: BusClient, count: int, callers: int) -> None:
     left = iter(range(count))
-    await asyncio.gather(*(_caller(seat, left) for _ in range(callers)))
+    await asyncio.gather(*(_caller(client, left) for _ in range(callers)))
 
 
-async def _caller(seat: BusClient, numbers: Iterator[int]) -> None:
+async def _caller(client: BusClient, numbers: Iterator[int]) -> None:
     for number in numbers:
-        if await seat.ask("echo", "ping", number) != number:
+        if await client.ask("echo", "ping", number) != number:
             raise WrongAnswer(f"a wrong answer to query {number}")
 
 
@@ -131,7 +135,7 @@ async def bench(
 
 
 async def s1_chain(sizes: Sizes, folder: Path) -> dict[str, Any]:
-    """One run with many handoffs: what one costs, the run's start and answer included."""
+    """The cost of a handoff in one run with many, including the start and the answer."""
     model = RelayModel()
     agent = ring(model)
     costs = [await _run_ring(agent, model, sizes.handoffs, []) for _ in range(sizes.repeats + 1)][
@@ -145,8 +149,8 @@ async def s1_chain(sizes: Sizes, folder: Path) -> dict[str, Any]:
 
 
 async def s2_many(sizes: Sizes, folder: Path) -> dict[str, Any]:
-    """Many sessions at once in memory: what one costs."""
-    agent = desk(Desk())
+    """The cost of a session among many concurrent ones in memory."""
+    agent = desk_team(DeskModel())
     await _desk_session(agent, None)
     memory = ProcessMemory()
     cost = await _at_once(sizes.sessions, lambda: _desk_session(agent, None))
@@ -160,7 +164,7 @@ async def s2_many(sizes: Sizes, folder: Path) -> dict[str, Any]:
 
 
 async def s3_history(sizes: Sizes, folder: Path) -> dict[str, Any]:
-    """One more handoff when the conversation is long, over the same when it is short."""
+    """The cost of a handoff in a long conversation, compared with a short one."""
     model = RelayModel()
     agent = ring(model)
     short, long = _history(10), _history(sizes.history)
@@ -174,10 +178,10 @@ async def s3_history(sizes: Sizes, folder: Path) -> dict[str, Any]:
 
 
 async def s4_durable(sizes: Sizes, folder: Path) -> dict[str, Any]:
-    """Many sessions at once on disk, every step synced."""
+    """Many concurrent sessions on disk, with every step synced."""
     from ekiden.storage.sqlite import SqliteStore
 
-    agent = desk(Desk())
+    agent = desk_team(DeskModel())
     count = sizes.durable_sessions
     with tempfile.TemporaryDirectory(dir=folder) as name:
         path = Path(name)
@@ -197,7 +201,7 @@ async def s4_durable(sizes: Sizes, folder: Path) -> dict[str, Any]:
 
 
 async def s5_bus(sizes: Sizes, folder: Path) -> dict[str, Any]:
-    """A query and its answer on the bus, in memory and on disk, one at a time and many at once."""
+    """Queries on the bus, in memory and on disk, one by one and concurrently."""
     from ekiden.storage.sqlite import SqliteStore
 
     async def cost(store: Store | None, count: int, callers: int) -> dict[str, Any]:
@@ -243,7 +247,7 @@ async def _run_ring(agent: Any, model: RelayModel, handoffs: int, history: list[
 
 
 async def _one_more(agent: Any, model: RelayModel, sizes: Sizes, history: list[Item]) -> float:
-    """CPU microseconds of a handoff, what a run without any costs taken out."""
+    """CPU microseconds of a handoff, without the cost of a run that has none."""
     without = await _run_ring(agent, model, 0, history)
     with_them = await _run_ring(agent, model, sizes.handoffs, history)
     return (with_them.cpu_s - without.cpu_s) / sizes.handoffs * 1e6

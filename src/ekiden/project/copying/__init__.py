@@ -1,4 +1,4 @@
-"""Whole stores: backed up, restored, copied from SQLite to PostgreSQL, and looked through."""
+"""Whole stores: backup, restore, copy from SQLite to PostgreSQL, and verification."""
 
 from typing import TYPE_CHECKING
 
@@ -10,14 +10,12 @@ if TYPE_CHECKING:
         restore_store as restore_store,
     )
     from ekiden.project.copying.copies import copy_store as copy_store
-    from ekiden.project.copying.report import (
+    from ekiden.project.copying.whole_stores import (
         BackupReport as BackupReport,
         CopiedTenant as CopiedTenant,
         CopyReport as CopyReport,
         CopyStep as CopyStep,
         StoreFindings as StoreFindings,
-    )
-    from ekiden.project.copying.whole_stores import (
         store_info as store_info,
         verify_store as verify_store,
     )
@@ -25,11 +23,11 @@ if TYPE_CHECKING:
 __getattr__ = lazy_names(
     __name__,
     {
-        "BackupReport": "ekiden.project.copying.report",
-        "CopiedTenant": "ekiden.project.copying.report",
-        "CopyReport": "ekiden.project.copying.report",
-        "CopyStep": "ekiden.project.copying.report",
-        "StoreFindings": "ekiden.project.copying.report",
+        "BackupReport": "ekiden.project.copying.whole_stores",
+        "CopiedTenant": "ekiden.project.copying.whole_stores",
+        "CopyReport": "ekiden.project.copying.whole_stores",
+        "CopyStep": "ekiden.project.copying.whole_stores",
+        "StoreFindings": "ekiden.project.copying.whole_stores",
         "backup_store": "ekiden.project.copying.backups",
         "copy_store": "ekiden.project.copying.copies",
         "restore_store": "ekiden.project.copying.backups",

@@ -1,4 +1,4 @@
-"""Backups: a SQLite store as a file of its own, a PostgreSQL store as a dump."""
+"""Backups: the backup of a SQLite store is a SQLite file, that of a PostgreSQL store is a dump."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from pathlib import Path
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import StoreNotEmpty
 from ekiden.core.faults import fault_point
-from ekiden.project.copying.report import BackupReport, Progress, StoreFindings
 from ekiden.project.copying.whole_stores import (
+    BackupReport,
+    Progress,
+    StoreFindings,
     check_source,
     file_at,
-    refuse_strangers,
+    refuse_other_tenants,
     shown,
     sqlite_snapshot,
     target_state,
@@ -28,7 +30,7 @@ from ekiden.storage.sqlite.copying.files import copy_file, put_in_place
 from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
 
 _DUMP = b"PGDMP"
-"""How a dump of PostgreSQL begins."""
+"""The first bytes of a PostgreSQL dump."""
 
 
 async def backup_store(
@@ -94,12 +96,12 @@ def _is_dump(file: Path) -> bool:
         with file.open("rb") as opened:
             return opened.read(len(_DUMP)) == _DUMP
     except OSError:
-        # Whoever opens it as a store says what is wrong.
+        # Opening it as a store reports the error.
         return False
 
 
 def _url(file: Path) -> str:
-    """The file as an address that cannot mean anything else."""
+    """The address of a file; a bare path could be read as another kind of address."""
     return f"sqlite:///{file}"
 
 
@@ -119,7 +121,7 @@ async def _copy_files(
             findings = await verified(name, SqliteSnapshot(new), progress)
             found.append(replace(findings, url=str(tenant_file(target, name))))
         fault_point("backup.checked")
-        # That of the main store last: whoever finds it finds all.
+        # The main store is moved last: if it exists, the backup is complete.
         for name in reversed(names):
             place = tenant_file(target, name)
             place.parent.mkdir(exist_ok=True)
@@ -134,7 +136,7 @@ async def _copy_files(
 
 
 async def _check_places(source: str, target: str, names: Sequence[str]) -> None:
-    """Find what would stop it before anything is written."""
+    """Raise the errors that would stop the copy, before anything is written."""
     main = tenant_file(target)
     if main.exists() and main.samefile(tenant_file(source)):
         raise UserError(f"{main} is source and target at once: name another file")
@@ -145,4 +147,4 @@ async def _check_places(source: str, target: str, names: Sequence[str]) -> None:
         if state.holds:
             raise StoreNotEmpty(str(tenant_file(target, name)), state.holds)
         if name == DEFAULT_TENANT:
-            await refuse_strangers(target, state.neighbours, await tenants_at(source, None))
+            await refuse_other_tenants(target, state.neighbours, await tenants_at(source, None))

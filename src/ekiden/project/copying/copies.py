@@ -1,4 +1,4 @@
-"""Copying a SQLite store, with those of its tenants, to PostgreSQL."""
+"""Copies a SQLite store, with the stores of its tenants, to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import CopyDiffers, SourceInUse, StoreNotEmpty
 from ekiden.core.faults import fault_point
 from ekiden.core.values import dumps, loads
-from ekiden.project.copying.report import CopiedTenant, CopyReport, CopyStep, Phase, Progress
 from ekiden.project.copying.whole_stores import (
+    CopiedTenant,
+    CopyReport,
+    CopyStep,
+    Phase,
+    Progress,
     check_source,
     file_at,
-    refuse_strangers,
+    refuse_other_tenants,
     shown,
     sqlite_snapshot,
     target_state,
@@ -47,17 +51,17 @@ _BODY: Final = TABLES["documents"].index("body")
 async def followed(
     rows: Sequence[Row], source: SqliteSnapshot, target: PostgresTarget
 ) -> Sequence[Row]:
-    """The documents with the cursors of the target in them."""
-    return [await _moved(row, source, target) if row[0] in FOLLOWERS else row for row in rows]
+    """The rows of documents, with their event cursors translated to the target."""
+    return [await _translated(row, source, target) if row[0] in FOLLOWERS else row for row in rows]
 
 
-async def _moved(row: Row, source: SqliteSnapshot, target: PostgresTarget) -> Row:
+async def _translated(row: Row, source: SqliteSnapshot, target: PostgresTarget) -> Row:
     body = loads(row[_BODY])
     name = FOLLOWERS[row[0]]
     cursor = body.get(name) if isinstance(body, dict) else None
     if not isinstance(cursor, str):
         return row
-    # What is no cursor in the source either stays as it is.
+    # A value that is no valid cursor in the source is copied unchanged.
     with suppress(UserError):
         body[name] = target.cursor(await source.rank(cursor))
     return (*row[:_BODY], dumps(body), *row[_BODY + 1 :])
@@ -100,7 +104,7 @@ async def copy_store(
     targets = [part.target for part in parts]
     for each in targets:
         async with each:
-            """Its tables are there now."""
+            """Entering creates the tables."""
     await in_one_transaction(targets, partial(PostgresTarget.mark, resume=resume))
     fault_point("copy.begun")
     filled = [await _fill(part, final=final) for part in parts]
@@ -120,7 +124,7 @@ async def copy_store(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """The store of one tenant, and where it is copied to."""
+    """The store of one tenant, and the target of its copy."""
 
     name: str
     source: SqliteSnapshot
@@ -128,13 +132,13 @@ class _Part:
     tell: Progress | None
 
     def at(self, phase: Phase, done: int, total: int) -> None:
-        """Say how far it is."""
+        """Report the progress."""
         if self.tell is not None:
             self.tell(CopyStep(tenant=self.name, phase=phase, done=done, total=total))
 
 
 def _check_direction(source: str, target: str) -> None:
-    """`UserError` for every way but that from SQLite to PostgreSQL."""
+    """`UserError` unless the copy is from SQLite to PostgreSQL."""
     is_from_file, is_to_file = file_at(source) is not None, file_at(target) is not None
     if is_from_file and not is_to_file:
         return
@@ -152,7 +156,7 @@ def _check_direction(source: str, target: str) -> None:
 async def _check_places(
     source: str, target: str, parts: Collection[_Part], *, resume: bool, final: bool
 ) -> None:
-    """Find what would stop the copy before anything is changed."""
+    """Raise the errors that would stop the copy, before anything is changed."""
     for part in parts:
         async with part.source as there:
             await check_source(there, final=final)
@@ -162,12 +166,12 @@ async def _check_places(
         elif state.holds:
             raise StoreNotEmpty(part.target.url, state.holds)
         if part.name == DEFAULT_TENANT:
-            await refuse_strangers(target, state.neighbours, await tenants_at(source, None))
+            await refuse_other_tenants(target, state.neighbours, await tenants_at(source, None))
 
 
 async def _fill(part: _Part, *, final: bool) -> tuple[CopiedTenant, Mapping[str, str]]:
-    """Write everything to a marked target, and compare; returns the result, and what
-    `_reading_of` returns for the source."""
+    """Write all rows to a marked target and compare them; returns the result, and the digests of
+    the source from `_reading_of`."""
     async with part.source as source, part.target as target:
         facts = await check_source(source, final=final)
         numbers = await source.numbers()
@@ -210,7 +214,8 @@ async def _write(
 
 
 async def _compare(part: _Part, written: Mapping[TableName, Tally]) -> Verification:
-    """Read the target again: it must have the same rows, and so the same audit."""
+    """Read the target again. Raises `CopyDiffers` unless it has the written rows; returns the
+    verification of its audit."""
     from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
 
     total = sum(tally.count for tally in written.values())
@@ -229,17 +234,17 @@ async def _compare(part: _Part, written: Mapping[TableName, Tally]) -> Verificat
 
 
 async def _check_unchanged(part: _Part, read: Mapping[str, str]) -> None:
-    """`SourceInUse` if any row of the source differs from what was `read`, or it has leases."""
+    """`SourceInUse` if the source has leases, or differs from the digests `read` before."""
     async with part.source as source:
         facts = await check_source(source, final=True)
         now = _reading_of(await _tallied(part, source, _rows(facts)), await source.numbers())
-    for name, told in now.items():
-        if read[name] != told:
+    for name, reading in now.items():
+        if read[name] != reading:
             raise SourceInUse(source.url, f"something was written to its {name} during the copy")
 
 
 async def _tallied(part: _Part, snapshot: StoreSnapshot, total: int) -> Mapping[TableName, Tally]:
-    """All rows of a store, counted."""
+    """The count and digest of all rows, by table."""
     tallies = {table: Tally(table) for table in TABLES}
     done = 0
     for table, tally in tallies.items():
@@ -251,15 +256,15 @@ async def _tallied(part: _Part, snapshot: StoreSnapshot, total: int) -> Mapping[
 
 
 def _reading_of(tallies: Mapping[TableName, Tally], numbers: Numbers) -> Mapping[str, str]:
-    """What was read in a source: two readings that are equal are of the same rows."""
-    told = {"numbers": dumps(asdict(numbers))}
+    """Counts and digests by table; two equal readings are of the same rows."""
+    reading = {"numbers": dumps(asdict(numbers))}
     for table, tally in tallies.items():
-        told[table] = f"{tally.count} {tally.digest}"
-    return told
+        reading[table] = f"{tally.count} {tally.digest}"
+    return reading
 
 
 async def _later(source: StoreSnapshot, facts: Mapping[str, Any]) -> Mapping[str, int]:
-    """Rows by table that came or went in the source since, by counts."""
+    """How many rows each table of the source has gained or lost since `facts`."""
     async with source:
         now = await source.facts()
     return {table: now[table] - facts[table] for table in TABLES if now[table] != facts[table]}

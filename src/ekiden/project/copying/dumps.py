@@ -1,4 +1,4 @@
-"""Backups of PostgreSQL stores: dumps that `pg_dump` writes and `pg_restore` reads."""
+"""Backups of PostgreSQL stores, written by `pg_dump` and restored by `pg_restore`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import StoreNotEmpty, StoreUnfinished
 from ekiden.core.faults import fault_point
-from ekiden.project.copying.report import BackupReport, Progress, StoreFindings
 from ekiden.project.copying.whole_stores import (
+    BackupReport,
+    Progress,
+    StoreFindings,
     check_source,
     snapshot_at,
     tenants_at,
@@ -35,7 +37,7 @@ from ekiden.storage.sqlite.copying.files import move_to_new, sync
 
 
 async def dump_store(url: str, file: Path, *, tenants: Collection[str] | None) -> BackupReport:
-    """Write the schemas of the tenants to a dump, all as they are at one moment."""
+    """Write the schemas of the tenants to a dump, in one snapshot."""
     began = time.monotonic()
     names = await tenants_at(url, tenants)
     needed = 0
@@ -54,7 +56,7 @@ async def dump_store(url: str, file: Path, *, tenants: Collection[str] | None) -
         os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         await run_tool([pg_dump, "--no-password", *dump_arguments(login, schemas, new)], login)
         fault_point("dump.written")
-        # Reads all of it, and writes it nowhere.
+        # Check the dump: read all of it, and discard the output.
         await run_tool([pg_restore, f"--file={os.devnull}", str(new)])
         sync(new)
         fault_point("dump.checked")
@@ -67,7 +69,7 @@ async def dump_store(url: str, file: Path, *, tenants: Collection[str] | None) -
 
 
 async def restore_dump(file: Path, url: str, *, progress: Progress | None) -> BackupReport:
-    """Restore the schemas in a dump, all or none, and verify them."""
+    """Restore all schemas in a dump in one transaction, and verify them."""
     began = time.monotonic()
     address = parse_address(url)
     login = login_of(address.dsn)
@@ -96,8 +98,8 @@ async def restore_dump(file: Path, url: str, *, progress: Progress | None) -> Ba
 
 
 async def _check_target(address: PostgresAddress) -> int:
-    """The major version of the server; `StoreNotEmpty` and `StoreUnfinished` if a store is there,
-    or one of a tenant, also without rows: tables are made by the dump."""
+    """The major version of the server. Raises `StoreNotEmpty` or `StoreUnfinished` if the target or
+    a tenant has tables, even empty ones, because the dump creates them."""
     async with PostgresSnapshot(address, may_be_absent=True) as target:
         facts, state = await target.facts(), await target.state(JOINT)
     if state.mark is not None:

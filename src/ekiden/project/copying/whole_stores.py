@@ -1,19 +1,19 @@
-"""Whole stores with their tenants: found by address, and inspected; a folder for new files."""
+"""Whole stores with their tenants: addresses, verification, and reports of copies and backups."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ekiden.audit import Verification, verify_audit
 from ekiden.core.errors import StoreEmpty, StoreUnavailable, UserError
 from ekiden.core.errors.stored_data import NotCopyable, SourceInUse, StoreNotEmpty, StoreUnfinished
 from ekiden.core.values import is_tenant, loads
-from ekiden.project.copying.report import CopyStep, Progress, StoreFindings
 from ekiden.project.stores import (
     DEFAULT_STORE,
     DEFAULT_TENANT,
@@ -36,11 +36,150 @@ if TYPE_CHECKING:
     from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
 
 
+Phase: TypeAlias = Literal["copy", "compare", "audit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyStep:
+    """The progress of a copy, a backup or a verification."""
+
+    tenant: str
+    phase: Phase
+    done: int
+    """The number of finished rows; in the phase `audit`, of finished sessions."""
+    total: int
+
+
+Progress: TypeAlias = Callable[[CopyStep], object]
+"""A function that is called with the progress."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedTenant:
+    """The copied store of one tenant."""
+
+    name: str
+    counts: Mapping[str, int]
+    """The number of rows by table."""
+    digests: Mapping[str, str]
+    """The digest of all rows, by table. It is equal in the source and in the target."""
+    audit: Verification
+    """The verification of the audit in the target. A broken record was already broken in the
+    source."""
+    leases: int
+    """The number of sessions that were running in the source at the start of the copy. Their later
+    work is not in the copy."""
+    later: Mapping[str, int]
+    """How many rows each table of the source has gained or lost since the start of the copy."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON."""
+        return {
+            "tenant": self.name,
+            "counts": dict(self.counts),
+            "digests": dict(self.digests),
+            "audit": self.audit.to_json(),
+            "leases": self.leases,
+            "later": dict(self.later),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyReport:
+    """The result of a complete copy."""
+
+    source: str
+    target: str
+    tenants: Sequence[CopiedTenant]
+    seconds: float
+
+    @property
+    def rows(self) -> int:
+        """The number of copied rows of all tables and tenants."""
+        return sum(sum(tenant.counts.values()) for tenant in self.tenants)
+
+    @property
+    def audit_ok(self) -> bool:
+        """Whether the audit has no broken records. A record that is broken in the source is also
+        broken in the copy."""
+        return all(tenant.audit.ok for tenant in self.tenants)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON."""
+        return {
+            "source": self.source,
+            "target": self.target,
+            "rows": self.rows,
+            "seconds": round(self.seconds, 3),
+            "audit_ok": self.audit_ok,
+            "tenants": [tenant.to_json() for tenant in self.tenants],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFindings:
+    """The result of verifying the store of one tenant."""
+
+    tenant: str
+    url: str
+    faults: Sequence[str]
+    """Damage, orphaned rows, and unreadable rows; one text each."""
+    audit: Verification
+    """The verification of all sessions: event numbers, hashes, and the head of each chain."""
+    checked: Sequence[str] = ()
+    """A description of the other checked data, for people."""
+    not_checked: Sequence[str] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the verification found no errors."""
+        return self.audit.ok and not self.faults
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON."""
+        return {
+            "tenant": self.tenant,
+            "url": self.url,
+            "ok": self.ok,
+            "faults": list(self.faults),
+            "checked": list(self.checked),
+            "not_checked": list(self.not_checked),
+            "audit": self.audit.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupReport:
+    """The result of a complete backup or restore."""
+
+    source: str
+    target: str
+    tenants: Sequence[StoreFindings]
+    """The verification of each tenant's file or restored store. Empty for a new dump: a dump is
+    verified when it is restored."""
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the verification found no errors. Errors in the source are also in the copy."""
+        return all(found.ok for found in self.tenants)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON."""
+        return {
+            "source": self.source,
+            "target": self.target,
+            "seconds": round(self.seconds, 3),
+            "ok": self.ok,
+            "tenants": [found.to_json() for found in self.tenants],
+        }
+
+
 _POSTGRES = ("postgresql", "postgres")
 
 
 def snapshot_at(url: str, tenant: str = DEFAULT_TENANT) -> StoreSnapshot:
-    """The store of the tenant, to be read; `UserError` for what is no address of a store."""
+    """A snapshot of the tenant's store; `UserError` for an invalid address."""
     if file_at(url) is None:
         from ekiden.storage.postgres.connection.address import parse_address
         from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
@@ -50,7 +189,7 @@ def snapshot_at(url: str, tenant: str = DEFAULT_TENANT) -> StoreSnapshot:
 
 
 def sqlite_snapshot(url: str, tenant: str = DEFAULT_TENANT) -> SqliteSnapshot:
-    """The same for a store that is a file."""
+    """A snapshot of the tenant's SQLite store."""
     from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
 
     return SqliteSnapshot(tenant_file(url, tenant))
@@ -64,7 +203,7 @@ def tenant_file(url: str, tenant: str = DEFAULT_TENANT) -> Path:
 
 
 async def target_state(url: str, tenant: str = DEFAULT_TENANT) -> TargetState:
-    """What is where the tenant's store is to be put; nothing is changed."""
+    """The content at the place where the tenant's store will be written; nothing is changed."""
     if file_at(url) is None:
         from ekiden.storage.postgres.connection.address import parse_address
         from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
@@ -83,9 +222,9 @@ async def target_state(url: str, tenant: str = DEFAULT_TENANT) -> TargetState:
 
 
 async def check_source(source: StoreSnapshot, *, final: bool) -> Mapping[str, Any]:
-    """The facts of a store that is to be copied: `NotCopyable` for what is not whole,
-    `StoreUnfinished` for half of a copy, and `SourceInUse` if a `final` copy would leave something
-    behind."""
+    """The facts of a store that will be copied. Raises `NotCopyable` if tables are missing,
+    `StoreUnfinished` for an incomplete copy, and `SourceInUse` if other processes would still write
+    to the source of a `final` copy."""
     facts, url = await source.facts(), source.url
     if not facts["format"]:
         raise NotCopyable(url, "it has no tables")
@@ -100,9 +239,11 @@ async def check_source(source: StoreSnapshot, *, final: bool) -> Mapping[str, An
     return facts
 
 
-async def refuse_strangers(url: str, neighbours: Collection[str], known: Collection[str]) -> None:
-    """`StoreNotEmpty` for a tenant's store that only the target at `url` has: keys that are copied
-    would open it."""
+async def refuse_other_tenants(
+    url: str, neighbours: Collection[str], known: Collection[str]
+) -> None:
+    """`StoreNotEmpty` if the target at `url` has the store of a tenant that the source does not
+    know: the copied API keys would give access to it."""
     for name in neighbours:
         if is_tenant(name) and name not in known:
             state = await target_state(url, name)
@@ -114,10 +255,8 @@ async def refuse_strangers(url: str, neighbours: Collection[str], known: Collect
 
 
 async def tenants_at(url: str, wanted: Collection[str] | None) -> Sequence[str]:
-    """The tenants that are wanted, or all that have a store there, the default one first.
-
-    `UserError` for one that has none.
-    """
+    """The wanted tenants, by default all tenants with a store at `url`; the default tenant is
+    first. Raises `UserError` for a tenant without a store."""
     async with snapshot_at(url) as main:
         neighbours = [name for name in await main.neighbours(JOINT) if is_tenant(name)]
     found = [DEFAULT_TENANT, *sorted({*neighbours} - {DEFAULT_TENANT})]
@@ -135,7 +274,7 @@ async def tenants_at(url: str, wanted: Collection[str] | None) -> Sequence[str]:
 
 
 def shown(url: str) -> str:
-    """The address for messages, without any password."""
+    """The address for messages, without a password."""
     if file_at(url) is None:
         from ekiden.storage.postgres.connection.address import parse_address
 
@@ -144,7 +283,7 @@ def shown(url: str) -> str:
 
 
 def file_at(url: str) -> Path | None:
-    """The file that `url` means, or `None` if it is in PostgreSQL; else `UserError`."""
+    """The file of the store at `url`; `None` for PostgreSQL. Raises `UserError` for others."""
     if url.partition("://")[0] in _POSTGRES:
         if find_spec("asyncpg") is None:
             raise UserError("PostgreSQL needs asyncpg: pip install 'ekiden[postgres]'")
@@ -189,7 +328,7 @@ async def verify_store(
 
 
 async def verified(name: str, source: StoreSnapshot, tell: Progress | None) -> StoreFindings:
-    """The same for the store of one tenant."""
+    """Read a snapshot of one tenant's store, and report all errors in it."""
     async with source:
         facts = await source.facts()
         _refuse_empty(source.url, facts)
@@ -199,7 +338,7 @@ async def verified(name: str, source: StoreSnapshot, tell: Progress | None) -> S
         examined = await source.examine()
         faults = list(examined.faults)
         if source.missing:
-            # What is left of it tells nothing: neither rows nor chains can be complete.
+            # Without all tables, checks of rows and of the audit would report nothing but errors.
             return StoreFindings(
                 tenant=name,
                 url=source.url,
@@ -240,7 +379,7 @@ async def verified(name: str, source: StoreSnapshot, tell: Progress | None) -> S
 
 
 def _refuse_empty(url: str, facts: Mapping[str, Any]) -> None:
-    """`StoreEmpty` for a place without any of a store's tables."""
+    """`StoreEmpty` if there are no tables of a store."""
     if not facts["format"]:
         raise StoreEmpty(url, "it has no tables")
 
@@ -262,8 +401,8 @@ def _is_json(row: Row, places: Sequence[int]) -> bool:
 
 @contextmanager
 def work_folder(target: Path) -> Iterator[Path]:
-    """A folder beside the target in which it is made; `StoreUnavailable`, also for what the file
-    system refuses within. Only for the default store the folder around it is made."""
+    """A temporary folder beside `target`, in which it is created. Errors of the file system become
+    `StoreUnavailable`. The parent folder is created only for the default store."""
     try:
         if target == Path(DEFAULT_STORE).absolute():
             target.parent.mkdir(exist_ok=True)

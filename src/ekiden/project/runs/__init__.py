@@ -1,1 +1,1 @@
-"""Runs that the server and the client start: begun, watched, read and stopped."""
+"""Runs that the server and the client start: started, followed, read and stopped."""

@@ -1,6 +1,6 @@
-"""Runs that an interface starts for its callers; they survive a disconnect.
+"""Starts runs for the callers of an interface; the runs survive a disconnect.
 
-A run begins in this process, in the transaction that stores its message, and runs in its own task.
+A run starts in the transaction that stores its message, and runs in its own task of this process.
 If the process dies, the session stays `ready` in the store, and any worker, or this process after a
 restart, resumes it.
 """
@@ -11,20 +11,17 @@ import asyncio
 import logging
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Awaitable,
     Callable,
     Collection,
-    Iterable,
     Mapping,
 )
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from ekiden.core.agent import Team
-from ekiden.core.conversation.quotes import as_caller_data
 from ekiden.core.errors import (
     EkidenError,
     LeaseLost,
@@ -42,8 +39,16 @@ from ekiden.handoff.records.records import read_handoff
 from ekiden.hub import SessionTails
 from ekiden.hub.tails import Shown
 from ekiden.project.runs.stored_runs import done_run, read_run, run_status
-from ekiden.project.runs.tasks import RunTasks, RunWatch, ended, is_stopped
-from ekiden.routing.decision import Strategy
+from ekiden.project.runs.tasks import (
+    RunOrder,
+    RunTasks,
+    RunWatch,
+    StartedRun,
+    finished_run,
+    is_stopped,
+    mark_ready,
+    started_run,
+)
 from ekiden.runtime import (
     HandoffController,
     RunConfig,
@@ -51,79 +56,35 @@ from ekiden.runtime import (
     advance,
     submit as store_message,
 )
-from ekiden.runtime.loop.claim import begun, read_input, resumed
+from ekiden.runtime.loop.claim import begun
 from ekiden.runtime.questions.cancel_question import take_back
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
 from ekiden.sessions.progress import first_event, run_number
-from ekiden.storage.base import Commit, DocumentWrite, SessionFilter, SessionPatch, Store
+from ekiden.storage.base import SessionFilter, Store
 from ekiden.tools.output import to_jsonable
 
 _log = logging.getLogger("ekiden.runs")
 
-_LOOK_EVERY_S = 1.0
-_MOST_ENDED = 1000
+_POLL_S = 1.0
+_MAX_ENDED = 1000
+_MAX_QUEUED = 10_000
+_STOPPABLE = ACTIVE | {"waiting"}
+_READY_READ = 1000
+"""The number of ready sessions that are read to count the queue."""
+_SHORT_QUEUE = 100
+"""A queue below this length is not too long."""
+_STOP_HERE_S = 1.0
+"""Seconds to wait for code in this process to stop. The caller tries again."""
 QUIET_S = 15.0
-"""After so long without an event a run that is watched is looked at again."""
+"""Seconds without an event after which the state of a followed run is read again."""
 
 
 _NO_LIMITS: Mapping[str, float] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOrder:
-    """A message for a session, and how it is to be run."""
-
-    input: str | Iterable[Any]
-    session_id: str | None = None
-    """`None`: a new session."""
-    to: str | None = None
-    """An agent's name, ``auto`` for the router; `None`: the session's active agent."""
-    strategy: Strategy | None = None
-    user_id: str | None = None
-    """The owner of a new session."""
-    title: str | None = None
-    correlation_id: str | None = None
-    priority: int | str = "normal"
-    """Of a new session."""
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    """Further facts that a new session is created with."""
-    variables: Mapping[str, Any] | None = None
-    """Set in the session together with the message."""
-    limits: Mapping[str, float] = field(default_factory=dict)
-    """Of this run, by name; others are as the settings have them."""
-    on_busy: Literal["wait", "refuse"] = "refuse"
-    may_write_history: bool = False
-    """Whether items of the input are stored as given; otherwise only what the user says is, and the
-    rest is quoted as data: see `as_caller_data`."""
-    along: Callable[[int], DocumentWrite] | None = None
-    """A document that is stored together with the message, made of the run's number; if its
-    version is not as expected, nothing is stored: `StaleDocument`."""
-
-    def stored_input(self) -> str | Iterable[Any]:
-        """The input as it is stored; `UserError` for an item that cannot be."""
-        if self.may_write_history or isinstance(self.input, str):
-            return self.input
-        return as_caller_data(read_input(self.input))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartedRun:
-    """A run whose message is stored."""
-
-    session_id: str
-    number: int
-    after: int
-    """The number of the last event before the run."""
-
-    @property
-    def run_id(self) -> str:
-        """What the run is called."""
-        return run_id_of(self.session_id, self.number)
-
-
 class RunStarter:
-    """Starts runs in one store, at most `most` at a time; what is more waits for a worker."""
+    """Starts runs in one store, at most `most` concurrently; workers run the others."""
 
     def __init__(
         self,
@@ -133,39 +94,37 @@ class RunStarter:
         config: RunConfig,
         *,
         most: int = 1000,
-        most_queued: int = 10_000,
         stop_elsewhere: Callable[[str], Awaitable[bool]] | None = None,
         serves: Collection[str] | None = None,
     ) -> None:
-        """`stop_elsewhere` stops the tenant's own worker if it runs a session in this process, and
-        returns whether it did. `serves`: the agents that may run here; other agents are left to
-        workers."""
+        """`stop_elsewhere` stops a session that the tenant's worker runs in this process, and
+        returns whether it did. `serves` are the agents that may run here; workers run other
+        agents."""
         self._store = store
         self._team = team
         self._tails = tails
         self._config = config
         self._most = most
-        self._most_queued = most_queued
         self._stop_elsewhere = stop_elsewhere
         self._serves = serves
         self._tasks = RunTasks()
         self._queued = 0
-        """Left to workers since there was room, here or in the line."""
+        """The estimated number of runs that wait for a worker."""
         self._stopping = asyncio.Event()
         self._ended: dict[str, Run] = {}
-        """By id, runs that ended here and whose stream has not shown the end yet."""
+        """By id, runs that ended here and whose stream has not read the end yet."""
 
     @property
     def active(self) -> int:
-        """How many are worked on here."""
+        """The number of runs in this process."""
         return len(self._tasks)
 
     async def start(self, order: RunOrder) -> StartedRun:
         """Store the message and start the run, which survives a disconnect of the caller.
 
-        A session with a current or queued run is busy; a run that waits for people is ended. Raises
-        what `Runner.run` raises before it begins: `SessionBusy`, `UnknownAgent`, `UserError`;
-        `ServerStopping`, and `TooManyRequests` if too many wait already.
+        A session with an active or queued run is busy; a run that waits for people is ended. Raises
+        `SessionBusy`, `UnknownAgent` and `UserError` like `Runner.run`, `ServerStopping`, and
+        `TooManyRequests` if too many runs are queued.
         """
         return await self._start(order, is_new=order.session_id is None)
 
@@ -183,7 +142,7 @@ class RunStarter:
         options = self._options(order, order.limits)
         session_id = session.session_id
 
-        async def begin() -> StartedRun:
+        async def start() -> StartedRun:
             if not is_new:
                 await self._check_free(session_id)
             if len(self._tasks) >= self._most:
@@ -195,15 +154,15 @@ class RunStarter:
             )
 
         if order.on_busy == "refuse":
-            return await begin()
-        return await self._patiently(begin)
+            return await start()
+        return await self._when_free(start)
 
     async def start_watched(
         self, order: RunOrder, *, through_waits: bool = False, quiet_s: float = QUIET_S
     ) -> tuple[StartedRun, AsyncGenerator[Shown | None, None]]:
-        """`start`, with what happens in the run from its beginning, as `watch` gives it.
+        """Like `start`, and also return the events and deltas of the run, as `watch` yields them.
 
-        Models answer piece by piece, and no delta is missed.
+        Models stream their answers, and no delta is missed.
         """
         session_id = order.session_id or new_id("ses")
         tail = await self._tails.prepared(session_id)
@@ -217,17 +176,15 @@ class RunStarter:
         tail.begin_after(started.after)
         watch = self._watch(started.run_id, through_waits=through_waits, quiet_s=quiet_s)
         watch.here = self._tasks.find(session_id, started.number)
-        if len(self._ended) < _MOST_ENDED:
+        if len(self._ended) < _MAX_ENDED:
             watch.on_end = self._ended.__setitem__
         return started, watch.shown(started.after, tail)
 
     async def resume(
         self, session_id: str, *, limits: Mapping[str, float] = _NO_LIMITS
     ) -> StartedRun:
-        """Resume the session's unfinished run with these limits instead of its own; `UserError` if
-        there is none.
-
-        `SessionBusy` while another task or process runs it.
+        """Resume the session's unfinished run, with these limits instead of its own. Raises
+        `UserError` if there is none, and `SessionBusy` while another task or process runs it.
         """
         self._check_open()
         await take_back(self._store, session_id)
@@ -235,9 +192,9 @@ class RunStarter:
         options = self._options(None, limits)
         if len(self._tasks) < self._most:
             options.live = self._tails.wants(session_id)
-            return await self._begin(session_id, options, lambda: _made_ready(options, session))
-        async with _made_ready(options, session) as run:
-            return _started(run)  # To leave it is to leave it to workers.
+            return await self._begin(session_id, options, lambda: mark_ready(options, session))
+        async with mark_ready(options, session) as run:
+            return started_run(run)  # Leaving the context releases the session to workers.
 
     async def hand_over(
         self,
@@ -247,11 +204,11 @@ class RunStarter:
         limits: Mapping[str, float],
         wait_s: float,
     ) -> HandoffResult:
-        """Hand the session to an agent, which works on it here within these limits.
+        """Hand off the session to an agent, and run it here within these limits.
 
-        As `HandoffController.start`, which gets `asked`, but returns the recorded state after
-        `wait_s` seconds; the agent continues after a disconnect of the caller. If too many runs are
-        active here, the agent's work is left to workers.
+        `asked` are the arguments of `HandoffController.start`. Returns the recorded state after at
+        most `wait_s` seconds; the agent continues after a disconnect of the caller. If too many
+        runs are active here, a worker runs the agent.
         """
         self._check_open()
         options = self._options(None, limits)
@@ -261,52 +218,53 @@ class RunStarter:
         if len(self._tasks) >= self._most:
             return await controller.start(session_id, run=False, **asked)
         loop = asyncio.get_running_loop()
-        begun: asyncio.Future[str] = loop.create_future()
-        made: asyncio.Future[HandoffResult] = loop.create_future()
+        recorded: asyncio.Future[str] = loop.create_future()
+        finished: asyncio.Future[HandoffResult] = loop.create_future()
 
         def note(handoff_id: str, number: int) -> None:
             mine.number = number
-            if not begun.done():
-                begun.set_result(handoff_id)
+            if not recorded.done():
+                recorded.set_result(handoff_id)
 
         async def work() -> None:
             try:
-                made.set_result(await controller.start(session_id, **asked))
+                finished.set_result(await controller.start(session_id, **asked))
             except Exception as exc:
-                made.set_exception(exc)
+                finished.set_exception(exc)
 
         options.on_handoff_executed = note
         mine = self._tasks.begin(session_id, options, work())
-        made.add_done_callback(lambda done: done.exception())
+        # Read the exception, so that asyncio does not log it if the caller is gone.
+        finished.add_done_callback(lambda done: done.exception())
         await self._unless_stopping({mine.task}, wait_s)
-        known: set[asyncio.Future[Any]] = {begun, mine.task}
-        await asyncio.wait(known, return_when=asyncio.FIRST_COMPLETED)
-        if made.done():
-            return made.result()
-        if not begun.done():
+        either: set[asyncio.Future[Any]] = {recorded, mine.task}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if finished.done():
+            return finished.result()
+        if not recorded.done():
             raise ServerStopping
-        return (await read_handoff(self._store, begun.result())).result()
+        return (await read_handoff(self._store, recorded.result())).result()
 
     async def read(self, run_id: str) -> Run:
-        """The run as it stands; `RunNotFound`, `SessionNotFound`."""
+        """The current state of the run. Raises `RunNotFound` and `SessionNotFound`."""
         run = await read_run(self._store, run_id)
         if run.status == "done" and run.output is not None:
-            with suppress(EkidenError):  # The team has changed since.
+            with suppress(EkidenError):  # The team may have changed since.
                 session = Session(run.session_id, store=self._store)
                 row = await self._store.get(run.session_id)
                 if run_id_of(run.session_id, run_number(row)) == run_id:
-                    result = await ended(self._team, session, row, config=self._config)
+                    result = await finished_run(self._team, session, row, config=self._config)
                     output = to_jsonable(result.final_output)
                     return run if output == run.output else replace(run, output=output)
         return run
 
     async def read_ended(self, run_id: str) -> Run:
-        """`read`, for a caller that has just followed the run to its end."""
+        """Like `read`, for a caller that has just followed the run to its end."""
         return self._ended.pop(run_id, None) or await self.read(run_id)
 
     async def wait(self, run_id: str, *, timeout_s: float) -> Run:
-        """The run when it is no longer active, or its state when the time is over or the server
-        stops."""
+        """Wait until the run is not active, the time is over, or the server stops; returns the
+        state of the run."""
         session_id, number = parse_run_id(run_id)
         clock = asyncio.get_running_loop()
         deadline = clock.time() + timeout_s
@@ -326,9 +284,9 @@ class RunStarter:
                 if not run.is_active or left_s <= 0 or self._tails.is_closed:
                     return run
                 if tail.is_closed:
-                    await asyncio.sleep(min(left_s, _LOOK_EVERY_S))
+                    await asyncio.sleep(min(left_s, _POLL_S))
                 else:
-                    await tail.soon(min(left_s, _LOOK_EVERY_S))
+                    await tail.soon(min(left_s, _POLL_S))
 
     def watch(
         self,
@@ -338,13 +296,13 @@ class RunStarter:
         through_waits: bool = False,
         quiet_s: float = QUIET_S,
     ) -> AsyncGenerator[Shown | None, None]:
-        """What happens in the run: its events after the one numbered `after`, or from its message
-        on, and deltas of answers between them.
+        """Follow a run: its events after the event number `after`, by default from its message on,
+        with the deltas of answers between them.
 
-        Ends when the run is no longer active; with `through_waits` only at an outcome other than
-        waiting for people. Also ends when the server stops; `read` shows which it was. `None`:
-        nothing happened for `quiet_s` seconds. The first `anext` raises
-        `RunNotFound`, `SessionNotFound`.
+        Ends when the run is not active, with `through_waits` only at an outcome other than waiting
+        for people. Also ends when the server stops; `read` tells the difference. Yields `None`
+        after `quiet_s` seconds without an event. The first item raises `RunNotFound` or
+        `SessionNotFound`.
         """
         watch = self._watch(run_id, through_waits=through_waits, quiet_s=quiet_s)
         return watch.shown(after, None)
@@ -352,8 +310,9 @@ class RunStarter:
     async def watch_session(
         self, session_id: str, *, after: int, quiet_s: float = QUIET_S
     ) -> AsyncGenerator[Shown | None, None]:
-        """All that happens in a session after the event numbered `after`, run after run, until the
-        server stops; `SessionNotFound` when it is removed. `None`: as in `watch`."""
+        """Follow a session through all its runs, from after the event number `after`, until the
+        server stops. Raises `SessionNotFound` when the session is deleted. Yields `None` like
+        `watch`."""
         place = after
         await self._store.get(session_id)
         while not self._tails.is_closed:
@@ -368,10 +327,11 @@ class RunStarter:
     async def cancel(self, run_id: str) -> Run:
         """Stop the run; its work is kept, and it can be resumed. A finished run does not change.
 
-        Its questions to people and agents are cancelled. A request to stop is stored for another
-        process that runs it; if that process dies, the next owner of the session stops it. The same
-        holds for code here that ignores cancellation. Returns the state of the run after some
-        seconds at most; a program that runs the session by itself ignores such requests.
+        Its questions to people and agents are cancelled. If another process runs it, a request to
+        stop is stored; if that process dies, the next owner of the session stops the run. The same
+        applies to code in this process that ignores cancellation. Returns the state of the run
+        after a few seconds at most. A program that runs the session by itself ignores such
+        requests.
         """
         began = asyncio.get_running_loop().time()
         run = await self.read(run_id)
@@ -392,21 +352,20 @@ class RunStarter:
         return replace(run, status="stopped") if run.is_active else run
 
     async def stop_here(self, session_id: str) -> bool:
-        """Stop the session's work in this process; returns whether there was any and it stopped."""
+        """Stop the session's run in this process; returns whether a run was stopped."""
         mine = self._tasks.of_session(session_id)
-        if mine is None or not await mine.stop(
-            status_on_cancel="idle", timeout_s=_SHORT_PATIENCE_S
-        ):
+        if mine is None or not await mine.stop(status_on_cancel="idle", timeout_s=_STOP_HERE_S):
             return False
         self._tails.end(session_id)
         return True
 
     def refuse_new(self) -> None:
-        """From now on start nothing, and end all waits."""
+        """Refuse new runs, and end all waits."""
         self._stopping.set()
 
     async def drain(self, grace_s: float) -> None:
-        """Take nothing new; what is not over in time is left for others, as `ready`."""
+        """Refuse new runs. Runs that are not finished after `grace_s` seconds become `ready`, so
+        that other processes resume them."""
         self._stopping.set()
         await self._tasks.drain(grace_s)
 
@@ -438,25 +397,25 @@ class RunStarter:
         return options
 
     async def _check_free(self, session_id: str) -> None:
-        """`SessionBusy` if agents work for the session; who else has it is known by the claim."""
+        """`SessionBusy` if agents work on queries of the session. The claim checks the rest."""
         with suppress(SessionNotFound):
             row = await self._store.get(session_id)
             if row.status == "waiting" and await run_status(self._store, row) in ACTIVE:
                 raise SessionBusy(session_id, owner="agents that it asked", free_in_s=1.0)
 
-    async def _patiently(self, begin: Callable[[], Awaitable[StartedRun]]) -> StartedRun:
-        """Try until the session is free, as long as the configuration says."""
+    async def _when_free(self, start: Callable[[], Awaitable[StartedRun]]) -> StartedRun:
+        """Try to start until the session is free, at most for `busy_timeout_s`."""
         clock = asyncio.get_running_loop()
         deadline = clock.time() + self._config.busy_timeout_s
         while True:
             self._check_open()
             try:
-                return await begin()
+                return await start()
             except SessionBusy as busy:
                 left_s = deadline - clock.time()
                 if left_s <= 0:
                     raise
-                pause_s = min(left_s, max(busy.free_in_s, 0.05), _LOOK_EVERY_S)
+                pause_s = min(left_s, max(busy.free_in_s, 0.05), _POLL_S)
             await self._store.wait_for_change(pause_s)
 
     async def _begin(
@@ -483,14 +442,14 @@ class RunStarter:
             async with opening() as run:
                 mine = self._tasks.current()
                 mine.run = run
-                told = {event.seq: event for event in run.events}
-                started.set_result(_started(run))
+                events = {event.seq: event for event in run.events}
+                started.set_result(started_run(run))
                 with self._tails.showing(session_id):
                     async for shown in advance(run):
                         if isinstance(shown, Event):
-                            told[shown.seq] = shown
+                            events[shown.seq] = shown
                         self._tails.show(session_id, shown)
-            mine.ended = done_run(run, [*told.values()])
+            mine.ended = done_run(run, [*events.values()])
             if run.exception is not None:
                 _log.warning("session %s failed: %a", session_id, str(run.exception))
         except asyncio.CancelledError:
@@ -515,11 +474,12 @@ class RunStarter:
     async def _leave_to_workers(
         self, options: RunOptions, order: RunOrder, session: Session
     ) -> StartedRun:
-        if self._queued >= self._most_queued:
-            newest = await self._store.list(SessionFilter(status="ready"), limit=_LOOKED_AT)
+        if self._queued >= _MAX_QUEUED:
+            # The estimate does not shrink when workers take runs: count the real queue first.
+            newest = await self._store.list(SessionFilter(status="ready"), limit=_READY_READ)
             self._queued = sum(row.owner is None for row in newest.sessions)
-            if self._queued >= min(_SHORT, self._most_queued):
-                self._queued = self._most_queued
+            if self._queued >= _SHORT_QUEUE:
+                self._queued = _MAX_QUEUED
                 raise TooManyRequests("too many runs wait already", retry_after_s=5)
         number = await store_message(options, order.stored_input(), session)
         self._queued += 1
@@ -538,30 +498,3 @@ class RunStarter:
             )
         finally:
             stopping.cancel()
-
-
-_STOPPABLE = ACTIVE | {"waiting"}
-_LOOKED_AT = 1000
-_SHORT_PATIENCE_S = 1.0
-"""How long others wait for code here that is to stop; they ask again."""
-_SHORT = 100
-"""A line of so many is not too long."""
-
-
-@asynccontextmanager
-async def _made_ready(options: RunOptions, session: Session) -> AsyncIterator[RunState]:
-    """Mark the run as unfinished in the store too: a worker resumes it if this process dies, and
-    its earlier outcome is not taken for the new one."""
-    async with resumed(options, session) as run:
-        patch = SessionPatch(status="ready", outcome="", cursor=run.cursor.to_json())
-        await run.store.commit(run.claim, Commit(patch=patch, events=()))
-        yield run
-
-
-def _started(run: RunState) -> StartedRun:
-    cursor = run.cursor
-    return StartedRun(
-        session_id=run.session_id,
-        number=cursor.progress.run,
-        after=max(cursor.progress.first - 1, 0),
-    )

@@ -1,4 +1,4 @@
-"""Stored runs: status, open questions and events."""
+"""Reads stored runs: their status, open questions and events."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionRow, Store
 
 ENDINGS = ("agent_complete", "agent_error")
-"""The types of the events that runs end with; agents' stays do, too."""
+"""The types of the events at the end of a run, and of an agent's part in it."""
 _LOOK_EVERY_S = 1.0
 
 
 async def questions_to_people(store: Store, session_id: str) -> list[InboxItem]:
-    """The open inbox items that the session waits for, also through agents that it asked.
+    """The open inbox items that the session waits for, directly or through agents that it asked.
 
-    Empty if it waits for agents only, or not at all.
+    Empty if it waits only for agents, or not at all.
     """
     found: dict[str, InboxItem] = {}
     seen: set[str] = set()
@@ -63,7 +63,7 @@ async def questions_to_people(store: Store, session_id: str) -> list[InboxItem]:
 
 
 async def run_status(store: Store, row: SessionRow) -> RunStatus:
-    """How the session's last run stands; while agents that it asked work, it is running."""
+    """The status of the session's last run. It is `running` while agents work on its queries."""
     status = _own_status(row)
     if status == "waiting" and open_questions(row):
         return "waiting" if await questions_to_people(store, row.id) else "running"
@@ -87,8 +87,8 @@ def _own_status(row: SessionRow) -> RunStatus:
 async def until_free(
     store: Store, session_id: str, *, number: int | None = None, timeout_s: float = math.inf
 ) -> None:
-    """Wait until the session, or its run of this number, is no longer active, or the time is over.
-    `SessionNotFound`."""
+    """Wait until the session, or its run with this number, is not active, or until the timeout.
+    Raises `SessionNotFound`."""
     clock = asyncio.get_running_loop()
     deadline = clock.time() + timeout_s
     while (left_s := deadline - clock.time()) > 0:
@@ -99,8 +99,8 @@ async def until_free(
 
 
 async def run_range(store: Store, run_id: str) -> tuple[int, int | None]:
-    """The numbers of the run's first event, and of its last; `None` if it is the session's last
-    run. `RunNotFound`, `SessionNotFound`."""
+    """The numbers of the first and the last event of the run; the last one is `None` for the
+    session's last run. Raises `RunNotFound` and `SessionNotFound`."""
     session_id, number = parse_run_id(run_id)
     cursor = Cursor.from_json((await store.get(session_id)).cursor)
     if not 1 <= number <= cursor.progress.run:
@@ -114,16 +114,16 @@ async def run_range(store: Store, run_id: str) -> tuple[int, int | None]:
 
 
 async def read_run(store: Store, run_id: str) -> Run:
-    """The run as it stands now; `RunNotFound`, `SessionNotFound`."""
+    """The current state of the run. Raises `RunNotFound` and `SessionNotFound`."""
     session_id, number = parse_run_id(run_id)
     row = await store.get(session_id)
     cursor = Cursor.from_json(row.cursor)
     if not 1 <= number <= cursor.progress.run:
         raise RunNotFound(run_id)
     if number != cursor.progress.run:
-        everything = await store.events(session_id)
+        all_events = await store.events(session_id)
         return _earlier_run(
-            row, number, _events_of(number, everything, before=cursor.progress.first)
+            row, number, _events_of(number, all_events, before=cursor.progress.first)
         )
     events = await store.events(session_id, after=max(cursor.progress.first - 1, 0))
     status = await run_status(store, row)
@@ -147,8 +147,8 @@ async def read_run(store: Store, run_id: str) -> Run:
 
 
 def done_run(run: RunState, events: Sequence[Event]) -> Run | None:
-    """The record of a run that was just done, as `read_run` would give it; `None` if it has to be
-    read, because it did not end with a text, or these are not all of its events."""
+    """The record of a run that has just ended, equal to the result of `read_run`. `None` if it must
+    be read, because it did not end with a text, or because `events` are not complete."""
     cursor, outcome, output = run.cursor, run.outcome, answer_of(events)
     if not isinstance(outcome, Done) or output is None or outcome.output != output:
         return None
@@ -172,10 +172,10 @@ def done_run(run: RunState, events: Sequence[Event]) -> Run | None:
 
 
 def _earlier_run(row: SessionRow, number: int, events: Sequence[Event]) -> Run:
-    """A run after which there was another."""
+    """The record of a run that is not the session's last run."""
     ending = next((event for event in reversed(events) if event.type in ENDINGS), None)
     outcome = _outcome(ending)
-    if outcome == "waiting":  # A later message broke it off.
+    if outcome == "waiting":  # A later message ended the wait.
         outcome = "stopped"
     chain = ["user", *([events[0].agent] if events and events[0].agent else [])]
     chain += [event.details["to"] for event in events if is_transfer(event) and event.details]
@@ -201,19 +201,21 @@ def _handoffs(events: Sequence[Event]) -> tuple[str, ...]:
 
 
 def _reached(events: Sequence[Event]) -> ReachedLimit | None:
-    """What the last event of a run that is out of budget tells."""
+    """The limit in the last event of a run that is out of budget."""
     ending = next((event for event in reversed(events) if event.type in ENDINGS), None)
-    told = None if ending is None else recorded_outcome(ending)
-    if not isinstance(told, OutOfBudget):
+    outcome = None if ending is None else recorded_outcome(ending)
+    if not isinstance(outcome, OutOfBudget):
         return None
-    return ReachedLimit(limit=told.limit, allowed=told.allowed, used=told.used, scope=told.scope)
+    return ReachedLimit(
+        limit=outcome.limit, allowed=outcome.allowed, used=outcome.used, scope=outcome.scope
+    )
 
 
 def _error(events: Sequence[Event]) -> RunError | None:
     reached = _reached(events)
     if reached is not None:
-        told = OutOfBudgetError(reached.limit, reached.allowed, reached.used, scope=reached.scope)
-        return RunError(code=told.code, message=str(told))
+        exc = OutOfBudgetError(reached.limit, reached.allowed, reached.used, scope=reached.scope)
+        return RunError(code=exc.code, message=str(exc))
     failed = next((event for event in reversed(events) if event.type == "agent_error"), None)
     if failed is None or _outcome(failed) in ("done", "waiting"):
         return None
@@ -230,7 +232,7 @@ def _updated_at(row: SessionRow, events: Sequence[Event]) -> float:
 
 
 def answer_of(events: Sequence[Event]) -> str | None:
-    """What was answered last."""
+    """The text of the last answer; `None` if there is none."""
     answer: str | None = None
     for event in said(events):
         texts = [
@@ -264,9 +266,9 @@ def _usage(events: Sequence[Event]) -> Usage:
 
 
 def _events_of(number: int, events: Sequence[Event], *, before: int) -> list[Event]:
-    """The events of an earlier run: from its message to before the next run's.
+    """The events of an earlier run: from its message up to the message of the next run.
 
-    The session's last run begins with the event numbered `before`.
+    `before` is the number of the first event of the session's last run.
     """
     events = [event for event in events if event.seq < before]
     first = last = None

@@ -1,36 +1,118 @@
-"""Run tasks of this process: following a run to its end, and cancelling it."""
+"""Orders for runs, the tasks of this process that run them, and following and stopping a run."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+)
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from ekiden.core.agent import Agent, Team
+from ekiden.core.conversation.quotes import as_caller_data
 from ekiden.core.errors import SessionBusy, UnknownAgent
 from ekiden.core.events import Event
-from ekiden.core.runs import ACTIVE, Done, Run, parse_run_id
+from ekiden.core.runs import ACTIVE, Done, Run, parse_run_id, run_id_of
 from ekiden.engine.store_worker import SessionTask
 from ekiden.hub import SessionTails, Tail
 from ekiden.hub.tails import Shown
 from ekiden.project.runs.stored_runs import ENDINGS, run_range, run_status
 from ekiden.routing.decision import Strategy
 from ekiden.runtime import RunConfig, RunOptions, RunResult, RunResultStreaming
-from ekiden.runtime.loop.claim import begun, resumed
+from ekiden.runtime.loop.claim import begun, read_input, resumed
 from ekiden.runtime.loop.load import ended_run
 from ekiden.runtime.questions.cancel_question import ask_to_stop, take_back
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
 from ekiden.sessions.progress import run_number
-from ekiden.storage.base import SessionRow, Store
+from ekiden.storage.base import Commit, DocumentWrite, SessionPatch, SessionRow, Store
 
 _CANCEL_WAIT_S = 2.0
-"""How long what was cancelled at the end may take; then the process ends without it."""
+"""Seconds to wait for cancelled tasks at the end; then the process ends without them."""
 _PATIENCE_S = 5.0
-"""How long one waits for another process to stop a run."""
+"""Seconds to wait for another process to stop a run."""
 _LOOK_EVERY_S = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrder:
+    """A message for a session, with the options of its run."""
+
+    input: str | Iterable[Any]
+    session_id: str | None = None
+    """`None`: a new session."""
+    to: str | None = None
+    """The recipient: an agent's name, or ``auto`` for the router. `None`: the session's active
+    agent."""
+    strategy: Strategy | None = None
+    user_id: str | None = None
+    """The user of a new session."""
+    title: str | None = None
+    correlation_id: str | None = None
+    priority: int | str = "normal"
+    """The priority of a new session."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """Further metadata of a new session."""
+    variables: Mapping[str, Any] | None = None
+    """Variables that are set in the session together with the message."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """The limits of this run by name; the settings have the others."""
+    on_busy: Literal["wait", "refuse"] = "refuse"
+    may_write_history: bool = False
+    """Whether all items of the input are stored as given. Otherwise only user messages are, and all
+    other items are quoted as data (see `as_caller_data`)."""
+    along: Callable[[int], DocumentWrite] | None = None
+    """A function that returns a document for the number of the run. The document is stored together
+    with the message. If its version has changed, nothing is stored (`StaleDocument`)."""
+
+    def stored_input(self) -> str | Iterable[Any]:
+        """The input as it is stored; `UserError` for an invalid item."""
+        if self.may_write_history or isinstance(self.input, str):
+            return self.input
+        return as_caller_data(read_input(self.input))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedRun:
+    """A run whose message is stored."""
+
+    session_id: str
+    number: int
+    after: int
+    """The number of the last event before the run."""
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return run_id_of(self.session_id, self.number)
+
+
+@asynccontextmanager
+async def mark_ready(options: RunOptions, session: Session) -> AsyncIterator[RunState]:
+    """Claim the session, and mark its run as unfinished in the store. Then a worker resumes the run
+    if this process dies, and its earlier outcome is not taken for the new one."""
+    async with resumed(options, session) as run:
+        patch = SessionPatch(status="ready", outcome="", cursor=run.cursor.to_json())
+        await run.store.commit(run.claim, Commit(patch=patch, events=()))
+        yield run
+
+
+def started_run(run: RunState) -> StartedRun:
+    """The order's result for a run that has just begun."""
+    cursor = run.cursor
+    return StartedRun(
+        session_id=run.session_id,
+        number=cursor.progress.run,
+        after=max(cursor.progress.first - 1, 0),
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -39,15 +121,15 @@ class RunTask(SessionTask):
 
     session_id: str = ""
     number: int | None = None
-    """Of the run; `None` until its message is stored."""
+    """The number of the run; `None` until its message is stored."""
     run: RunState | None = None
-    """As long as the run is worked on, and afterwards."""
+    """The state of the run, also after its end; `None` until the run begins."""
     ended: Run | None = None
-    """The record of a run that was brought to its end here, if all of it is known."""
+    """The record of a run that ended in this process, if it is complete."""
 
 
 class RunTasks:
-    """Owns the tasks: a disconnect of the caller does not stop them."""
+    """Owns the tasks of runs, so that a disconnect of the caller does not stop them."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[None], RunTask] = {}
@@ -58,27 +140,27 @@ class RunTasks:
     def begin(
         self, session_id: str, options: RunOptions, work: Coroutine[Any, Any, None]
     ) -> RunTask:
-        """Let `work` go on by itself."""
+        """Start `work` in its own task."""
         task = asyncio.create_task(work)
         found = self._tasks[task] = RunTask(task, options, session_id=session_id)
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return found
 
     def current(self) -> RunTask:
-        """Who runs now, in its own task."""
+        """The run task of the current asyncio task."""
         task = asyncio.current_task()
         assert task is not None
         return self._tasks[task]
 
     def find(self, session_id: str, number: int) -> RunTask | None:
-        """Who works on the run."""
+        """The task of the run; `None` if this process does not run it."""
         for each in self._tasks.values():
             if each.session_id == session_id and each.number == number:
                 return each
         return None
 
     def of_session(self, session_id: str) -> RunTask | None:
-        """Who works on the session's run, once its message is stored."""
+        """The task of the session's run, if its message is stored; otherwise `None`."""
         for each in self._tasks.values():
             if each.session_id == session_id and each.number is not None:
                 return each
@@ -106,9 +188,9 @@ async def is_stopped(
 ) -> bool:
     """Stop a run without an owner, or request it from its owner; returns whether it is stopped.
 
-    If the owner dies or releases the session meanwhile, `stop_suspended` stops the run here. After
-    the time, which starts at `began` on the loop's clock, the request stays in the store until a
-    process handles it.
+    If the owner dies or releases the session meanwhile, `stop_suspended` stops the run here. The
+    wait begins at the time `began` of the event loop. After it, the request stays in the store
+    until a process handles it.
     """
     clock = asyncio.get_running_loop()
     deadline = began + _PATIENCE_S
@@ -134,11 +216,11 @@ async def is_stopped(
 
 
 def _is_over(row: SessionRow, number: int) -> bool:
-    """Whether the session's run of that number is neither active nor going to resume by itself."""
+    """Whether this run of the session is not active and will not resume by itself."""
     return run_number(row) != number or row.status == "idle"
 
 
-def begin(
+def start_run(
     team: Team | Agent[Any],
     text: str,
     session: Session,
@@ -149,10 +231,10 @@ def begin(
     strategy: Strategy | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> RunResultStreaming:
-    """A run of `text` in the session; `live` asks models for their answers piece by piece.
+    """A run of the message `text` in the session. With `live`, models stream their answers.
 
-    `to` is an agent's name, or ``auto`` for the router, which `strategy` is passed to; without it
-    the agent that has the session gets the message.
+    `to` is an agent's name, or ``auto`` for the router with `strategy`. The default is the active
+    agent of the session.
     """
     options = RunOptions(
         root=team,
@@ -165,24 +247,24 @@ def begin(
     return RunResultStreaming(lambda: begun(options, text, session))
 
 
-def go_on(
+def resume_run(
     team: Team | Agent[Any], session: Session, *, config: RunConfig, live: bool = False
 ) -> RunResultStreaming:
-    """The session's unfinished run; reading it raises `UserError` if there is none."""
+    """The unfinished run of the session. Reading it raises `UserError` if there is none."""
     options = RunOptions(root=team, config=config, live=live)
     return RunResultStreaming(lambda: resumed(options, session))
 
 
-async def ended(
+async def finished_run(
     team: Team | Agent[Any], session: Session, row: SessionRow, *, config: RunConfig
 ) -> RunResult:
-    """The session's last run, which another process finished."""
+    """The result of the session's last run, which another process finished."""
     options = RunOptions(root=team, config=config)
     return RunResult(await ended_run(options, session.store, row))
 
 
 _LEAVING_S = 1.0
-"""How long the owner of a session may take to release it after the end of a run."""
+"""Seconds to wait for the owner of a session to release it after the end of a run."""
 
 
 class RunWatch:
@@ -195,18 +277,18 @@ class RunWatch:
         self._tails = tails
         self._run_id = run_id
         self._session_id, self._number = parse_run_id(run_id)
-        self._going_on = ACTIVE | {"waiting"} if through_waits else ACTIVE
+        self._unfinished = ACTIVE | {"waiting"} if through_waits else ACTIVE
         self._quiet_s = quiet_s
         self._first = self._place = 0
         self.here: RunTask | None = None
-        """Who works on the run in this process: then the store need not be asked how it stands."""
+        """The task of the run in this process. Its state is read without the store."""
         self.on_end: Callable[[str, Run], None] | None = None
-        """Told the record of a run that was brought to its end here."""
+        """Called with the id and the record of a run that ended in this process."""
 
     async def shown(
         self, after: int | None, tail: Tail | None
     ) -> AsyncGenerator[Shown | None, None]:
-        """See `Runs.watch`; `tail` is one that was prepared before the run began."""
+        """See `RunStarter.watch`; `tail` was prepared before the start of the run."""
         if self.here is None or after is None:
             self._first, _ = await run_range(self._store, self._run_id)
         else:
@@ -227,17 +309,17 @@ class RunWatch:
                         if self._place >= end:
                             return
                         break
-                    async for shown in self._until_it_may_be_over(now):
+                    async for shown in self._until_possible_end(now):
                         yield shown
 
-    async def _until_it_may_be_over(self, tail: Tail) -> AsyncGenerator[Shown | None, None]:
-        """Until something came after which one has to look how the run stands."""
+    async def _until_possible_end(self, tail: Tail) -> AsyncGenerator[Shown | None, None]:
+        """Events and deltas, until the run may have ended: an ending event, or silence."""
         while not tail.is_closed:
             shown = await tail.soon(self._quiet_s)
             if isinstance(shown, Event) and self._may_begin_another(shown):
                 last = await self._end()
                 if last is not None and shown.seq > last:
-                    return  # It is the next run's.
+                    return  # The event belongs to the next run.
             self._place = tail.after
             if shown is not None or not tail.is_closed:
                 yield shown
@@ -261,7 +343,7 @@ class RunWatch:
         if run_number(row) != self._number:
             _, last = await run_range(self._store, self._run_id)
             return row.seq if last is None else last
-        return None if await run_status(self._store, row) in self._going_on else row.seq
+        return None if await run_status(self._store, row) in self._unfinished else row.seq
 
     def _may_begin_another(self, event: Event) -> bool:
         is_message = event.type == "message" and event.step is None and bool(event.items)

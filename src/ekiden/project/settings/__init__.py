@@ -1,9 +1,5 @@
 """Settings: `settings.json` of the user and of the project, environment and call, merged."""
 
-from ekiden.project.settings.agreement import (
-    agent_names_check as agent_names_check,
-    check_default_agent as check_default_agent,
-)
 from ekiden.project.settings.changes import (
     SettingChange as SettingChange,
     set_setting as set_setting,
@@ -28,4 +24,8 @@ from ekiden.project.settings.model import (
     LocalModelSettings as LocalModelSettings,
     Settings as Settings,
 )
-from ekiden.project.settings.sources import load_settings as load_settings
+from ekiden.project.settings.sources import (
+    agent_names_check as agent_names_check,
+    check_default_agent as check_default_agent,
+    load_settings as load_settings,
+)

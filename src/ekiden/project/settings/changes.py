@@ -11,14 +11,6 @@ from typing import Any, TypeAlias
 
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import SettingsInvalid, SettingsNotWritten, UnknownSetting
-from ekiden.project.settings.agreement import (
-    DEFAULT_AGENT,
-    FALLBACK,
-    lacks_default_agent,
-    refused_set,
-    refused_unset,
-    unknown_model,
-)
 from ekiden.project.settings.files import (
     SettingsFiles,
     SettingsProblem,
@@ -39,15 +31,23 @@ from ekiden.project.settings.jsonc import (
     ObjectNode,
     parse,
 )
-from ekiden.project.settings.keys import Setting
+from ekiden.project.settings.keys import Group, ServerEntry, Setting, key_path, place_of
 from ekiden.project.settings.model import Settings
-from ekiden.project.settings.places import Group, ServerEntry, key_path, place_of
-from ekiden.project.settings.sources import from_text, merged_with
+from ekiden.project.settings.sources import (
+    DEFAULT_AGENT,
+    FALLBACK,
+    from_text,
+    lacks_default_agent,
+    merged_with,
+    refused_set,
+    refused_unset,
+    unknown_model,
+)
 
 _PATIENCE_S = 10.0
 
-_Judge: TypeAlias = Callable[[str, str], None]
-"""Raises what speaks against replacing the first text by the second."""
+_Check: TypeAlias = Callable[[str, str], None]
+"""Raises an exception if the first text must not be replaced by the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +86,14 @@ def set_setting(
     """
     place = place_of(key)
     if isinstance(place, Group):
-        raise _not_one(key, place)
+        raise UnknownSetting(key, known=[each.name for each in place.settings()])
     wanted = _checked(place, value)
 
     def changed(text: str) -> str:
         return with_value(text, key_path(place), wanted)
 
-    def judge(_: str, fresh: str) -> None:
-        loaded = merged_with(files, where, fresh)
+    def check_change(_: str, new_text: str) -> None:
+        loaded = merged_with(files, where, new_text)
         if place.name in (FALLBACK, DEFAULT_AGENT) and lacks_default_agent(loaded.settings):
             raise SettingsInvalid([refused_set(place.name, loaded)])
         unknown = unknown_model(place.name, wanted, loaded.settings)
@@ -104,7 +104,7 @@ def set_setting(
 
     files = settings_files(root, home)
     path = _file(files, where)
-    is_changed = _rewrite(path, changed, judge=judge, must_be_valid=True)
+    is_changed = _rewrite(path, changed, check=check_change, must_be_valid=True)
     return SettingChange(name=place.name, path=path, is_changed=is_changed, value=wanted)
 
 
@@ -119,8 +119,8 @@ def unset_setting(
     files = settings_files(root, home)
     path = _file(files, where)
 
-    def judge(text: str, fresh: str) -> None:
-        loaded = merged_with(files, where, fresh)
+    def check_change(text: str, new_text: str) -> None:
+        loaded = merged_with(files, where, new_text)
         if lacks_default_agent(loaded.settings) and not lacks_default_agent(
             merged_with(files, where, text).settings
         ):
@@ -133,12 +133,8 @@ def unset_setting(
         if not _rewrite(path, lambda text: without(text, literal)):
             raise
         return SettingChange(name=key, path=path, is_changed=True)
-    is_changed = _rewrite(path, lambda text: without(text, key_path(place)), judge=judge)
+    is_changed = _rewrite(path, lambda text: without(text, key_path(place)), check=check_change)
     return SettingChange(name=place.name, path=path, is_changed=is_changed)
-
-
-def _not_one(key: str, group: Group) -> UnknownSetting:
-    return UnknownSetting(key, known=[each.name for each in group.settings()])
 
 
 def _checked(place: Setting | ServerEntry, value: object) -> Any:
@@ -166,35 +162,31 @@ def _file(files: SettingsFiles, where: Where) -> Path:
     return path
 
 
-def _no_objection(text: str, fresh: str) -> None:
-    """A `_Judge` to whom everything is right."""
-
-
 def _rewrite(
     path: Path,
     edit: Callable[[str], str],
     *,
-    judge: _Judge = _no_objection,
+    check: _Check = lambda text, new_text: None,
     must_be_valid: bool = False,
 ) -> bool:
-    """Replace the file's text by what `edit` makes of it; whether that is another text."""
+    """Replace the text of the file by the result of `edit`; returns whether the text changed."""
     target = Path(os.path.realpath(path))
     try:
         if not target.exists():
             if not must_be_valid:
                 return False
-            # What is refused leaves no folder behind.
-            judge("", _edited(path, "", edit, must_be_valid=True))
+            # Check before the folder is created, so that a refused change leaves none behind.
+            check("", _edited(path, "", edit, must_be_valid=True))
         _make_folder(target.parent)
-        with locked(target, patience_s=_PATIENCE_S):
+        with locked(target, timeout_s=_PATIENCE_S):
             text = read_text(target)
-            fresh = _edited(path, text or "", edit, must_be_valid=must_be_valid)
-            judge(text or "", fresh)
-            if fresh == text:
+            new_text = _edited(path, text or "", edit, must_be_valid=must_be_valid)
+            check(text or "", new_text)
+            if new_text == text:
                 return False
             if text is not None and not os.access(target, os.W_OK):
                 raise SettingsNotWritten(f"{path} is write-protected; it is unchanged")
-            replace_file(target, fresh.encode())
+            replace_file(target, new_text.encode())
             return True
     except Unreadable as exc:
         raise SettingsInvalid([exc.problem]) from exc
@@ -216,37 +208,37 @@ def _make_folder(folder: Path) -> None:
 
 def _edited(path: Path, text: str, edit: Callable[[str], str], *, must_be_valid: bool) -> str:
     try:
-        fresh = edit(text)
+        new_text = edit(text)
     except JsoncError as exc:
         problems = read_content(text, where=str(path)).problems
         raise SettingsInvalid(problems) from exc
-    problems = read_content(fresh, where=str(path)).problems if must_be_valid else []
+    problems = read_content(new_text, where=str(path)).problems if must_be_valid else []
     if problems:
         raise SettingsInvalid(problems)
-    return fresh
+    return new_text
 
 
 KeyPath: TypeAlias = Sequence[tuple[str, ...]]
 Edit: TypeAlias = tuple[int, int, str]
-"""From, to, and what stands there instead."""
+"""The start and end of the replaced text, and its replacement."""
 
-# Pure functions from text to text. A path is a list of keys from the root; each key is given in all
-# the spellings that may stand in the file, the one to write being the first.
+# Pure functions from text to text. A path is a list of keys from the root. Each key has all its
+# spellings; the first one is written.
 _EOL = re.compile(r"\r\n|\r|\n")
 _MAX_LIST_LINE = 80
 
 
 def with_value(text: str, path: KeyPath, value: Any) -> str:
-    """`text` with `value` at `path`; objects on the way that are missing are added.
+    """`text` with `value` at `path`; missing objects on the path are added.
 
-    What is added stands at the end of its object, in the file's own indentation, line ends and
-    habit about a last comma. Raises `JsoncError` for text that is not JSON, or that has something
-    else where an object is needed.
+    A new member is added at the end of its object, in the style of the file: indentation, line ends
+    and trailing comma. Raises `JsoncError` if the text is not JSON, or if a value on the path is
+    not an object.
     """
     document = parse(text)
     layout = _Layout.of(document)
     if document.root is None:
-        return _begun(text, path, value, layout)
+        return _new_document(text, path, value, layout)
     node = _object(document.root)
     for depth, spellings in enumerate(path):
         member = _member(node, spellings)
@@ -266,10 +258,9 @@ def with_value(text: str, path: KeyPath, value: Any) -> str:
 
 
 def without(text: str, path: KeyPath) -> str:
-    """`text` without what is at `path`; the same text if nothing is there.
+    """`text` without the value at `path`; the same text if there is none.
 
-    Comments stay, and so do the objects that the value was in. Raises `JsoncError` for text that
-    is not JSON.
+    Comments and the objects around the value stay. Raises `JsoncError` for text that is not JSON.
     """
     while True:
         found = _found(parse(text), path)
@@ -280,7 +271,7 @@ def without(text: str, path: KeyPath) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """How a file is laid out."""
+    """The style of a file."""
 
     eol: str
     unit: str
@@ -306,7 +297,7 @@ def _object(node: JsoncNode) -> ObjectNode:
 
 
 def _member(node: ObjectNode, spellings: tuple[str, ...]) -> JsoncMember | None:
-    """The one that counts: the last, should there be several."""
+    """The member with this key. If there are several, the last one counts."""
     return next((each for each in reversed(node.members) if each.key in spellings), None)
 
 
@@ -324,7 +315,7 @@ def _found(document: JsoncDocument, path: KeyPath) -> tuple[ObjectNode, JsoncMem
     return None
 
 
-def _begun(text: str, path: KeyPath, value: Any, layout: _Layout) -> str:
+def _new_document(text: str, path: KeyPath, value: Any, layout: _Layout) -> str:
     gap = layout.eol if text.strip("\ufeff \t") and not text.endswith(("\n", "\r")) else ""
     return f"{text}{gap}{_rendered(_nested(path, value), layout, '', one_line=False)}{layout.eol}"
 
@@ -384,7 +375,8 @@ def _removal(text: str, node: ObjectNode, member: JsoncMember) -> list[Edit]:
 
 
 def _with_space(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span with its whole lines, if it is alone on them, or with the spaces behind it."""
+    """The span, extended to whole lines if it is alone on them, otherwise by the spaces after
+    it."""
     line_start = _line_start(text, start)
     line_end = _EOL.search(text, end)
     is_first = not text[line_start:start].strip()
@@ -397,7 +389,7 @@ def _with_space(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _applied(text: str, edits: Sequence[Edit]) -> str:
-    """Edits in the order of their places."""
+    """The text after the edits, which are in the order of their positions."""
     pieces = []
     at = 0
     for start, end, instead in edits:
@@ -407,7 +399,7 @@ def _applied(text: str, edits: Sequence[Edit]) -> str:
 
 
 def _same(found: object, wanted: object) -> bool:
-    """Whether a value need not be written again; 1, 1.0 and true are not the same."""
+    """Whether two values are the same JSON; 1, 1.0 and true differ."""
     return json.dumps(found) == json.dumps(wanted)
 
 
@@ -420,17 +412,14 @@ def _indent_of_members(text: str, node: ObjectNode, layout: _Layout) -> str:
 
 
 def _own_indent(text: str, member: JsoncMember) -> str | None:
-    """The spaces before a member, if it begins its line."""
+    """The indentation of a member that is the first on its line, otherwise `None`."""
     before = text[_line_start(text, member.start) : member.start]
-    return None if before.strip() or not _begins_line(text, member.start) else before
-
-
-def _begins_line(text: str, offset: int) -> bool:
-    return _line_start(text, offset) > 0
+    is_on_first_line = _line_start(text, member.start) == 0
+    return None if before.strip() or is_on_first_line else before
 
 
 def _indent_at(text: str, offset: int) -> str:
-    """The spaces with which the line of an offset begins."""
+    """The indentation of the line with the offset."""
     line = text[_line_start(text, offset) : offset]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -444,7 +433,7 @@ def _quoted(text: str) -> str:
 
 
 def _rendered(value: Any, layout: _Layout, indent: str, *, one_line: bool) -> str:
-    """A value as text; objects take lines of their own, and so do long lists."""
+    """A value as text. Objects and long lists are spread over several lines."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
     is_short = isinstance(value, list) and len(line) <= _MAX_LIST_LINE
     if one_line or not value or not isinstance(value, dict | list) or is_short:

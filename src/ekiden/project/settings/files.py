@@ -1,4 +1,4 @@
-"""Settings files: where they are, their text, its checked values and faults, safe replacement."""
+"""Settings files: their paths, their checked values and problems, locks and safe replacement."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ from ekiden.project.settings.jsonc import (
     ObjectNode,
     parse,
 )
-from ekiden.project.settings.keys import SETTINGS, Setting
+from ekiden.project.settings.keys import ROOT, SETTINGS, Group, ServerEntry, Setting
 from ekiden.project.settings.model import SERVERS
-from ekiden.project.settings.places import ROOT, Group, ServerEntry
 from ekiden.project.settings.values import server_name_problem
 
 ProblemCode: TypeAlias = Literal[
@@ -65,7 +64,7 @@ class SettingsProblem:
         return f"{':'.join(place)}: {self.message}"
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """The problem as JSON."""
         return {
             "where": self.where,
             "line": self.line,
@@ -76,11 +75,11 @@ class SettingsProblem:
 
 
 Where: TypeAlias = Literal["project", "user"]
-"""Which of the two files."""
+"""The file of the project, or of the user."""
 
 
 class Unreadable(Exception):
-    """A file is there and its text cannot be had."""
+    """A file exists, but its text cannot be read."""
 
     def __init__(self, problem: SettingsProblem) -> None:
         super().__init__(str(problem))
@@ -89,7 +88,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFiles:
-    """The two files."""
+    """The two settings files."""
 
     project: Path
     user: Path | None
@@ -101,7 +100,7 @@ class SettingsFiles:
 
     @property
     def are_one(self) -> bool:
-        """Whether the project is the home folder."""
+        """Whether both are the same file, because the project is in the home folder."""
         return self.user is not None and os.path.realpath(self.project) == os.path.realpath(
             self.user
         )
@@ -110,15 +109,15 @@ class SettingsFiles:
 def settings_files(root: Path | None = None, home: Path | None = None) -> SettingsFiles:
     """The settings files of the project in `root` (default: the current folder), and of the user
     with the home folder `home`."""
-    house = _home() if home is None else home
+    home = _home() if home is None else home
     return SettingsFiles(
         project=(root or Path()) / _FOLDER / _FILE,
-        user=None if house is None else house / _FOLDER / _FILE,
+        user=None if home is None else home / _FOLDER / _FILE,
     )
 
 
 def read_text(path: Path) -> str | None:
-    """The text of a settings file; `None` if there is no file, `Unreadable` for all else."""
+    """The text of a settings file; `None` if there is no file. Raises `Unreadable`."""
     try:
         data = _read_bytes(path)
     except FileNotFoundError:
@@ -141,7 +140,7 @@ def read_text(path: Path) -> str | None:
 
 
 def _read_bytes(path: Path) -> bytes:
-    # Not blocking: opening a pipe that nobody writes to would wait for ever.
+    # Non-blocking: opening a pipe without a writer would wait for ever.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -177,12 +176,12 @@ _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Let `path`, which is no symbolic link, hold `data`, on the disk when this returns.
+    """Write `data` to `path` atomically and durably. `path` must not be a symbolic link.
 
-    An existing file keeps its mode and, where that is allowed, its owner. The caller sees to it
-    that there is one writer at a time. `OSError` leaves the file as it was.
+    An existing file keeps its mode and, if the system allows it, its owner. The caller must hold
+    the lock. After an `OSError` the file is unchanged.
     """
-    # One fixed name: what a killed writer left behind is removed by the next one.
+    # The name is fixed, so that the next writer removes what a killed writer left behind.
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     try:
@@ -195,7 +194,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in `folder` to the disk, where the system can do that."""
+    """Write the names in `folder` to disk, if the system supports it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -237,20 +236,21 @@ else:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, patience_s: float) -> Iterator[None]:
-    """Keep other callers for `path` out, in this process and in others.
+def locked(path: Path, *, timeout_s: float) -> Iterator[None]:
+    """Hold the lock of `path` against other callers, in this process and in others.
 
-    The lock is on a file beside it, since `path` itself is replaced; the system frees it when its
-    holder dies. `TimeoutError` if another one holds it for longer than `patience_s`, `OSError` if
-    the folder takes no file.
+    The lock is on a file beside `path`, because `path` itself is replaced. The system releases it
+    when its holder dies. Raises `TimeoutError` after `timeout_s` seconds, and `OSError` if the lock
+    file cannot be created.
     """
     lock = path.with_name(f".{path.name}.lock")
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     descriptor = _hold(lock, deadline)
     try:
         yield
     finally:
-        # Removed while it is held: whoever waits for it sees that it is gone, and makes a new one.
+        # The file is removed while it is locked. A waiting caller that then gets the lock sees that
+        # the file is gone, and creates a new one (see `_hold`).
         with contextlib.suppress(OSError):
             lock.unlink()
         os.close(descriptor)
@@ -261,7 +261,7 @@ def _hold(lock: Path, deadline: float) -> int:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
             _wait(descriptor, deadline)
-            if _is_still_there(descriptor, lock):
+            if _is_current(descriptor, lock):
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -283,7 +283,7 @@ def _wait(descriptor: int, deadline: float) -> None:
         time.sleep(_PAUSE_S)
 
 
-def _is_still_there(descriptor: int, lock: Path) -> bool:
+def _is_current(descriptor: int, lock: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(lock))
     except FileNotFoundError:
@@ -291,7 +291,7 @@ def _is_still_there(descriptor: int, lock: Path) -> bool:
 
 
 MAX_PROBLEMS = 100
-"""The most problems reported for one file; with more it is probably another kind of file."""
+"""The maximum number of problems reported for one file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,16 +305,16 @@ class FoundValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a file says."""
+    """The values and problems of a file."""
 
     values: dict[str, FoundValue]
-    """By the setting's name; each MCP server has a name of its own."""
+    """The values by the name of the setting; each MCP server has its own name."""
     problems: list[SettingsProblem]
-    """The first `MAX_PROBLEMS`."""
+    """At most `MAX_PROBLEMS` problems."""
 
 
 def read_content(text: str, *, where: str) -> Content:
-    """What `text`, the file `where`, says; all that is wrong with it is in `problems`."""
+    """The values in `text`, the content of the file `where`, and its problems."""
     try:
         document = parse(text)
     except JsoncError as exc:
@@ -337,7 +337,8 @@ class _Reader:
 
     def read(self) -> None:
         for member in self.document.duplicates[:MAX_PROBLEMS]:
-            self._complain(member.start, "settings.duplicate_key", _twice(member.key))
+            message = f"the key {member.key!r} appears earlier in this object; remove one"
+            self._complain(member.start, "settings.duplicate_key", message)
         if self.document.root is not None:
             self._group(ROOT, self.document.root)
 
@@ -401,12 +402,8 @@ class _Reader:
         )
 
 
-def _twice(key: str) -> str:
-    return f"the key {key!r} appears earlier in this object; remove one"
-
-
 def _unknown(group: Group, key: str) -> str:
-    """What to say of a key that means nothing here: where it belongs, or what it may be."""
+    """The message for an unknown key: a similar key, or the place where it belongs."""
     place = f"{group.name} has" if group.name else "there is"
     near = did_you_mean(key, group.children)
     if near is not None:

@@ -1,7 +1,7 @@
-"""JSON with comments and trailing commas, read with the place of everything in it.
+"""Parses JSON with comments and trailing commas, and keeps the position of every value.
 
-The standard reader forgets where things stood. Messages with line and column need the places, and
-so does a change that leaves the rest of the file alone.
+Messages with line and column need the positions, and so does a change that keeps the rest of the
+file. The parser of the standard library does not have them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.values import loads
 
 MAX_DEPTH = 32
-"""Of objects and lists in each other."""
+"""The maximum nesting of objects and lists."""
 MAX_VALUES = 10_000
 _MAX_DIGITS = 400
-"""Longer numbers are neither settings nor cheap to read."""
+"""Longer numbers are no settings, and slow to parse."""
 
 _TRIVIAL = frozenset(" \t\r\n/")
 _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
@@ -33,7 +33,7 @@ _LITERALS: dict[str, object] = {"true": True, "false": False, "null": None}
 
 
 class JsoncError(ValueError):
-    """The text is not JSON; `offset` is where that shows."""
+    """The text is not JSON; `offset` is the position of the error."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class JsoncError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsoncNode:
-    """A value: its plain form, and where it stands in the text."""
+    """A value with its position in the text."""
 
     value: object
     start: int
@@ -55,10 +55,10 @@ class JsoncMember:
 
     key: str
     start: int
-    """Of the key's quote."""
+    """The offset of the key."""
     node: JsoncNode
     comma: int | None
-    """Where the comma behind it is, if there is one."""
+    """The offset of the comma after the value; `None` if there is none."""
 
     @property
     def end(self) -> int:
@@ -71,18 +71,18 @@ class ObjectNode(JsoncNode):
 
     members: tuple[JsoncMember, ...]
     inside_end: int
-    """Behind the last thing in it that is no space, comments included."""
+    """The offset after the last member or comment in the object."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsoncDocument:
-    """A text that was read."""
+    """A parsed text."""
 
     text: str
     root: JsoncNode | None
-    """`None`: there is nothing but spaces and comments."""
+    """The value; `None` if there are only spaces and comments."""
     duplicates: tuple[JsoncMember, ...]
-    """Members whose object has an earlier one with the same key."""
+    """Members whose key also occurs earlier in the same object."""
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset; both begin at 1 and count characters."""
@@ -100,11 +100,10 @@ def line_starts(text: str) -> list[int]:
 
 
 def parse(text: str) -> JsoncDocument:
-    """Read `text`; `JsoncError` at the first thing that is not JSON.
+    """Parse `text`; `JsoncError` at the first position that is not JSON.
 
-    Besides JSON, ``// …`` and ``/* … */`` comments and a comma behind the last member or element
-    are taken. A byte order mark at the beginning counts as space. A key that comes twice is no
-    error here: see `Document.duplicates`.
+    ``// …`` and ``/* … */`` comments and a trailing comma are allowed. A byte order mark at the
+    beginning counts as space. A repeated key is no error here; see `JsoncDocument.duplicates`.
     """
     scanner = _Scanner(text)
     scanner.skip()
@@ -124,9 +123,9 @@ class _Scanner:
     text: str
     at: int = 0
     solid_end: int = 0
-    """Behind the last thing that is no space."""
+    """The offset after the last token or comment."""
     values: int = 0
-    """How many were begun."""
+    """The number of values so far."""
     duplicates: list[JsoncMember] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -138,7 +137,7 @@ class _Scanner:
         return self.at >= len(self.text)
 
     def fail(self, wanted: str) -> NoReturn:
-        """Say what stands where `wanted` was expected."""
+        """Raise `JsoncError` for the text at this position, where `wanted` is expected."""
         if self.at_end:
             raise JsoncError(f"the text ends where {wanted} is expected", self.at)
         found = self.text[self.at]
@@ -150,7 +149,7 @@ class _Scanner:
         raise JsoncError(f"{found!r} is where {wanted} is expected{hint}", self.at)
 
     def skip(self) -> None:
-        """Go over spaces and comments."""
+        """Skip spaces and comments."""
         text = self.text
         if text[self.at : self.at + 1] not in _TRIVIAL:
             return
@@ -163,7 +162,7 @@ class _Scanner:
             raise JsoncError("this comment has no end; write */ behind it", end)
 
     def take(self, mark: str) -> bool:
-        """Go over `mark` if it is the next thing."""
+        """Skip `mark` if it is the next token; returns whether it was."""
         self.skip()
         if not self.text.startswith(mark, self.at):
             return False

@@ -1,13 +1,13 @@
-"""The table of settings, which follows from the fields of `Settings`."""
+"""The table of all settings, derived from the fields of `Settings`, and their dotted names."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import field, is_dataclass
 from functools import reduce
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from ekiden.core.checks.kinds import (
     Allowed,
@@ -22,10 +22,19 @@ from ekiden.core.checks.kinds import (
     wrong,
 )
 from ekiden.core.dataclass import dataclass
+from ekiden.core.errors import UnknownSetting
 from ekiden.core.questions import EscalationStep
+from ekiden.core.text.wording import closest
 from ekiden.core.values import is_tenant
 from ekiden.project.settings.model import SERVERS, Settings
-from ekiden.project.settings.values import FAULTS, Fault, Prices, Servers
+from ekiden.project.settings.values import (
+    FAULTS,
+    Fault,
+    McpServerEntry,
+    Prices,
+    Servers,
+    server_name_problem,
+)
 
 _LIMITS: dict[str, Kind] = {
     "tokens": Number(low=1, high=1_000_000_000_000, whole=True),
@@ -42,7 +51,7 @@ _MAX_STEPS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Who is asked next, and after how many seconds."""
+    """The steps of an escalation: roles, and seconds without an answer."""
 
     expects: str = 'a list of steps, each with "role" and "after_s"'
 
@@ -82,11 +91,12 @@ def _step(value: object, number: int) -> EscalationStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """What each of some may use, by name."""
+    """Budgets by name, such as the name of an agent."""
 
     whose: str
-    takes: Callable[[str], bool] | None = None
-    """Which names there can be; without it, all."""
+    """The plural noun of the owners, for messages."""
+    is_name: Callable[[str], bool] | None = None
+    """Whether a name is valid; `None`: every name is."""
 
     @property
     def expects(self) -> str:
@@ -97,7 +107,7 @@ class Budgets:
             raise wrong(self.expects, value)
         if len(value) > _MAX_NAMES:
             raise ValueError(f"must have at most {_MAX_NAMES} {self.whose}, not {len(value)}")
-        bad = next((name for name in value if self.takes and not self.takes(name)), None)
+        bad = next((name for name in value if self.is_name and not self.is_name(name)), None)
         if bad is not None:
             raise ValueError(f"has the name {shown(bad)}, which {self.whose} cannot have")
         return {_name(name): _budget(str(name), each) for name, each in value.items()}
@@ -133,10 +143,10 @@ def _budget(name: str, value: object) -> dict[str, object]:
     return limits
 
 
-_OF_THEIR_OWN: dict[str, Kind] = {
+_SPECIAL_KINDS: dict[str, Kind] = {
     "prices": Prices(),
     "limits.agents": Budgets(whose="agents"),
-    "limits.tenants": Budgets(whose="tenants", takes=lambda name: name == "*" or is_tenant(name)),
+    "limits.tenants": Budgets(whose="tenants", is_name=lambda name: name == "*" or is_tenant(name)),
     SERVERS: Servers(),
     "inbox.escalation": Steps(),
 }
@@ -187,7 +197,7 @@ def _settings(owner: type, above: str = "") -> Iterator[Setting]:
         kind = get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
         yield Setting(
             name=name,
-            kind=_OF_THEIR_OWN.get(name) or _kind_of(kind, allowed, FAULTS.get(name)),
+            kind=_SPECIAL_KINDS.get(name) or _kind_of(kind, allowed, FAULTS.get(name)),
             env=allowed.env or _variable(name),
             owner=owner,
             risk=allowed.risk,
@@ -200,7 +210,7 @@ def _variable(name: str) -> str:
 
 
 def _kind_of(hint: Any, allowed: Allowed, fault: Fault | None) -> Kind:
-    """How values of a type are checked and read."""
+    """The kind for a type hint: it checks and reads values."""
     if get_origin(hint) is Literal:
         return Choice(words=get_args(hint))
     kinds = [each for each in get_args(hint) if each is not NoneType]
@@ -228,3 +238,124 @@ _DEFAULTS: object = Settings()
 
 SETTINGS: tuple[Setting, ...] = tuple(_settings(Settings))
 """Every setting, in the order of the documentation."""
+
+_SHORT_FOR = {"routing": "agents.routing"}
+_SERVER = McpServerEntry()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """An object in a settings file, with the settings and groups in it."""
+
+    name: str
+    """The dotted name; empty for the whole file."""
+    children: dict[str, Group | Setting] = field(default_factory=dict)
+
+    def child(self, word: str) -> Group | Setting | None:
+        """The setting or group with this key, in snake_case or camelCase."""
+        return next((self.children[key] for key in self.children if word in _spellings(key)), None)
+
+    def settings(self) -> list[Setting]:
+        """All settings in the group, at any depth."""
+        return [each for each in SETTINGS if not self.name or each.name.startswith(f"{self.name}.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerEntry:
+    """One of the MCP servers. Files, origins and commands treat it like a setting."""
+
+    setting: Setting
+    server: str
+
+    @property
+    def name(self) -> str:
+        return f"{SERVERS}.{self.server}"
+
+    @property
+    def kind(self) -> Kind:
+        return _SERVER
+
+
+Place: TypeAlias = Group | Setting | ServerEntry
+"""The meaning of a dotted name."""
+
+
+def _tree() -> Group:
+    root = Group(name="")
+    for setting in SETTINGS:
+        group = root
+        *above, last = setting.name.split(".")
+        for part in above:
+            name = f"{group.name}.{part}".lstrip(".")
+            inner = group.children.setdefault(part, Group(name=name))
+            assert isinstance(inner, Group), "a setting has no settings in it"
+            group = inner
+        group.children[last] = setting
+    return root
+
+
+def place_of(name: str) -> Place:
+    """The meaning of a dotted name; `UnknownSetting` if there is none.
+
+    Parts may be in snake_case or camelCase, and ``routing`` is short for ``agents.routing``::
+
+        place_of("routing.rule.confidenceThreshold").name
+        # "agents.routing.rule.confidence_threshold"
+    """
+    first, dot, rest = name.partition(".")
+    found = _walk(f"{_SHORT_FOR[first]}{dot}{rest}" if first in _SHORT_FOR else name)
+    if found is None:
+        raise unknown(name)
+    return found
+
+
+def _walk(name: str) -> Place | None:
+    group: Group = ROOT
+    parts = name.split(".")
+    for index, part in enumerate(parts):
+        found = group.child(part)
+        if isinstance(found, Group):
+            group = found
+            continue
+        if found is None or index == len(parts) - 1:
+            return found
+        rest = ".".join(parts[index + 1 :])
+        if found.name == SERVERS and server_name_problem(rest) is None:
+            return ServerEntry(setting=found, server=rest)
+        return None
+    return group
+
+
+def key_path(place: Place) -> list[tuple[str, ...]]:
+    """The keys in a file that lead to `place`, each with all its spellings; the first is
+    written."""
+    if isinstance(place, ServerEntry):
+        return [*key_path(place.setting), (place.server,)]
+    return [_spellings(part) for part in place.name.split(".")]
+
+
+def unknown(name: str) -> UnknownSetting:
+    """The error for an unknown name, with at most three similar names."""
+    names = [each.name for each in SETTINGS]
+    ends = [each for each in names if each.endswith(f".{name}")]
+    near = closest(name, [*names, *filter(None, map(_shortened, names))], count=3)
+    return UnknownSetting(name, near=list(dict.fromkeys([*ends, *near]))[:3])
+
+
+def _shortened(name: str) -> str | None:
+    for short, full in _SHORT_FOR.items():
+        if name.startswith(f"{full}."):
+            return short + name.removeprefix(full)
+    return None
+
+
+def _spellings(part: str) -> tuple[str, ...]:
+    """The spellings of a key in a file; the first one is written."""
+    if part == SERVERS:
+        return SERVERS, "mcp_servers"
+    camel = re.sub("_([a-z])", lambda found: found[1].upper(), part)
+    return (part,) if camel == part else (part, camel)
+
+
+ROOT = _tree()
+"""The group of the whole file."""

@@ -1,4 +1,4 @@
-"""Loaded settings: the values, the source of each, the JSON Schema, and display without secrets."""
+"""Loaded settings with the source of each value, their JSON Schema, and display without secrets."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from ekiden.core.documents import Value
 from ekiden.core.errors import UnknownSetting
 from ekiden.core.questions import EscalationStep
 from ekiden.core.text.wording import lazy_pattern
-from ekiden.project.settings.keys import SETTINGS, Setting
+from ekiden.project.settings.keys import ROOT, SETTINGS, Group, ServerEntry, Setting, place_of
 from ekiden.project.settings.model import SERVERS, Settings
-from ekiden.project.settings.places import ROOT, Group, ServerEntry, place_of
 
 OriginKind: TypeAlias = Literal["default", "user", "project", "environment", "call"]
 
@@ -116,10 +115,10 @@ def _group(values: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def plain(value: object) -> Any:
-    """A value of `Settings` as JSON has it."""
+    """A value of `Settings` as JSON."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
-        return {_written(name): plain(each) for name, each in pairs}
+        return {SERVERS if name == "mcp_servers" else name: plain(each) for name, each in pairs}
     if isinstance(value, EscalationStep):
         return value._asdict()
     if isinstance(value, Mapping):
@@ -127,10 +126,6 @@ def plain(value: object) -> Any:
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     return value
-
-
-def _written(attribute: str) -> str:
-    return SERVERS if attribute == "mcp_servers" else attribute
 
 
 HIDDEN = "***"
@@ -142,7 +137,7 @@ _SECRET = lazy_pattern(
     r"|(api|access|private|signing)[_-]?key",
     re.IGNORECASE,
 )
-"""In the name of something, such as an argument: what it holds is nobody's business."""
+"""Names of arguments and keys whose values are secrets."""
 _TOKEN = lazy_pattern(
     r"""(?<![A-Za-z0-9])(?:
         gh[a-z]_\w+ | github_pat_\w+ | glpat-[\w-]+         # code hosting
@@ -155,7 +150,7 @@ _TOKEN = lazy_pattern(
     )""",
     re.VERBOSE,
 )
-"""Words that services give out as keys, known by how they begin."""
+"""Tokens of well-known services, recognised by their prefixes."""
 _SCHEME = lazy_pattern(r"\b(bearer(?=[ \t])|basic(?=[ \t]+\S{8}))[ \t]+\S+", re.IGNORECASE)
 _HEADER_FLAG = lazy_pattern(r"(-H|--?(add-|extra-|http-)?headers?)", re.IGNORECASE)
 _ENV_FLAG = lazy_pattern(r"(-e|--?env(ironment)?)", re.IGNORECASE)
@@ -179,7 +174,7 @@ def redacted(name: str, value: Any) -> Any:
 
 
 def without_tokens(text: str) -> str:
-    """`text` without what looks like the tokens of well-known services; all else stays."""
+    """`text` with tokens of well-known services masked."""
     return _TOKEN.sub(HIDDEN, text)
 
 
@@ -200,7 +195,7 @@ def _member(key: str, value: Any) -> Any:
 
 
 def _value(value: Any) -> Any:
-    """Anything, at any depth."""
+    """A JSON value with secrets masked, at any depth."""
     if isinstance(value, Mapping):
         return {key: _member(key, each) for key, each in value.items()}
     if isinstance(value, list):
@@ -221,14 +216,14 @@ def _arguments(arguments: list[Any]) -> list[Any]:
 
 
 def _argument(text: str, before: str) -> str:
-    """One argument, which stands behind the argument `before`."""
+    """The argument `text`, which follows the argument `before`, with secrets masked."""
     flag, equals, rest = text.partition("=")
     if _HEADER_FLAG.fullmatch(before) or _ENV_FLAG.fullmatch(before):
-        return _HEADER.sub(_hide_behind, text) if _HEADER.fullmatch(text) else _text(text)
+        return _HEADER.sub(_hide_value, text) if _HEADER.fullmatch(text) else _text(text)
     if equals and (_HEADER_FLAG.fullmatch(flag) or _ENV_FLAG.fullmatch(flag)):
-        return f"{flag}={_HEADER.sub(_hide_behind, rest)}"
-    is_asked_for = before.startswith("-") and "=" not in before and _SECRET.search(before)
-    if is_asked_for and not text.startswith("-"):
+        return f"{flag}={_HEADER.sub(_hide_value, rest)}"
+    is_flag_value = before.startswith("-") and "=" not in before and _SECRET.search(before)
+    if is_flag_value and not text.startswith("-"):
         return HIDDEN
     pair = _PAIR.fullmatch(text)
     if pair is not None and _SECRET.search(pair["name"]):
@@ -236,7 +231,7 @@ def _argument(text: str, before: str) -> str:
     return _text(text)
 
 
-def _hide_behind(found: re.Match[str]) -> str:
+def _hide_value(found: re.Match[str]) -> str:
     name = found[1]
     mark = found[0][len(name) :].lstrip()[0]
     return f"{name}{mark}{' ' if mark == ':' else ''}{HIDDEN}"
@@ -249,7 +244,7 @@ def _text(text: str) -> str:
 
 
 SCHEMA_KEY = "$schema"
-"""The key by which a file tells editors its schema; it sets nothing."""
+"""The key with the schema of a file, for editors; it is not a setting."""
 
 
 def settings_schema() -> dict[str, Any]:

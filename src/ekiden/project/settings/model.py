@@ -22,7 +22,7 @@ from ekiden.sessions.retention import Retention
 from ekiden.tools.settings import ToolSettings
 
 SERVERS = "mcpServers"
-"""How `Settings.mcp_servers` is written, as other tools write it."""
+"""The key of `Settings.mcp_servers` in files; other tools use the same key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

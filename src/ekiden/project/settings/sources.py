@@ -1,16 +1,17 @@
-"""`Settings` merged from files, environment and arguments."""
+"""Loads settings from files, environment and arguments, and checks them against each other."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ekiden.core.checks.kinds import Choice, Flag, Kind, Text, Texts
 from ekiden.core.errors import SettingsInvalid, UnknownSetting
-from ekiden.project.settings.agreement import FALLBACK, lacks_default_agent, no_default_agent
+from ekiden.core.profile import Scope
+from ekiden.core.text.wording import suggestion
 from ekiden.project.settings.files import (
     ProblemCode,
     SettingsFiles,
@@ -22,10 +23,10 @@ from ekiden.project.settings.files import (
     settings_files,
 )
 from ekiden.project.settings.jsonc import JsoncError, parse
-from ekiden.project.settings.keys import SETTINGS, Setting
+from ekiden.project.settings.keys import SETTINGS, Group, ServerEntry, Setting, place_of
 from ekiden.project.settings.loaded import LoadedSettings, SettingOrigin
 from ekiden.project.settings.model import SERVERS, Settings
-from ekiden.project.settings.places import Group, ServerEntry, place_of
+from ekiden.project.settings.values import unknown_provider
 
 _FLAGS = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
@@ -34,11 +35,11 @@ _FLAGS = {
 
 
 def from_text(kind: Kind, text: str) -> object:
-    """What `text` means as a value of `kind`; it is not checked.
+    """The value of `kind` that `text` means; it is not checked.
 
-    A flag may be ``yes``, ``on``, ``1`` and their opposites, in any case; a text in double quotes
-    is JSON and every other itself, but ``null`` is none where there may be none. A list is
-    JSON, or texts with commas between them.
+    A flag may also be ``yes``, ``on``, ``1`` and their opposites, in any case. A text in double
+    quotes is JSON; any other text is taken as it is, except ``null`` for an optional setting. A
+    list is JSON, or texts separated by commas.
     """
     if isinstance(kind, Flag):
         return _FLAGS.get(text.lower(), text)
@@ -60,13 +61,13 @@ _Values = TypeVar("_Values", bound=Any)
 
 
 class Merge:
-    """Layers, the weakest first."""
+    """Merges layers of settings. Add the layer with the lowest precedence first."""
 
     def __init__(self) -> None:
         self.values: dict[str, object] = {}
         self.origins: dict[str, SettingOrigin] = {}
         self.columns: dict[str, int] = {}
-        """Of those that stand in a file."""
+        """The column of each value that comes from a file."""
         self.problems: list[SettingsProblem] = []
 
     def add_file(self, files: SettingsFiles, where: Where) -> None:
@@ -81,7 +82,7 @@ class Merge:
         self.add_text(text or "", path, where)
 
     def add_text(self, text: str, path: Path, where: Where) -> None:
-        """As if it stood in the file `path`."""
+        """Add `text` as the content of the file `path`."""
         content = read_content(text, where=str(path))
         self.problems += content.problems
         for name, found in content.values.items():
@@ -90,7 +91,7 @@ class Merge:
             self.columns[name] = found.column
 
     def add_environment(self, environ: Mapping[str, str]) -> None:
-        """A variable that is set to nothing counts as not set."""
+        """Add environment variables; an empty variable counts as missing."""
         for setting in SETTINGS:
             text = environ.get(setting.env, "") if setting.env else ""
             if setting.env and text.strip():
@@ -108,7 +109,7 @@ class Merge:
             self._add(place, value, SettingOrigin(kind="call"), where="the call")
 
     def check_together(self) -> None:
-        """Add what cannot hold at the same time; each by itself is right already."""
+        """Add problems of settings that are valid alone but contradict each other."""
         settings = self.result().settings
         if lacks_default_agent(settings):
             message = no_default_agent(self.origins[FALLBACK])
@@ -128,7 +129,9 @@ class Merge:
 
     def result(self) -> LoadedSettings:
         values = {
-            name: value for name, value in self.values.items() if not _is_left_out(name, value)
+            name: value
+            for name, value in self.values.items()
+            if value is not None or not name.startswith(f"{SERVERS}.")  # null removes a server.
         }
         return LoadedSettings(
             settings=_built(values),
@@ -154,9 +157,9 @@ class Merge:
 
 
 def merged_with(files: SettingsFiles, where: Where, text: str) -> LoadedSettings:
-    """What would hold if the file of the project or the user said `text`.
+    """The settings that result if the file of the project or the user has the content `text`.
 
-    What is wrong elsewhere counts as not set.
+    Invalid values in other places count as missing.
     """
     merge = Merge()
     layers: tuple[Where, ...] = ("user", "project")
@@ -168,10 +171,6 @@ def merged_with(files: SettingsFiles, where: Where, text: str) -> LoadedSettings
             merge.add_file(files, layer)
     merge.add_environment(os.environ)
     return merge.result()
-
-
-def _is_left_out(name: str, value: object) -> bool:
-    return value is None and name.startswith(f"{SERVERS}.")
 
 
 def _built(values: Mapping[str, object]) -> Settings:
@@ -194,7 +193,7 @@ def _built(values: Mapping[str, object]) -> Settings:
 
 
 def _changed(instance: _Values, changes: Mapping[str, Any]) -> _Values:
-    """A copy of a dataclass in which fields, at any depth, have other values."""
+    """A copy of a dataclass with changed fields, at any depth."""
     fields = {}
     for name, value in changes.items():
         current = getattr(instance, name)
@@ -233,3 +232,179 @@ def load_settings(
     if merge.problems:
         raise SettingsInvalid(merge.problems)
     return merge.result()
+
+
+# Settings that are valid alone, but contradict each other or the agents of the project.
+
+ENABLED = "agents.routing.enabled"
+FALLBACK = "agents.routing.fallback"
+DEFAULT_AGENT = "agents.routing.default_agent"
+
+_NO_DEFAULT = f"{DEFAULT_AGENT} names no agent"
+_IS_DEFAULT = f"{FALLBACK} is 'default_agent'"
+_MODELS = ("model", "agents.routing.llm.model")
+_BUDGETS = "limits.agents"
+_DEFAULT_AGENT_SETTINGS = (DEFAULT_AGENT, FALLBACK, ENABLED)
+_LISTED = 20
+
+
+def lacks_default_agent(settings: Settings) -> bool:
+    """Whether unmatched requests go to a default agent, but there is none."""
+    routing = settings.agents.routing
+    return routing.fallback == "default_agent" and routing.default_agent is None
+
+
+def unknown_model(name: str, value: object, settings: Settings) -> SettingsProblem | None:
+    """The problem of a model without a provider, if `name` is the setting of a model. With a team
+    in Python nothing is checked, because it may register providers."""
+    if name not in _MODELS or not isinstance(value, str) or settings.team is not None:
+        return None
+    fault = unknown_provider(value)
+    if fault is None:
+        return None
+    message = f"{name} cannot be {value!r:.80}: {fault}"
+    return SettingsProblem(code="settings.wrong_value", message=message)
+
+
+def no_default_agent(origin: SettingOrigin) -> str:
+    """The message for a missing default agent, if the setting of the fallback is at `origin`."""
+    return (
+        f"{_IS_DEFAULT}, but {_NO_DEFAULT}; name one: "
+        f"`{command('set', DEFAULT_AGENT, 'NAME', origin=origin)}`"
+    )
+
+
+def refused_set(name: str, loaded: LoadedSettings) -> SettingsProblem:
+    """The problem of setting `name` (fallback or default agent) so that `loaded` results."""
+    origin, own = loaded.origin(FALLBACK), loaded.origin(name)
+    if name == FALLBACK:
+        first = command("set", DEFAULT_AGENT, "NAME", origin=own)
+        then = command("set", FALLBACK, "default_agent", origin=own)
+        message = f"{FALLBACK} cannot be 'default_agent' while {_NO_DEFAULT}"
+    else:
+        first = command("set", FALLBACK, "prompt_user", origin=origin)
+        then = command("set", DEFAULT_AGENT, "null", origin=own)
+        message = f"{DEFAULT_AGENT} cannot be null while {_IS_DEFAULT} ({origin.where})"
+    return _conflict(f"{message}; first `{first}`, then `{then}`")
+
+
+def refused_unset(name: str, loaded: LoadedSettings) -> SettingsProblem:
+    """The problem of removing `name` so that `loaded` results."""
+    origin = loaded.origin(FALLBACK)
+    first = command("set", FALLBACK, "prompt_user", origin=origin)
+    if name == FALLBACK:
+        first = command("set", DEFAULT_AGENT, "NAME", origin=origin)
+    return _conflict(
+        f"without {name}, {_IS_DEFAULT} ({origin.where}) and {_NO_DEFAULT}; first `{first}`"
+    )
+
+
+def command(verb: str, *words: str, origin: SettingOrigin) -> str:
+    """The command that changes the file in which a value is set."""
+    user = " --user" if origin.kind == "user" else ""
+    return f"ekiden config {verb}{user} {' '.join(words)}"
+
+
+def _conflict(message: str) -> SettingsProblem:
+    return SettingsProblem(code="settings.conflict", message=message)
+
+
+def agent_names_check(
+    key: str,
+    *,
+    where: Where = "project",
+    root: Path | None = None,
+    home: Path | None = None,
+    agents: Mapping[str, Scope] | None = None,
+) -> Callable[[Settings], None]:
+    """Return a `check` for ``set_setting(key, …)`` that refuses names of unknown agents.
+
+    `agents` are the agents of a loaded team; `None` reads the agent files of the project in `root`,
+    without running any code. If there are no files, or if the setting `team` names a team in
+    Python, every name is valid. The user's file also applies to other projects. So an agent in the
+    user's file may be missing in this project, unless a setting of this project needs the agent.
+    The check raises `SettingsInvalid`::
+
+        set_setting(key, value, check=agent_names_check(key))
+    """
+    setting = place_of(key).name
+
+    def check(settings: Settings) -> None:
+        is_named_here = setting in (DEFAULT_AGENT, _BUDGETS) and where == "project"
+        if not (is_named_here or (setting in _DEFAULT_AGENT_SETTINGS and _is_needed(settings))):
+            return
+        known = agents
+        if known is None:
+            known = _agents_in_files(settings, root or Path(), home)
+        find = _budget_fault if setting == _BUDGETS else _fault
+        fault = None if known is None else find(settings, known)
+        if fault is not None:
+            raise SettingsInvalid([_problem(fault)])
+
+    return check
+
+
+def check_default_agent(loaded: LoadedSettings, agents: Mapping[str, Scope]) -> None:
+    """Raises `SettingsInvalid`, with file and line, if a required default agent does not exist."""
+    fault = _fault(loaded.settings, agents) if _is_needed(loaded.settings) else None
+    if fault is not None:
+        origin = loaded.origin(DEFAULT_AGENT)
+        raise SettingsInvalid([_problem(fault, where=origin.where or "the call", line=origin.line)])
+
+
+def _is_needed(settings: Settings) -> bool:
+    routing = settings.agents.routing
+    return routing.fallback == "default_agent" or not routing.enabled
+
+
+def _fault(settings: Settings, known: Mapping[str, Scope]) -> str | None:
+    """The fault of the default agent; `None` if it is valid or not set."""
+    routing = settings.agents.routing
+    name = routing.default_agent
+    if name is None:
+        return None
+    if name not in known:
+        return _refused(name, "no agent has this name", known)
+    gets_requests = routing.enabled or routing.fallback == "default_agent"
+    if known[name] == "system" and gets_requests:
+        return _refused(name, "a system agent gets no requests", known)
+    return None
+
+
+def _budget_fault(settings: Settings, known: Mapping[str, Scope]) -> str | None:
+    """The fault of a budget for an unknown agent; `None` if all are known."""
+    for name in settings.limits.agents:
+        if name not in known:
+            listed = ", ".join(sorted(known)[:_LISTED]) or "none"
+            return (
+                f"{_BUDGETS} cannot have a budget for {name[:80]!r}: no agent has this name; "
+                f"known: {listed}{suggestion(name, known)}"
+            )
+    return None
+
+
+def _agents_in_files(
+    settings: Settings, root: Path, home: Path | None
+) -> Mapping[str, Scope] | None:
+    from ekiden.agents import load_agent_files
+
+    if settings.team is not None:
+        return None
+    found = load_agent_files(
+        root, home=home, foreign_user_folders=settings.agents.foreign_user_folders
+    )
+    if not found.definitions and not found.problems:
+        return None
+    return {each.name: each.scope for each in found.definitions}
+
+
+def _refused(name: str, why: str, known: Mapping[str, Scope]) -> str:
+    able = sorted(each for each, scope in known.items() if scope != "system")
+    listed = ", ".join(able[:_LISTED]) or "none"
+    more = f" and {len(able) - _LISTED} more" if len(able) > _LISTED else ""
+    near = suggestion(name, able) if name not in known else ""
+    return f"{DEFAULT_AGENT} cannot be {name[:80]!r}: {why}; known: {listed}{more}{near}"
+
+
+def _problem(message: str, where: str | None = None, line: int | None = None) -> SettingsProblem:
+    return SettingsProblem(where=where, line=line, code="settings.wrong_value", message=message)

@@ -1,6 +1,6 @@
-"""Values of settings: named entries such as budgets and servers, and faults beyond the type.
+"""Kinds of settings with named entries, such as prices and servers, and checks of texts.
 
-The functions for faults return the reason, or `None` for a usable text. They load and call nothing.
+The check functions return the fault of a text, or `None` for a valid one. They contact nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _MAX_MODELS = 1_000
 _MAX_NAME = 200
 _MAX_SERVER_NAME = 100
 _ADDRESSES = ("url", "httpUrl", "serverUrl")
-"""Other tools have different words for it."""
+"""The keys with which other tools write the address of a server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """What a million tokens of a model cost, by model."""
+    """The prices of a million tokens, by model."""
 
     expects: str = 'an object of models, each with "input" and "output" per million tokens'
 
@@ -58,8 +58,7 @@ def _name(name: object) -> str:
 
 
 def _price(name: str, value: object) -> dict[str, object]:
-    is_right = isinstance(value, Mapping) and _NEEDED <= set(value) <= set(_KEYS)
-    if not isinstance(value, Mapping) or not is_right:
+    if not isinstance(value, Mapping) or not _NEEDED <= set(value) <= set(_KEYS):
         what = "an object with other keys" if isinstance(value, Mapping) else shown_type(value)
         raise ValueError(
             'must have "input" and "output", and nothing else but "cached_input", for each model, '
@@ -78,7 +77,7 @@ def _price(name: str, value: object) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerEntry:
-    """An MCP server as other tools write it; one that could not be used is refused."""
+    """An MCP server in the format of other tools; an unusable one is refused."""
 
     expects: str = 'an object with "command" or "url", or null'
 
@@ -136,7 +135,7 @@ _SERVER = McpServerEntry()
 
 
 def server_name_problem(name: object) -> str | None:
-    """Why an MCP server cannot have this name."""
+    """The fault of the name of an MCP server."""
     if (
         isinstance(name, str)
         and name.strip()
@@ -150,11 +149,11 @@ def server_name_problem(name: object) -> str | None:
 Fault: TypeAlias = Callable[[str], str | None]
 
 BUILT_IN_PROVIDERS: Final = ("anthropic", "demo", "google", "local", "openai", "openai-chat")
-"""Known without loading any of them, which takes longer than most commands do."""
+"""The built-in providers. Loading them to get their names would take longer than most commands."""
 
 
 def model_fault(name: str) -> str | None:
-    """Why no model can be called so."""
+    """The fault of a model name."""
     provider, colon, model = (full_model_name(name) or name).partition(":")
     if not (provider and colon and (model or provider == "local")):
         return "it does not name a model: write provider:model, such as openai:gpt-5-mini"
@@ -162,7 +161,7 @@ def model_fault(name: str) -> str | None:
 
 
 def _url_fault(model: str) -> str | None:
-    """Why nothing can be called at the address in a model's name, if there is one."""
+    """The fault of the URL in a model name, if it has one."""
     _, at, address = model.partition("@http")
     if not at:
         return None
@@ -172,7 +171,7 @@ def _url_fault(model: str) -> str | None:
 
 
 def unknown_provider(name: str) -> str | None:
-    """Why nobody provides a model; a team in Python may bring providers of its own."""
+    """The fault of a model whose provider is unknown."""
     provider = (full_model_name(name) or name).partition(":")[0]
     if provider in BUILT_IN_PROVIDERS:
         return None
@@ -188,21 +187,21 @@ def unknown_provider(name: str) -> str | None:
 
 
 def store_fault(url: str) -> str | None:
-    """Why no store can be there."""
+    """The fault of the address of a store."""
     from ekiden.project.stores import check_store_url
 
     return _refused(check_store_url, url)
 
 
 def embedder_fault(name: str) -> str | None:
-    """Why no embedder is called so."""
+    """The fault of the name of an embedder."""
     from ekiden.embeddings.named import check_embedder_name
 
     return _refused(check_embedder_name, name) or _url_fault(name)
 
 
 def address_fault(text: str) -> str | None:
-    """Why a server cannot listen there."""
+    """The fault of an address to listen on."""
     try:
         ip_address(text.strip("[]"))
     except ValueError:
@@ -213,17 +212,17 @@ def address_fault(text: str) -> str | None:
 
 
 def host_fault(text: str) -> str | None:
-    """Why a server cannot be called so."""
+    """The fault of a host name or pattern of the server."""
     return _refused(lambda each: read_hosts([each]), text)
 
 
 def origin_fault(text: str) -> str | None:
-    """Why no page comes from there."""
+    """The fault of the origin of a web page."""
     return _refused(lambda each: read_origins([each]), text)
 
 
 def site_fault(text: str) -> str | None:
-    """Why no host is called so in a list of those that may be asked."""
+    """The fault of a host in the list of hosts that a tool may contact."""
     host = text.strip().partition("://")[2] or text.strip()
     if host == "*":
         return None
@@ -254,4 +253,4 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "server.origins": origin_fault,
     "tools.http_get.allow": site_fault,
 }
-"""By the setting's name."""
+"""The checks of texts, by the name of the setting."""

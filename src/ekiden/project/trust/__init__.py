@@ -1,4 +1,4 @@
-"""Workspace trust: what in a project's files a person must agree to before it is used."""
+"""Workspace trust: the lines in a project's files that need a person's approval before use."""
 
 from ekiden.project.trust.risks import Risk as Risk
 from ekiden.project.trust.workspace import (

@@ -1,4 +1,4 @@
-"""The lines of a project's files that run code, start programs, send data or weaken approval."""
+"""Finds lines in a project's files that run code, start programs, send data or weaken approval."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from ekiden.core.values import dumps
 from ekiden.project.agent_files.edges import is_mcp_name
 from ekiden.project.settings.files import SettingsFiles, read_text
 from ekiden.project.settings.jsonc import JsoncDocument, JsoncMember, ObjectNode, parse
-from ekiden.project.settings.keys import SETTINGS, Setting
+from ekiden.project.settings.keys import SETTINGS, Setting, key_path, place_of
 from ekiden.project.settings.loaded import LoadedSettings, SettingOrigin, plain, without_tokens
 from ekiden.project.settings.model import SERVERS
-from ekiden.project.settings.places import key_path, place_of
 from ekiden.project.teams import DEMO_TEAM
 from ekiden.tools.builtin import BUILTIN_NAMES
 
@@ -36,31 +35,31 @@ _LONGEST_SOURCE = 5_000_000
 
 
 def is_module_of(name: str, root: Path) -> bool:
-    """Whether ``module:function`` is looked up in the folder `root`."""
+    """Whether the module of ``module:function`` is in the folder `root`."""
     top = name.partition(":")[0].partition(".")[0]
     return bool(top) and PathFinder.find_spec(top, [str(root)]) is not None
 
 
 class Started(NamedTuple):
-    """What of a project's folder an MCP server is started with."""
+    """The parts of a project's folder that an MCP server is started with."""
 
     files: Sequence[Path] = ()
     modules: Sequence[str] = ()
     folders: Sequence[Path] = ()
-    """In which Python may look for modules."""
+    """Folders in which Python may find modules."""
 
 
 def started_by(server: object, root: Path) -> Started:
-    """What of the folder `root` the words of an MCP server's entry name."""
+    """The parts of the folder `root` that the entry of an MCP server names."""
     if not isinstance(server, Mapping):
         return Started()
-    said = _words(server.get("command"), *_texts(server.get("args")))
-    places = [*said, *_words(server.get("cwd"), *_texts(server.get("env")))]
+    command = _words(server.get("command"), *_texts(server.get("args")))
+    places = [*command, *_words(server.get("cwd"), *_texts(server.get("env")))]
     named = [path for path in _found(places, root, root) if path.is_dir()]
     folders = list(dict.fromkeys([root, *named]))
     paths = [path for folder in folders for path in _found(places, folder, root)]
     paths += [path for folder in named for path in _found(["__main__.py"], folder, root)]
-    names = [name for word in said if _MODULE.fullmatch(word) for name in _with_main(word)]
+    names = [name for word in command if _MODULE.fullmatch(word) for name in _with_main(word)]
     return Started(
         files=[path for path in paths if path.is_file()],
         modules=[
@@ -71,12 +70,12 @@ def started_by(server: object, root: Path) -> Started:
 
 
 def _with_main(module: str) -> tuple[str, str]:
-    """``python -m package`` runs a module in it."""
+    """The modules that ``python -m`` may run: the module, or ``__main__`` in the package."""
     return module, f"{module}.__main__"
 
 
 def _words(*texts: object) -> list[str]:
-    """Everything in the texts that could be a path or a module."""
+    """All parts of the texts that could be a path or a module."""
     found: dict[str, None] = {}
     for text in texts:
         if isinstance(text, str) and "\0" not in text:
@@ -92,7 +91,8 @@ def _texts(value: object) -> Iterable[object]:
 
 
 def _found(words: Iterable[str], folder: Path, root: Path) -> list[Path]:
-    """What these words name, seen from a folder of the project, if it is in the project."""
+    """The existing paths that these words name, relative to `folder`, if they are in the
+    project."""
     inside = os.path.realpath(root)
     return [
         path
@@ -104,9 +104,9 @@ def _found(words: Iterable[str], folder: Path, root: Path) -> list[Path]:
 def python_files(
     modules: Iterable[str], scripts: Iterable[Path], root: Path, *, beside: Iterable[Path] = ()
 ) -> set[Path]:
-    """The files below `root` of these modules and scripts, and of what they import from there.
+    """The files of these modules and scripts below `root`, and of the modules that they import.
 
-    Modules are looked for in `root`, in the folders `beside` it, and in those of the scripts.
+    Modules are searched in `root`, in the folders `beside`, and in the folders of the scripts.
     """
     importlib.invalidate_caches()
     folders = dict.fromkeys([str(root), *map(str, beside)])
@@ -132,8 +132,8 @@ def python_files(
 
 
 def _compiled(path: Path) -> Iterator[Path]:
-    """What Python runs in the place of a source, even if the source is another: no import writes
-    such files by itself."""
+    """The bytecode files that Python runs instead of the source without comparing them (unchecked
+    hash-based pycs). Imports never write such files."""
     for each in path.parent.glob(f"__pycache__/{glob.escape(path.stem)}.*.pyc"):
         try:
             with each.open("rb") as file:
@@ -145,7 +145,7 @@ def _compiled(path: Path) -> Iterator[Path]:
 
 
 def _files_of(name: str, folders: list[str]) -> Iterator[tuple[Path, str]]:
-    """The files that importing `name` runs: those of the packages around it, then its own."""
+    """The files that importing `name` runs, with their modules: first those of the packages."""
     above = ""
     for part in name.split("."):
         spec = PathFinder.find_spec(part, folders)
@@ -160,7 +160,7 @@ def _files_of(name: str, folders: list[str]) -> Iterator[tuple[Path, str]]:
 
 
 def _imported(path: Path, module: str) -> list[str]:
-    """What a file imports, by its words; a file that is no Python imports nothing."""
+    """The names in the import statements of a file; empty if it is not Python."""
     try:
         if path.suffix != ".py" or path.stat().st_size > _LONGEST_SOURCE or not path.is_file():
             return []
@@ -193,12 +193,12 @@ _EFFECTS: Mapping[str, str] = {
     "httpUrl": "connects to this address",
     "serverUrl": "connects to this address",
 }
-"""By the keys of an MCP server."""
+"""The effects of the keys of an MCP server."""
 _MODEL_FILE = "loads this model file"
 _SENDS = "sends conversations to this address"
 _MODELS = ("model", "agents.routing.llm.model", "memory.embedding_model")
 _DEMO_TOOL = "ekiden.project.demo:lookup_order"
-"""Comes with Ekiden and reads a fixed table; templates name it."""
+"""A harmless tool in Ekiden itself, which the templates name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,9 +234,9 @@ class Risk:
 def settings_risks(
     root: Path, loaded: LoadedSettings, files: SettingsFiles, *, leave_out: Collection[str] = ()
 ) -> Iterator[Risk]:
-    """Of the settings that hold because the project's file says so, without those to `leave_out`.
+    """The risks of the settings in the project's file, except the settings in `leave_out`.
 
-    The user's own counts only where it names code or files that the project's folder has.
+    A setting in the user's file is a risk only if it names code or files in the project's folder.
     """
     settings = {each.name: each for each in SETTINGS}
     document = _document(files.project)
@@ -259,7 +259,8 @@ def settings_risks(
 def agent_risks(
     root: Path, loaded: LoadedSettings, files: LoadedAgents, *, home: Path | None = None
 ) -> Iterator[Risk]:
-    """Of the agents' files. Of the user's own, only what the project's folder has the code for."""
+    """The risks of the agent files. A user's own file is a risk only if it names code in the
+    project's folder."""
     asks = loaded.settings.tools.ask or loaded.origin("tools.ask").kind == "project"
     foreign = loaded.settings.agents.foreign_user_folders
     users = [
@@ -289,17 +290,17 @@ def functions_of(definition: AgentDefinition) -> Iterator[tuple[str, str, int]]:
         if ":" in name and name != _DEMO_TOOL and not is_mcp_name(name) and not commands_of(name):
             line, _ = definition.tool_places.get(name, (definition.line, 1))
             yield "tools.allow", name, line
-    said = definition.guardrails
-    for name in () if said is None else said.functions:
-        assert said is not None
-        keys = [key for key in said.places if getattr(said, key[1:], None) == name]
+    guardrails = definition.guardrails
+    for name in () if guardrails is None else guardrails.functions:
+        assert guardrails is not None
+        keys = [key for key in guardrails.places if getattr(guardrails, key[1:], None) == name]
         key = keys[0] if keys else "/"
-        line, _ = said.places.get(key, (definition.line, 1))
+        line, _ = guardrails.places.get(key, (definition.line, 1))
         yield f"guardrails.{key[1:]}", name, line
 
 
 def _calls(root: Path, definition: AgentDefinition) -> Iterator[Risk]:
-    """Addresses that an agent's file names."""
+    """The risks of the addresses in an agent file."""
     path, remote, model = definition.path, definition.a2a, definition.model
     if remote is not None:
         effect = _SENDS
@@ -319,7 +320,7 @@ def _calls(root: Path, definition: AgentDefinition) -> Iterator[Risk]:
 def _setting_effect(
     setting: Setting, value: object, origin: SettingOrigin, root: Path
 ) -> str | None:
-    """What the value does; `None` if it needs no trust."""
+    """The effect of a value that needs trust; `None` if it needs none."""
     if setting.risk is None or value in (plain(setting.default), DEMO_TEAM):
         return None
     if origin.kind == "user":
@@ -334,10 +335,8 @@ def _setting_effect(
 
 
 def _model_effect(model: str, *, sends: str = _SENDS) -> str | None:
-    """What a model does that is neither a provider's own nor installed here.
-
-    A server on this machine is no risk: nothing leaves it.
-    """
+    """The effect of a model from a file, or at another address than the provider's; `None` if there
+    is none. A server on this machine is no risk, because no data leaves the machine."""
     provider, _, rest = model.partition(":")
     if provider == "local" and _MODEL_PATH.match(rest.strip()):
         return _MODEL_FILE
@@ -392,7 +391,7 @@ def _document(path: Path) -> JsoncDocument | None:
 
 
 def _line_of(path: Path, text: str) -> int | None:
-    """The first line of a file that has `text` in it."""
+    """The number of the first line that contains `text`; `None` if there is none."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

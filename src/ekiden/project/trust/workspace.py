@@ -1,4 +1,4 @@
-"""A folder to trust: its risks, the hash of its content, and the list of trusted folders."""
+"""Project folders as workspaces: their risks, the hash of their content, the trusted folders."""
 
 from __future__ import annotations
 
@@ -41,20 +41,21 @@ from ekiden.project.trust.risks import (
 FILE = "trusted.json"
 _VERSION = 1
 _CONTENTS = 20
-"""So many contents of one folder are kept, the newest: to change branches asks nothing again."""
+"""The maximum number of trusted contents of one folder; the newest are kept. After a change back to
+another branch, no new approval is needed."""
 _PATIENCE_S = 10.0
 
 _Folders: TypeAlias = dict[str, dict[str, float]]
-"""By folder the hashes of its contents, each with the time of the yes."""
+"""By folder, the hashes of its trusted contents with the time of the approval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedFolder:
-    """A folder that was trusted."""
+    """A trusted folder."""
 
     folder: str
     hashes: Mapping[str, float]
-    """Of its contents, each with the time, in seconds since 1970."""
+    """The hashes of its trusted contents with the time of the approval, in seconds since 1970."""
 
 
 class TrustedFolders:
@@ -105,7 +106,7 @@ class TrustedFolders:
             raise TrustNotStored("the home folder is unknown; set HOME")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with locked(path, patience_s=_PATIENCE_S):
+            with locked(path, timeout_s=_PATIENCE_S):
                 folders = self._read()
                 change(folders)
                 if path.exists():
@@ -234,7 +235,7 @@ def _in_order(risks: Iterable[Risk]) -> tuple[Risk, ...]:
 
 
 def _is_home(root: Path, files: SettingsFiles) -> bool:
-    """Asked of the folders: a link to the user's settings makes no other folder the user's."""
+    """Whether `root` is the home folder. A link to the user's settings file does not count."""
     return files.user is not None and os.path.realpath(root) == os.path.realpath(
         files.user.parents[1]
     )
@@ -277,7 +278,7 @@ def trust_written(root: Path, written: Collection[Path], *, before: Workspace | 
 
 
 def _files(root: Path, agents: LoadedAgents, home: Path | None) -> tuple[Path, ...]:
-    """The files that the hash covers: nothing of it depends on environment or command line."""
+    """The files that the hash covers. They do not depend on environment or command line."""
     folders = agent_folders(root, home=home)
     ours = [each for each in folders if each.scope != "user"]
     found = {Path(each.path) for folder in ours for each in find_files(folder, [])}
@@ -294,7 +295,7 @@ def _files(root: Path, agents: LoadedAgents, home: Path | None) -> tuple[Path, .
         if any(each.path.is_relative_to(folder.path) for folder in folders)
         for name in _functions(each)
     ]
-    # The user's own file, too, may name code that is found in this folder.
+    # The user's file may also name code in this folder.
     named = [values.get("team") for values in both]
     modules += [name.partition(":")[0] for name in named if isinstance(name, str)]
     started = [started_by(server, root) for server in servers]
@@ -309,7 +310,7 @@ def _functions(definition: AgentDefinition) -> Iterator[str]:
 
 
 def _values(path: Path | None) -> Mapping[str, Any]:
-    """The settings that one file has, as far as it can be read."""
+    """The readable settings in one file."""
     try:
         text = None if path is None else read_text(path)
     except Unreadable:
@@ -319,19 +320,19 @@ def _values(path: Path | None) -> Mapping[str, Any]:
 
 
 def _hash(root: Path, files: Iterable[Path]) -> str:
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in files:
         name = os.path.relpath(path, root)
-        whole.update(f"{len(os.fsencode(name))}:".encode() + os.fsencode(name))
-        whole.update(_digest(path))
-    return whole.hexdigest()
+        digest.update(f"{len(os.fsencode(name))}:".encode() + os.fsencode(name))
+        digest.update(_digest(path))
+    return digest.hexdigest()
 
 
 def _digest(path: Path) -> bytes:
-    """Of the file's bytes; of what is no file, or cannot be read, why."""
+    """The digest of a file's bytes. For an unreadable file, the digest of the error."""
     digest = hashlib.sha256()
     try:
-        # Not blocking: opening a pipe that nobody writes to would wait for ever.
+        # Non-blocking: opening a pipe without a writer would wait for ever.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError as exc:
         return hashlib.sha256(f"unreadable {exc.errno}".encode()).digest()

@@ -18,8 +18,8 @@ from ekiden.core.events import Event
 from ekiden.core.runs import Run
 from ekiden.core.values import new_id
 from ekiden.hub.tails import Shown, Tail
-from ekiden.project.runs.runs import RunOrder
 from ekiden.project.runs.stored_runs import ENDINGS, run_range
+from ekiden.project.runs.tasks import RunOrder
 from ekiden.project.service import TenantService
 
 _FIRST_LOOK_S = 0.2

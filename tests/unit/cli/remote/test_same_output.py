@@ -221,7 +221,7 @@ def test_sessions_are_looked_for_until_there_are_enough(
     both: Any, place: Place, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
     monkeypatch.setattr(session_states, "_MAX_READ", 1)
-    monkeypatch.setattr(session_states, "MOST_LOOKED_AT", 1)
+    monkeypatch.setattr(session_states, "_MAX_SCANNED", 1)
     for code, told in both(
         ["session", "list", "--text", "ann", "--state", "idle", *more], "--store", place.store
     ):

@@ -119,11 +119,11 @@ async def test_a_request_that_waits_is_part_of_the_one_that_follows_anyway() -> 
     gate = ResponseGate(wire)  # type: ignore[arg-type]
     gate.started()
     await gate.request()
-    await gate.ended(continues=True)
+    await gate.ended(goes_on=True)
     assert wire.asked == []
     await gate.request()
     gate.started()
-    await gate.ended(continues=False)
+    await gate.ended(goes_on=False)
     assert len(wire.asked) == 1
 
 

@@ -345,7 +345,7 @@ def test_a_writer_that_never_ends_is_not_waited_for_for_ever(
     folder.write("{}")
     monkeypatch.setattr(changes, "_PATIENCE_S", 0.05)
     with (
-        locked(folder.file, patience_s=0),
+        locked(folder.file, timeout_s=0),
         pytest.raises(SettingsNotWritten, match="another process has been changing .* try again"),
     ):
         folder.set("model", "openai:b")

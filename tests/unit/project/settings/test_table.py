@@ -23,7 +23,7 @@ from ekiden.project.settings import (
     set_setting,
     settings_schema,
 )
-from ekiden.project.settings.places import Group, place_of
+from ekiden.project.settings.keys import Group, place_of
 from tests.support.cases import each_case
 
 

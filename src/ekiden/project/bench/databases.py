@@ -1,12 +1,10 @@
-"""Statistics under load: CPU, memory and bytes of processes, and the database's own counts."""
+"""The databases of `ekiden bench load`: their addresses, their counts, and their limits."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import sqlite3
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
@@ -14,183 +12,52 @@ from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
-from ekiden.core.errors import EkidenError, UserError
-from ekiden.core.values import loads
-from ekiden.project.bench.load_worker import GO, READY
+from ekiden.core.errors import UserError
+from ekiden.project.bench.load_worker import PROC, cpu_s, process_stat, sum_of
 from ekiden.project.stores import open_store, sqlite_path
 
-_PROC = Path("/proc")
 _BACKEND = "postgres"
-
-
-class WorkerEnded(EkidenError):
-    """A worker process of the benchmark ended before its time."""
-
-    code = "bench.worker_ended"
-
-
-class WorkerProcesses:
-    """The worker processes of one measurement."""
-
-    def __init__(self, processes: list[asyncio.subprocess.Process]) -> None:
-        self._processes = processes
-
-    async def go(self) -> None:
-        """Let all begin."""
-        for process in self._processes:
-            assert process.stdin is not None
-            process.stdin.write(f"{GO}\n".encode())
-            await process.stdin.drain()
-
-    def check(self) -> None:
-        """`WorkerEnded` if one did."""
-        if any(process.returncode is not None for process in self._processes):
-            raise WorkerEnded("a worker ended before its time; see above")
-
-    def cpu_s(self) -> float | None:
-        """What they have used so far."""
-        return _sum(cpu_s(process.pid) for process in self._processes)
-
-    def rss_mb(self) -> list[float]:
-        """The memory of each."""
-        return [mb for each in self._processes if (mb := rss_mb(each.pid)) is not None]
-
-    async def end(self) -> list[dict[str, Any]]:
-        """Let all end; what each has done."""
-        told = await asyncio.gather(*(process.communicate(b"") for process in self._processes))
-        if any(process.returncode for process in self._processes):
-            raise WorkerEnded("a worker failed; see above")
-        return [loads(out) for out, _ in told]
-
-
-@asynccontextmanager
-async def crew(url: str, *, workers: int, concurrency: int) -> AsyncIterator[WorkerProcesses]:
-    """So many workers over the store, connected and waiting to be told to begin."""
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "ekiden.project.bench.load_worker",
-        url,
-        str(concurrency),
-    ]
-    processes = []
-    try:
-        for _ in range(workers):
-            process = await asyncio.create_subprocess_exec(
-                *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-            )
-            processes.append(process)
-        for process in processes:
-            assert process.stdout is not None
-            if (await process.stdout.readline()).decode().strip() != READY:
-                raise WorkerEnded("a worker could not begin; see above")
-        yield WorkerProcesses(processes)
-    finally:
-        for process in processes:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
-
-
-def cpu_s(pid: int, *, with_children: bool = False) -> float | None:
-    """Seconds of CPU that a process has used, and those of its children that ended."""
-    fields = _stat(pid)
-    if fields is None:
-        return None
-    ticks = sum(map(int, fields[11:15] if with_children else fields[11:13]))
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def rss_mb(pid: int) -> float | None:
-    """The memory that a process has."""
-    with suppress(OSError):
-        pages = int((_PROC / str(pid) / "statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-    return None
-
-
-def server_cpu_s(backend: int) -> float | None:
-    """Seconds that the whole PostgreSQL server has used, one of whose processes is `backend`;
-    `None` if it is not on this machine."""
-    with suppress(OSError):
-        if (_PROC / str(backend) / "comm").read_text().strip() != _BACKEND:
-            return None
-        fields = _stat(backend)
-        if fields is None:
-            return None
-        head = int(fields[1])
-        below = [cpu_s(pid) for pid in _children(head)]
-        return _sum([cpu_s(head, with_children=True), *(each for each in below if each)])
-    return None
-
-
-def _children(parent: int) -> Iterator[int]:
-    for folder in _PROC.iterdir():
-        if folder.name.isdecimal():
-            fields = _stat(int(folder.name))
-            if fields is not None and int(fields[1]) == parent:
-                yield int(folder.name)
-
-
-def _stat(pid: int) -> list[str] | None:
-    """The fields of the process's line behind its name, which may have blanks in it."""
-    with suppress(OSError):
-        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-    return None
-
-
-def _sum(values: Any) -> float | None:
-    total = 0.0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
-
-
 _PROBE_S = 1.0
 _ROUND_TRIPS = 500
 _NOTE = "x" * 200
 
 
-class Books(ABC):
-    """The database of one measurement."""
+class BenchDatabase(ABC):
+    """The database of a benchmark."""
 
     engine: str
     url: str
-    """Of the store."""
+    """The address of the store."""
 
     @abstractmethod
     async def steps(self) -> int | None:
-        """Commits of sessions that are stored, counted in the database; `None`: it cannot tell."""
+        """The number of stored commits of sessions; `None` if the database has no count."""
 
     @abstractmethod
     async def size(self) -> int:
-        """Bytes of all tables and indexes."""
+        """The size of all tables and indexes, in bytes."""
 
     @abstractmethod
     async def cpu_s(self) -> float | None:
-        """Seconds of CPU that the server has used, if it is a process on this machine."""
+        """The CPU time of the server in seconds; `None` without a server on this machine."""
 
     @abstractmethod
     async def bare_commits(self, connections: int) -> float:
-        """How many commits a second it takes of this process, each a small insert."""
+        """Small inserts per second without Ekiden, each its own transaction."""
 
     @abstractmethod
     async def round_trip_us(self) -> float | None:
-        """A statement that does nothing, if it goes to another process."""
+        """The duration of an empty statement; `None` without a server."""
 
     @abstractmethod
     async def durability(self) -> dict[str, str]:
-        """What it is set to do so that a commit is on the disk."""
+        """The settings of the database for durable commits."""
 
 
 @asynccontextmanager
-async def books(store: str | None, folder: Path) -> AsyncIterator[Books]:
-    """An empty store for one measurement: a schema of its own, or a file below `folder`; it is
-    gone afterwards."""
+async def bench_database(store: str | None, folder: Path) -> AsyncIterator[BenchDatabase]:
+    """An empty store for a benchmark: its own schema, or a file below `folder`. It is removed at
+    the end."""
     if store is not None and sqlite_path_or_none(store) is None:
         if store == "memory:":
             raise UserError("workers are processes: they cannot share memory:; name a database")
@@ -200,19 +67,19 @@ async def books(store: str | None, folder: Path) -> AsyncIterator[Books]:
     place = folder if store is None else (sqlite_path(store) or folder).parent
     path = place / f"bench-load-{secrets.token_hex(4)}.db"
     try:
-        yield SqliteBooks(path)
+        yield SqliteDatabase(path)
     finally:
         for file in place.glob(f"{path.name}*"):
             file.unlink()
 
 
 def sqlite_path_or_none(store: str) -> Path | None:
-    """The file that a store's address means, if it means one."""
+    """The file of a store's address; `None` for another kind of address."""
     return None if store == "memory:" else sqlite_path(store)
 
 
 @asynccontextmanager
-async def _postgres(url: str) -> AsyncIterator[Books]:
+async def _postgres(url: str) -> AsyncIterator[BenchDatabase]:
     from ekiden.storage.postgres.connection.address import parse_address
     from ekiden.storage.postgres.connection.errors import asyncpg
 
@@ -225,13 +92,13 @@ async def _postgres(url: str) -> AsyncIterator[Books]:
     settings = {"search_path": schema, "client_min_messages": "warning"}
     connection = await asyncpg.connect(address.dsn, server_settings=settings)
     try:
-        yield PostgresBooks(own, address.dsn, schema, connection)
+        yield PostgresDatabase(own, address.dsn, schema, connection)
     finally:
         await connection.execute(f"drop schema if exists {schema} cascade", timeout=600)
         await connection.close()
 
 
-class PostgresBooks(Books):
+class PostgresDatabase(BenchDatabase):
     """A schema of a PostgreSQL database."""
 
     engine = "postgresql"
@@ -243,7 +110,7 @@ class PostgresBooks(Books):
         self._connection = connection
 
     async def steps(self) -> int | None:
-        # A commit of a session is what it wrote in one transaction.
+        # One commit of a session is one transaction.
         sql = "select count(*) from (select distinct session, xid from events) as steps"
         count: int = await self._connection.fetchval(sql, timeout=600)
         return count
@@ -292,13 +159,13 @@ class PostgresBooks(Books):
         return (time.perf_counter() - began) / _ROUND_TRIPS * 1e6
 
     async def durability(self) -> dict[str, str]:
-        # Of the server: the store itself asks for synchronous commits on each connection.
+        # These are the server's settings. The store sets synchronous commits on each connection.
         names = ("fsync", "synchronous_commit")
         return {name: await self._connection.fetchval(f"show {name}") for name in names}
 
 
-class SqliteBooks(Books):
-    """A file."""
+class SqliteDatabase(BenchDatabase):
+    """A SQLite file."""
 
     engine = "sqlite"
 
@@ -307,7 +174,7 @@ class SqliteBooks(Books):
         self._path = path
 
     async def steps(self) -> int | None:
-        return None  # Many sessions share a transaction, and it leaves no number.
+        return None  # Many sessions share a transaction, which is not recorded.
 
     async def size(self) -> int:
         return sum(file.stat().st_size for file in self._path.parent.glob(f"{self._path.name}*"))
@@ -338,3 +205,26 @@ class SqliteBooks(Books):
 
     async def durability(self) -> dict[str, str]:
         return {"synchronous": "full"}
+
+
+def server_cpu_s(backend: int) -> float | None:
+    """The CPU time of the whole PostgreSQL server in seconds. `backend` is one of its processes.
+    `None` if the server is not on this machine."""
+    with suppress(OSError):
+        if (PROC / str(backend) / "comm").read_text().strip() != _BACKEND:
+            return None
+        fields = process_stat(backend)
+        if fields is None:
+            return None
+        head = int(fields[1])
+        below = [cpu_s(pid) for pid in _children(head)]
+        return sum_of([cpu_s(head, with_children=True), *(each for each in below if each)])
+    return None
+
+
+def _children(parent: int) -> Iterator[int]:
+    for folder in PROC.iterdir():
+        if folder.name.isdecimal():
+            fields = process_stat(int(folder.name))
+            if fields is not None and int(fields[1]) == parent:
+                yield int(folder.name)

@@ -1,0 +1,3 @@
+"""Sessions mirrored to Vertex AI Sessions."""
+
+from ekiden.integrations.vertex.replica import VertexReplica as VertexReplica
