@@ -68,7 +68,6 @@ _log = logging.getLogger("ekiden.runs")
 
 _POLL_S = 1.0
 _MAX_ENDED = 1000
-_MAX_QUEUED = 10_000
 _STOPPABLE = ACTIVE | {"waiting"}
 _READY_READ = 1000
 """The number of ready sessions that are read to count the queue."""
@@ -94,6 +93,7 @@ class RunStarter:
         config: RunConfig,
         *,
         most: int = 1000,
+        most_queued: int = 10_000,
         stop_elsewhere: Callable[[str], Awaitable[bool]] | None = None,
         serves: Collection[str] | None = None,
     ) -> None:
@@ -105,6 +105,7 @@ class RunStarter:
         self._tails = tails
         self._config = config
         self._most = most
+        self._most_queued = most_queued
         self._stop_elsewhere = stop_elsewhere
         self._serves = serves
         self._tasks = RunTasks()
@@ -474,12 +475,12 @@ class RunStarter:
     async def _leave_to_workers(
         self, options: RunOptions, order: RunOrder, session: Session
     ) -> StartedRun:
-        if self._queued >= _MAX_QUEUED:
+        if self._queued >= self._most_queued:
             # The estimate does not shrink when workers take runs: count the real queue first.
             newest = await self._store.list(SessionFilter(status="ready"), limit=_READY_READ)
             self._queued = sum(row.owner is None for row in newest.sessions)
-            if self._queued >= _SHORT_QUEUE:
-                self._queued = _MAX_QUEUED
+            if self._queued >= min(_SHORT_QUEUE, self._most_queued):
+                self._queued = self._most_queued
                 raise TooManyRequests("too many runs wait already", retry_after_s=5)
         number = await store_message(options, order.stored_input(), session)
         self._queued += 1
