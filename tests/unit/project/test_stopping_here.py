@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Project:
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits long."""
     for name in ("store_worker", "stops"):
-        monkeypatch.setattr(f"ekiden.engine.{name}._PATIENCE_S", 0.02)
+        monkeypatch.setattr(f"ekiden.engine.{name}._STOP_TIMEOUT_S", 0.02)
     for name in ("_PATIENCE_S", "_LEAVING_S"):
         monkeypatch.setattr(f"ekiden.project.runs.tasks.{name}", 0.02)
     monkeypatch.setattr("ekiden.project.service._LEAVING_S", 0.02)
