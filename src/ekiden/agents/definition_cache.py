@@ -158,7 +158,8 @@ def _default(of: Any) -> Any:
 
 
 def _definition(data: Any, path: Path) -> AgentDefinition:
-    return _object(AgentDefinition, {**data, "path": path})
+    definition: AgentDefinition = _object(AgentDefinition, {**data, "path": path})
+    return definition
 
 
 def _object(kind: Any, data: Mapping[str, Any]) -> Any:

@@ -237,7 +237,7 @@ def _ordered(is_so: Callable[[Any, Any], bool], cls: Any) -> Any:
     """The comparison `is_so` of two values of the class, by their fields in order."""
     compared = _getter([each.name for each in fields(cls) if each.compare])
 
-    def compare(self: Any, other: object) -> bool:
+    def compare(self: Any, other: object) -> Any:
         if other.__class__ is self.__class__:
             return is_so(compared(self), compared(other))
         return NotImplemented

@@ -36,7 +36,7 @@ def masked(text: str, most: int) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _redacted_text(text: str, kinds: tuple[str, ...], mask: str | None) -> str:
+def _redacted_text(text: str, kinds: tuple[str, ...], mask: str) -> str:
     return redact_text(text, kinds=kinds, mask=mask)
 
 
