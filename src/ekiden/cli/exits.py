@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -127,3 +128,17 @@ def exit_for_outcome(outcome: Outcome | str) -> Exit:
 def exit_for_refusal(code: str) -> Exit:
     """The exit code of a requested handoff that was refused or rolled back."""
     return Exit.NOT_FOUND if code == "AGENT_NOT_FOUND" else Exit.FAILED
+
+
+def defect(exc: BaseException) -> tuple[str, str]:
+    """Code and message of an unexpected exception; with EKIDEN_DEBUG=1 its traceback is printed."""
+    debug_trace(exc)
+    return "cli.internal", f"{type(exc).__name__}: {exc} (EKIDEN_DEBUG=1 shows where)"
+
+
+def debug_trace(exc: BaseException) -> None:
+    """Print the traceback if EKIDEN_DEBUG=1."""
+    if os.environ.get("EKIDEN_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exception(exc)

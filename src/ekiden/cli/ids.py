@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ekiden.api.methods.values import SESSION_ID
 from ekiden.cli.errors import UsageError
 from ekiden.core.errors import EkidenError
+from ekiden.core.errors.messages import InboxItemNotFound
 from ekiden.core.values import generated_part
 
 if TYPE_CHECKING:
+    from ekiden.api.inbox import InboxApi
     from ekiden.api.sessions import SessionsApi
     from ekiden.client.ekiden import Ekiden
+    from ekiden.core.questions import InboxItem
     from ekiden.project.project import Project
     from ekiden.storage.base import Store
 
 _BEGUN: Final = re.compile(r"([a-z]+_[0-9a-z]{4,19})([^0-9a-z].*)?")
 """The prefix of an id that Ekiden made, and the part below it, such as ``.h1``."""
 _LISTED: Final = 5
+_LONGEST: Final = 128
 
 
 async def session_id(sessions: SessionsApi, given: str) -> str:
@@ -84,6 +89,22 @@ async def collaboration_id(ekiden: Ekiden, given: str) -> str:
     return await _find(given, ekiden.collaborations.get, found, what="collaborations")
 
 
+async def item_of(inbox: InboxApi, given: str) -> InboxItem:
+    """The inbox item with this id or unique prefix; `InboxItemNotFound`, `UsageError`."""
+    if len(given) > _LONGEST or not re.search(SESSION_ID, given):
+        raise InboxItemNotFound(given)
+    try:
+        return await inbox.get(given)
+    except InboxItemNotFound:
+        items = inbox.list(status="any", snoozed=True, text=given)
+        found = {item.id: item async for item in items if item.id.startswith(given)}
+        if not found:
+            raise
+    if len(found) > 1:
+        raise _ambiguous(given, found, what="items")
+    return next(iter(found.values()))
+
+
 async def key_id(ekiden: Ekiden, given: str) -> str:
     """As `session_id`, for the key of a server's caller."""
     found = (each.id async for each in ekiden.keys.list())
@@ -112,12 +133,16 @@ async def only(given: str, ids: AsyncIterable[str], *, what: str) -> str:
     if given in found or not found:
         return given
     if len(found) > 1:
-        some = ", ".join(sorted(found)[:_LISTED])
-        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-        raise UsageError(
-            f"{given[:80]!r} is a prefix of {len(found)} {what}: {some}{more}; type more of it"
-        )
+        raise _ambiguous(given, found, what=what)
     return found.pop()
+
+
+def _ambiguous(given: str, found: Collection[str], *, what: str) -> UsageError:
+    some = ", ".join(sorted(found)[:_LISTED])
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return UsageError(
+        f"{given[:80]!r} is a prefix of {len(found)} {what}: {some}{more}; type more of it"
+    )
 
 
 def _is_meant(whole: str, given: str) -> bool:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Final
 
 from ekiden import __version__
 from ekiden.cli.errors import BadInput, Interrupted, UsageError
-from ekiden.cli.exits import Exit, exit_for_error
+from ekiden.cli.exits import Exit, debug_trace, defect, exit_for_error
 from ekiden.cli.parser.parser import ABOUT, COMMANDS, GROUPS, HELP, build
 from ekiden.cli.terminal.output import complain, prepare_log, prepare_streams, say
 from ekiden.core.errors import EkidenError
 from ekiden.core.text.wording import is_unicode
-
-if TYPE_CHECKING:
-    pass
-from collections.abc import Mapping
-from typing import Final
 
 LOCAL_ONLY: Final[Mapping[str, str]] = {
     "init": "it writes files into this folder",
@@ -127,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(arguments)
     except EkidenError as exc:
-        _debug()
+        debug_trace(exc)
         complain(exc.code, str(exc), as_json=as_json)
         return exit_for_error(exc)
     except KeyboardInterrupt:
@@ -138,9 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.PIPE
     except Exception as exc:
-        _debug()
-        message = f"{type(exc).__name__}: {exc} (EKIDEN_DEBUG=1 shows where)"
-        complain("cli.internal", message, as_json=as_json)
+        complain(*defect(exc), as_json=as_json)
         return Exit.INTERNAL
 
 
@@ -219,14 +212,7 @@ def _complete(arguments: list[str]) -> int:
     try:
         for line in completion_lines(arguments):
             say(line)
-    except Exception:
-        _debug()
+    except Exception as exc:
+        debug_trace(exc)
         return Exit.FAILED
     return Exit.OK
-
-
-def _debug() -> None:
-    if os.environ.get("EKIDEN_DEBUG") == "1":
-        import traceback
-
-        traceback.print_exc()

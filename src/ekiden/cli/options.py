@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -22,27 +23,25 @@ if TYPE_CHECKING:
     from ekiden.cli.terminal.tables import Table
 
 
-STORE: str | None = None
 STATUS = ("--status", "--state")
-"""The status filter of every list, and its older name, which help pages omit."""
-TEAM: str | None = None
+"""The names of the status filter of lists; help pages omit the second, older one."""
 
 
 def json_or_text(text: str | None) -> Any:
-    """The words parsed as JSON; otherwise as text."""
+    """The value of `text` if it is JSON, else `text` itself."""
     if text is None:
         return None
     try:
         return loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
-def json_object(text: str | None, option: str) -> dict[str, Any] | None:
-    """A JSON object; `UsageError` for anything else."""
+def json_object(text: str | None, option: str, *, example: str) -> dict[str, Any] | None:
+    """A JSON object; `UsageError`, which shows the `example`, for anything else."""
     value = json_or_text(text)
     if value is not None and not isinstance(value, dict):
-        raise UsageError(f'{option} must be a JSON object, such as {{"session_id": "s1"}}')
+        raise UsageError(f"{option} must be a JSON object, such as {example}")
     return value
 
 
@@ -87,12 +86,11 @@ def ahead(text: str, *, what: str, now: datetime | None = None) -> float:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitFlags:
-    """The limits of a run; they hold until others are given, wherever the run continues."""
+    """The limits of a run; stored with the run, so they also apply when it is resumed."""
 
     max_turns: Annotated[
         int | None,
         Parameter(
-            name="--max-turns",
             validator=Number(gte=1, lte=10_000),
             help="Stop after this many turns. Default: the setting `limits.turns`.",
         ),
@@ -100,7 +98,6 @@ class LimitFlags:
     max_tokens: Annotated[
         int | None,
         Parameter(
-            name="--max-tokens",
             validator=Number(gte=1, lte=1_000_000_000_000),
             help="Stop after this many tokens. Default: the setting `limits.tokens`.",
         ),
@@ -108,7 +105,6 @@ class LimitFlags:
     max_money: Annotated[
         float | None,
         Parameter(
-            name="--max-money",
             validator=Number(gt=0, lte=1e9),
             help="Stop when the model calls have cost this amount. Default: the setting "
             "`limits.money`.",
@@ -117,14 +113,13 @@ class LimitFlags:
     max_seconds: Annotated[
         float | None,
         Parameter(
-            name="--max-seconds",
             validator=Number(gt=0, lte=1e9),
             help="Stop after this many seconds of work. Default: the setting `limits.seconds`.",
         ),
     ] = None
 
     def options(self) -> LimitOptions:
-        """As the interface takes them."""
+        """The limits as parameters of the interface."""
         return {
             "max_turns": self.max_turns,
             "max_tokens": self.max_tokens,
@@ -133,183 +128,206 @@ class LimitFlags:
         }
 
     def by_name(self) -> dict[str, float | None]:
-        """As the runtime takes them."""
+        """The limits by the names that the runtime uses, without `max_`."""
         return {name.removeprefix("max_"): limit for name, limit in asdict(self).items()}
 
 
 NO_LIMITS = LimitFlags()
 
 
+STORE_HELP: Final = (
+    "Session store: a path, sqlite:///path, postgresql://… or memory:. Default: the environment "
+    "variable EKIDEN_STORE. Without this variable: the setting `store` (.ekiden/ekiden.db)."
+)
 StoreOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(
-        name="--store",
-        env_var="EKIDEN_STORE",
-        show_env_var=False,
-        help="Session store: a path, sqlite:///path, postgresql://… or memory:. Default: the "
-        "environment variable EKIDEN_STORE. Without this variable: the setting `store` "
-        "(.ekiden/ekiden.db).",
-    ),
+    str | None, Parameter(env_var="EKIDEN_STORE", show_env_var=False, help=STORE_HELP)
 ]
 TeamOption: TypeAlias = Annotated[
     str | None,
     Parameter(
-        name="--team",
-        help="Use this team, written as module:attribute. Default: the project's agent files.",
+        help="Use this team, written as module:attribute. Default: the project's agent files."
     ),
 ]
 StrategyOption: TypeAlias = Annotated[
     Literal["rule", "semantic", "llm", "hybrid"] | None,
-    Parameter(
-        name="--strategy",
-        help="Routing strategy. Default: the setting `agents.routing.strategy`.",
-    ),
+    Parameter(help="Routing strategy. Default: the setting `agents.routing.strategy`."),
 ]
 ModelOption: TypeAlias = Annotated[
     str | None,
     Parameter(
-        name="--model",
-        help=(
-            "Use this model for all agents, written as provider:model. "
-            "Default: each agent's own model."
-        ),
+        help="Use this model for all agents, written as provider:model. "
+        "Default: each agent's own model."
     ),
 ]
 AllowOption: TypeAlias = Annotated[
     tuple[str, ...],
     Parameter(
-        name="--allow",
-        negative="",
-        show_default=False,
-        help="Let this tool run without approval; * means all tools. You can repeat this option.",
-    ),
-]
-ApproveOption: TypeAlias = Annotated[
-    Literal["terminal", "inbox"],
-    Parameter(
-        name="--approve",
-        help="Where to ask for the approval of tool calls: on this terminal, or in the inbox. With "
-        "`inbox`, the session waits until the inbox item is answered.",
+        help="Let this tool run without approval; * means all tools. You can repeat this option."
     ),
 ]
 KeepGoingOption: TypeAlias = Annotated[
     bool,
     Parameter(
-        name="--keep-going",
-        negative="",
-        show_default=False,
-        help="Skip agent files that have errors. Without this option, an error stops the command.",
+        help="Skip agent files that have errors. Without this option, an error stops the command."
     ),
 ]
 TrustOption: TypeAlias = Annotated[
     bool,
     Parameter(
-        name="--trust",
-        negative="",
-        show_default=False,
         help="Trust the files of this folder without asking, for this command only. The "
-        "environment variable EKIDEN_TRUST=1 does the same.",
+        "environment variable EKIDEN_TRUST=1 does the same."
     ),
 ]
 UserOption: TypeAlias = Annotated[
     str | None,
     Parameter(
-        name="--user",
         help="User of a new session. Agents use the memories of this user. Default: the setting "
-        "`user`.",
+        "`user`."
     ),
 ]
+PriorityName: TypeAlias = Literal["low", "normal", "high", "urgent"]
 SessionArgument: TypeAlias = Annotated[str, Parameter(help="Session id, or a unique prefix of it.")]
-MoreWords: TypeAlias = Annotated[str, Parameter(show=False)]
-"""Extra words after a text; accepted to explain the mistake."""
-JsonOption: TypeAlias = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")
+SessionOrNewest: TypeAlias = Annotated[
+    str | None,
+    Parameter(help="Session id, or a unique prefix of it. Default: the newest session."),
 ]
+SessionToContinue: TypeAlias = Annotated[
+    str | None,
+    Parameter(help="Id of the session to continue. If there is no such session, it is started."),
+]
+SinceOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        help="Only entries since this time. Give a date, a date with a time, or a time span such "
+        "as 2h for the last two hours."
+    ),
+]
+UntilOption: TypeAlias = Annotated[
+    str | None, Parameter(help="Only entries before this time, in the same format as for --since.")
+]
+AfterOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(help='Start after the event with this id. Give "" to start with the first event.'),
+]
+ByOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(help="Your name, for the record. Default: the name of your account on this machine."),
+]
+OutputOption: TypeAlias = Annotated[
+    Path | None,
+    Parameter(name=("--output", "-o"), help="New file to write to. Default: standard output."),
+]
+YesOption: TypeAlias = Annotated[
+    bool, Parameter(help="Do not ask for confirmation. Required if there is no terminal.")
+]
+MoreWords: TypeAlias = Annotated[str, Parameter(show=False)]
+"""Extra words after a text: parsed only so that the error can show how to quote them."""
+JsonOption: TypeAlias = Annotated[bool, Parameter(name="--json", help="Print JSON.")]
 NoWaitOption: TypeAlias = Annotated[
     bool,
-    Parameter(
-        name="--no-wait",
-        negative="",
-        show_default=False,
-        help="If another process is running the session, fail at once instead of waiting.",
-    ),
+    Parameter(help="If another process is running the session, fail at once instead of waiting."),
 ]
-WaitOption: TypeAlias = Annotated[
-    bool,
-    Parameter(
-        name="--wait",
-        negative="",
-        show_default=False,
-        help="If the session needs an answer from a person, wait for the answer and continue.",
-    ),
-]
-WaitTimeoutOption: TypeAlias = Annotated[
-    float | None,
-    Parameter(
-        name="--wait-timeout",
-        validator=Number(gt=0, lte=1e9),
-        help="Like --wait, but wait at most this many seconds for each answer.",
-    ),
-]
-StreamOption: TypeAlias = Annotated[
-    bool,
-    Parameter(
-        name="--stream",
-        negative="",
-        show_default=False,
-        help="Show events as they happen. With --json, print one object per line.",
-    ),
-]
-
-JsonLinesOption: TypeAlias = Annotated[
-    bool,
-    Parameter(
-        name="--json-lines",
-        negative="",
-        show_default=False,
-        help="Print one JSON object per line.",
-    ),
-]
-
+JsonLinesOption: TypeAlias = Annotated[bool, Parameter(help="Print one JSON object per line.")]
 LimitOption: TypeAlias = Annotated[
     int | None,
     Parameter(
-        name="--limit",
-        validator=Number(gte=1, lte=1000),
-        help="Maximum number of entries. Default: all entries.",
+        validator=Number(gte=1, lte=1000), help="Maximum number of entries. Default: all entries."
     ),
 ]
 WideOption: TypeAlias = Annotated[
     bool,
     Parameter(
-        name="--wide",
-        negative="",
-        show_default=False,
         help="Show all columns, full ids and texts, and exact times. Output to a pipe always has "
-        "this form.",
-    ),
-]
-CursorOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(
-        name="--cursor",
-        help="Continue after the previous page. Give the cursor that the previous page printed.",
+        "this form."
     ),
 ]
 LabelOption: TypeAlias = Annotated[
     tuple[str, ...],
     Parameter(
-        name="--label",
-        negative="",
-        show_default=False,
         help="Label of this worker, such as gpu. Agents that require a label run only on workers "
-        "with that label. You can repeat this option.",
+        "with that label. You can repeat this option."
     ),
 ]
 LogOption: TypeAlias = Annotated[
-    Literal["text", "json", "none"],
-    Parameter(name="--log", help="Format of the log on standard error."),
+    Literal["text", "json", "none"], Parameter(help="Format of the log on standard error.")
 ]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamFlags:
+    """The options of commands that run a team."""
+
+    team: TeamOption = None
+    model: ModelOption = None
+    keep_going: KeepGoingOption = False
+    trust: TrustOption = False
+
+
+TEAM = TeamFlags()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFlags(TeamFlags):
+    """The options of commands that run a session and show the run."""
+
+    allow: AllowOption = ()
+    approve: Annotated[
+        Literal["terminal", "inbox"],
+        Parameter(
+            help="Where to ask for the approval of tool calls: on this terminal, or in the inbox. "
+            "With `inbox`, the session waits until the inbox item is answered."
+        ),
+    ] = "terminal"
+    wait: Annotated[
+        bool,
+        Parameter(
+            help="If the session needs an answer from a person, wait for the answer and continue."
+        ),
+    ] = False
+    wait_timeout: Annotated[
+        float | None,
+        Parameter(
+            validator=Number(gt=0, lte=1e9),
+            help="Like --wait, but wait at most this many seconds for each answer.",
+        ),
+    ] = None
+    limits: LimitFlags = NO_LIMITS
+    no_wait: NoWaitOption = False
+    stream: Annotated[
+        bool,
+        Parameter(help="Show events as they happen. With --json, print one object per line."),
+    ] = False
+    as_json: JsonOption = False
+
+
+RUN = RunFlags()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatFlags(TeamFlags):
+    """The options of `ekiden chat`."""
+
+    session: SessionToContinue = None
+    resume: Annotated[bool, Parameter(help="Choose the session to continue from a list.")] = False
+    newest: Annotated[bool, Parameter(name="--continue", help="Continue the newest session.")] = (
+        False
+    )
+    user: UserOption = None
+    strategy: StrategyOption = None
+    allow: AllowOption = ()
+    limits: LimitFlags = NO_LIMITS
+    as_json: JsonOption = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether an earlier session is continued, so that its last messages are shown first."""
+        return self.resume or self.newest or self.session is not None
+
+
+CHAT = ChatFlags()
 
 T = TypeVar("T")
 
@@ -322,18 +340,22 @@ class Listing:
     limit: Annotated[
         int | None,
         Parameter(
-            name="--limit",
             validator=Number(gte=1, lte=1000),
             help="Maximum number of entries. Default: 50. Default with --json-lines: all entries.",
         ),
     ] = None
-    cursor: CursorOption = None
+    cursor: Annotated[
+        str | None,
+        Parameter(
+            help="Continue after the previous page. Give the cursor that the previous page printed."
+        ),
+    ] = None
     wide: WideOption = False
     json_lines: JsonLinesOption = False
     as_json: JsonOption = False
 
     usual: ClassVar[int | None] = PAGE
-    """How many are shown by default."""
+    """The number of entries without `--limit`; `None`: all."""
 
     @property
     def is_json(self) -> bool:
@@ -370,7 +392,7 @@ class Listing:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeListing(Listing):
-    """The options of a list that is shown as a whole."""
+    """The options of a list whose entries are all shown by default."""
 
     limit: LimitOption = None
 
@@ -384,10 +406,10 @@ WHOLE = WholeListing()
 async def _first(
     found: Pages[T], wanted: int | None, cursor: str | None
 ) -> tuple[list[T], str | None]:
-    """The first entries of a list, all without a limit, and where the rest begins."""
+    """The first `wanted` entries, `None` for all, and the cursor of the next one."""
     items: list[T] = []
     while True:
-        # A page is short if very many had to be looked at for it.
+        # A page can be shorter than its limit: the store filters a bounded number of rows.
         room = 1000 if wanted is None else wanted - len(items)
         page = await found.page(limit=room, cursor=cursor)
         items += page.items

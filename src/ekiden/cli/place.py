@@ -1,17 +1,25 @@
-"""Where a command works: on a local store, or with a server."""
+"""The store or the server that a command uses."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.options import NO_LIMITS, TEAM, KeepGoingOption, TeamOption, TrustOption
+from ekiden.cli.options import (
+    NO_LIMITS,
+    STORE_HELP,
+    KeepGoingOption,
+    TeamFlags,
+    TeamOption,
+    TrustOption,
+)
 from ekiden.cli.terminal.output import note
 from ekiden.core.dataclass import dataclass
 
@@ -29,35 +37,26 @@ _SERVER_OPTION: Final = "--server"
 _STORE: Final = "EKIDEN_STORE"
 _MEMORY: Final = "memory:"
 VIA: Final = "terminal"
-IN_MEMORY: Final = "other processes cannot write to memory:; name a persistent store"
+"""The channel of answers that people give in a terminal."""
 
 _ServerOption: TypeAlias = Annotated[
     str | None,
     Parameter(
-        name=_SERVER_OPTION,
         help="URL of an Ekiden server to use. The API key comes from the environment variable "
-        "EKIDEN_API_KEY. Default: the environment variable EKIDEN_SERVER.",
+        "EKIDEN_API_KEY. Default: the environment variable EKIDEN_SERVER."
     ),
 ]
+# Without `env_var`: a store in the environment must not conflict with --server.
+_StoreOption: TypeAlias = Annotated[str | None, Parameter(help=STORE_HELP)]
 
-_StoreOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(
-        name="--store",
-        help="Session store: a path, sqlite:///path, postgresql://… or memory:. Default: the "
-        "environment variable EKIDEN_STORE. Without this variable: the setting `store` "
-        "(.ekiden/ekiden.db).",
-    ),
-]
-
-
-_HERE_ONLY: Final = {
+_LOCAL_ONLY: Final = {
     "--store": "the server has its own store",
     "--team": "the server has its own team",
     "--model": "the server has its own models",
     "--keep-going": "the server has already read its agent files",
     "--allow": "the server decides what may run without asking; answer in its inbox",
 }
+"""Options that a server refuses, with the reason."""
 
 
 @Parameter(name="*")
@@ -81,14 +80,17 @@ class Place:
         keeps_time: bool = False,
         embeds: bool = False,
     ) -> AsyncIterator[Ekiden]:
-        """The resources; with `create` a missing store is created.
+        """Open the resources of the store or of the server; with `create` a missing store is
+        created.
 
-        `app`: another than that of the settings. `progress` is called during long work on a local
-        store, `on_outage` when a store becomes unreachable while events are watched. With
-        `keeps_time` inbox deadlines are handled, as servers do; `embeds`: use the embedding model
-        of the settings. `UsageError` if both a store and a server are named, for another app at a
-        server, and for a store in memory if something must be `kept`, or if it `is_shared` with
-        other writers.
+        `app` replaces the app of the settings. `kept` names data that a server must find in the
+        store later, such as ``keys``. `is_shared`: other processes write to the store meanwhile.
+        `progress` is called during long work on a local store, `on_outage` when a store becomes
+        unreachable while events are watched. With `keeps_time` inbox deadlines are handled, as
+        servers do. `embeds`: use the embedding model of the settings.
+
+        `UsageError` if both a store and a server are named, for an app at a server, and for a store
+        in memory with `kept` or `is_shared`.
         """
         if self.is_server:
             if app is not None:
@@ -96,43 +98,62 @@ class Place:
             async with self.connected() as client:
                 yield client.ekiden
             return
-        in_memory = IN_MEMORY if is_shared else ""
-        if kept:
-            in_memory = f"a server cannot see {kept} in memory:; name a persistent store"
-        async with _at_store(
-            self.store,
-            create=create,
-            in_memory=in_memory,
-            app=app,
-            progress=progress,
-            on_outage=on_outage,
-            keeps_time=keeps_time,
-            embeds=embeds,
-        ) as here:
-            yield here
+        from ekiden.api.local.context import LocalContext
+        from ekiden.cli.terminal.prompts import check_addresses
+        from ekiden.client.ekiden import at_store
+        from ekiden.project import load_settings, open_store
+
+        loaded = load_settings(Path.cwd())
+        used = ["store"] if self.store is None else []
+        if embeds:
+            used.append("memory.embedding_model")
+        check_addresses(loaded, Path.cwd(), *used)
+        address = self.address(loaded.settings.store)
+        if address == _MEMORY and kept:
+            raise UsageError(f"a server cannot see {kept} in memory:; name a persistent store")
+        if address == _MEMORY and is_shared:
+            raise UsageError("other processes cannot write to memory:; name a persistent store")
+        inbox_time: Callable[[Store], AbstractAsyncContextManager[object]] = nullcontext
+        if keeps_time:
+            from ekiden.cli.views.inbox import keeping_time
+
+            inbox_time = keeping_time
+        async with open_store(address, create=create) as store, inbox_time(store):
+            yield at_store(
+                LocalContext(
+                    store=store,
+                    settings=loaded.settings,
+                    origins=loaded.origins,
+                    app=app,
+                    via=VIA,
+                    progress=progress,
+                    on_outage=on_outage,
+                )
+            )
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[AsyncClient]:
-        """A client of the server; `UsageError` if a store is named too. The key comes from the
-        environment, because command arguments are visible to everyone on the machine."""
+        """A client of the server; `UsageError` if a store is named too."""
+        # The key comes from the environment: arguments are visible to everyone on the machine.
         url = _server_of(self.server, {}, store=self.store)
         from ekiden.client import AsyncClient
 
         async with AsyncClient(url) as client:
             yield client
 
-    def check_for_server(self, given: Mapping[str, object]) -> None:
+    def check_for_server(self, flags: TeamFlags, *, allow: Sequence[str]) -> None:
         """`UsageError` if one of these options is given together with a server."""
-        _server_of(self.server, given, store=self.store)
+        _server_of(self.server, _local_options(flags, allow), store=self.store)
 
     def address(self, of_settings: str) -> str:
-        """Where the store is."""
+        """The address of the store, if the settings name `of_settings`."""
         return self.store or os.environ.get(_STORE) or of_settings
 
     def words(self, url: str) -> list[str]:
-        """The option that names the store or the server, for a command to repeat.
+        """The option to repeat in another command, so that it uses the same store or server.
 
-        `url` is its address, which has no password in it.
+        `url` is its address, which has no password in it. Empty if the environment or the settings
+        name it.
         """
         if self.is_server:
             is_known = self.server in (None, os.environ.get(_SERVER))
@@ -140,16 +161,22 @@ class Place:
         is_known = self.store in (None, os.environ.get(_STORE))
         return [] if is_known else ["--store", url]
 
-    def who(self, by: str | None) -> str | None:
-        """The name of the person at this machine, else `by`; `None` at a server, which knows its
-        caller. `UsageError` if there is no name, and for a name at a server."""
-        from ekiden.cli.run.handoffs import who_answers
+    def person(self, by: str | None, *, may_name: bool = False) -> str | None:
+        """The person to record: `by`, else the user of this machine; `None` at a server, which
+        knows its caller.
 
-        if not self.is_server:
-            return who_answers(by)
-        if by is not None:
+        `UsageError` if the user has no name, and at a server for `by`, unless `may_name`.
+        """
+        from ekiden.cli.projects import person_name
+
+        if self.is_server and by is None:
+            return None
+        if self.is_server and not may_name:
             raise UsageError("leave out --by: the server knows you by your key")
-        return None
+        name = person_name(by)
+        if not name.strip():
+            raise UsageError("your user name is unknown: give your name with --by")
+        return name
 
     @property
     def is_server(self) -> bool:
@@ -165,7 +192,7 @@ HERE: Final = Place()
 class TeamPlace:
     """The options of commands that inspect a team and need no store."""
 
-    team: TeamOption = TEAM
+    team: TeamOption = None
     keep_going: KeepGoingOption = False
     trust: TrustOption = False
     server: _ServerOption = None
@@ -174,12 +201,12 @@ class TeamPlace:
     async def open(
         self, *, model: str | None = None, as_json: bool = False, demo: str = ""
     ) -> AsyncIterator[Ekiden]:
-        """The team over an empty store; its files' code is not imported.
+        """Open the team with an empty store; the code that its files name is not imported.
 
-        `model` replaces the agents' own. `demo` is printed at the end if no team was named.
+        `model` replaces the agents' own. `demo` is printed at the end if the team is the demo.
         `UsageError` for options that a server does not support.
         """
-        given = {"--team": self.team, "--model": model, "--keep-going": self.keep_going}
+        given = _local_options(self._flags(model))
         server = _server_of(self.server, given, store=self._store())
         if server is not None:
             async with _at_server(server) as there:
@@ -190,14 +217,7 @@ class TeamPlace:
         from ekiden.client.ekiden import at_store
         from ekiden.project import open_store
 
-        project = open_project(
-            team=self.team,
-            model=model,
-            keep_going=self.keep_going,
-            inert=True,
-            trust=self.trust,
-            as_json=as_json,
-        )
+        project = open_project(self._flags(model), inert=True, as_json=as_json)
         async with open_store(self._address(project.settings.store), create=False) as store:
             loaded = project.loaded
             yield at_store(
@@ -212,6 +232,9 @@ class TeamPlace:
             )
         if demo and project.is_demo:
             note(demo)
+
+    def _flags(self, model: str | None) -> TeamFlags:
+        return TeamFlags(team=self.team, model=model, keep_going=self.keep_going, trust=self.trust)
 
     def _store(self) -> str | None:
         return None
@@ -267,18 +290,14 @@ class TeamWithStore(TeamAtWork):
         create: bool = False,
         as_json: bool = False,
     ) -> AsyncIterator[tuple[Ekiden, str]]:
-        """The team with its store, and the command that resumes the session; with `create` a
-        missing store is created.
+        """Open the team with its store, and give the command that resumes the session; with
+        `create` a missing store is created.
 
-        The person `by` hands the session `to` an agent, in at most `timeout_s` seconds.
-        `UsageError` for options that a server does not support; `Interrupted` says how to resume.
+        `by` is the person to record. A command that hands `session` to the agent `to` gives them,
+        with its `timeout_s`, for messages. `UsageError` for options that a server does not support;
+        `Interrupted` says how to resume.
         """
-        given = {
-            "--team": self.team,
-            "--model": model,
-            "--keep-going": self.keep_going,
-            "--allow": allow,
-        }
+        given = _local_options(self._flags(model), allow)
         server = _server_of(self.server, given, store=self.store)
         if server is not None:
             if by is not None:
@@ -290,27 +309,20 @@ class TeamWithStore(TeamAtWork):
         import asyncio
 
         from ekiden.cli.errors import Interrupted
-        from ekiden.cli.projects import open_project, tell_notes
-        from ekiden.cli.run.handoffs import person_name, stopped, tell_busy
+        from ekiden.cli.projects import open_project, person_name, tell_notes
+        from ekiden.cli.run.handoffs import stopped, tell_busy
         from ekiden.cli.run.observer import resume_command
         from ekiden.client.ekiden import at_store
         from ekiden.project import open_store
 
         who = person_name(by)
-        project = open_project(
-            team=self.team,
-            model=model,
-            keep_going=self.keep_going,
-            trust=self.trust,
-            as_json=as_json,
-        )
-        option = self.store or os.environ.get(_STORE) or None
-        address = project.settings.store if option is None else option
+        project = open_project(self._flags(model), as_json=as_json)
+        place = Place(store=self.store)
+        address = place.address(project.settings.store)
         async with open_store(address, create=create) as store, project:
             tell_notes(project, as_json=as_json)
-            hint = resume_command(
-                session, store=store, store_option=option, team=self.team, model=model
-            )
+            words = place.words(store.url)
+            hint = resume_command(session, store.url, words, team=self.team, model=model)
             here = replace(
                 _here(project, store, model=model, allow=allow),
                 caller=who,
@@ -328,10 +340,10 @@ class TeamWithStore(TeamAtWork):
 def _here(
     project: Project, store: Store, *, model: str | None, allow: tuple[str, ...]
 ) -> LocalContext:
-    """The team of this project for a person at a terminal."""
+    """The context of calls on this project's team by a person at a terminal."""
     from ekiden.api.local.context import LocalContext
     from ekiden.cli.run.observer import run_config
-    from ekiden.cli.terminal.approval_prompt import approver
+    from ekiden.cli.terminal.prompts import approver
 
     settings = project.settings
     return LocalContext(
@@ -374,19 +386,29 @@ class Machine:
 THIS_MACHINE: Final = Machine()
 
 
+def _local_options(flags: TeamFlags, allow: Sequence[str] = ()) -> dict[str, object]:
+    """Options that a server refuses, by name."""
+    return {
+        "--team": flags.team,
+        "--model": flags.model,
+        "--keep-going": flags.keep_going,
+        "--allow": allow,
+    }
+
+
 def _is_remote(server: str | None, store: str | None) -> bool:
     return server is not None or (store is None and bool(os.environ.get(_SERVER)))
 
 
 def _server_of(server: str | None, given: Mapping[str, object], *, store: str | None) -> str | None:
-    """The server to use; `UsageError` for a local option."""
+    """The server to use; `None` for a store. `UsageError` for an option that is only local."""
     if not _is_remote(server, store):
         return None
-    name = _SERVER if server is None else "--server"
+    name = _SERVER if server is None else _SERVER_OPTION
     for option, value in {"--store": store, **given}.items():
         if value:
             raise UsageError(
-                f"{option} does not work with a server, and {name} names one: {_HERE_ONLY[option]}"
+                f"{option} does not work with a server, and {name} names one: {_LOCAL_ONLY[option]}"
             )
     return os.environ[_SERVER] if server is None else server
 
@@ -397,49 +419,3 @@ async def _at_server(url: str) -> AsyncIterator[Ekiden]:
 
     async with AsyncClient(url) as client:
         yield client.ekiden
-
-
-@asynccontextmanager
-async def _at_store(
-    option: str | None,
-    *,
-    create: bool,
-    in_memory: str,
-    app: str | None,
-    progress: Callable[[Any], None] | None,
-    on_outage: OnOutage | None,
-    keeps_time: bool,
-    embeds: bool,
-) -> AsyncIterator[Ekiden]:
-    from pathlib import Path
-
-    from ekiden.api.local.context import LocalContext
-    from ekiden.cli.terminal.prompts import check_addresses
-    from ekiden.client.ekiden import at_store
-    from ekiden.project import load_settings, open_store
-
-    loaded = load_settings(Path.cwd())
-    used = ["store"] if option is None else []
-    if embeds:
-        used.append("memory.embedding_model")
-    check_addresses(loaded, Path.cwd(), *used)
-    address = Place(store=option).address(loaded.settings.store)
-    if in_memory and address == _MEMORY:
-        raise UsageError(in_memory)
-    async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(open_store(address, create=create))
-        if keeps_time:
-            from ekiden.cli.views.inbox import keeping_time
-
-            await stack.enter_async_context(keeping_time(store))
-        yield at_store(
-            LocalContext(
-                store=store,
-                settings=loaded.settings,
-                origins=loaded.origins,
-                app=app,
-                via=VIA,
-                progress=progress,
-                on_outage=on_outage,
-            )
-        )

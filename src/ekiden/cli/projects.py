@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -9,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ekiden.cli.errors import BadInput, UsageError
+from ekiden.cli.options import json_or_text
 from ekiden.cli.terminal.output import StatusLine, note
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.values import dumps, loads
+from ekiden.core.text.wording import is_unicode
+from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
     from ekiden.agents.definition import AgentFileProblem
+    from ekiden.cli.options import TeamFlags
     from ekiden.project.project import Project
     from ekiden.project.routing import AddressedMessage
     from ekiden.project.settings import Settings
@@ -31,19 +35,12 @@ def settings_here() -> Settings:
 
 
 def open_project(
-    *,
-    team: str | None = None,
-    model: str | None = None,
-    strategy: str | None = None,
-    keep_going: bool = False,
-    inert: bool = False,
-    trust: bool = False,
-    as_json: bool = False,
+    flags: TeamFlags, *, strategy: str | None = None, inert: bool = False, as_json: bool = False
 ) -> Project:
-    """The team here: `team`, the project's own, or the demo; options override the settings.
+    """The project of the current folder; without a team it has the demo team.
 
-    With `keep_going` faulty files are left out, and named on standard error. With `inert` the
-    project is only inspected. With `trust` no question about trust is asked. Raises the errors of
+    `flags` and `strategy` override the settings. Agent files that `keep_going` leaves out are named
+    on standard error. With `inert` the project is only inspected. Raises the errors of
     `load_project`, and `FolderNotTrusted`.
     """
     from ekiden.agents import load_agent_files
@@ -54,18 +51,22 @@ def open_project(
     from ekiden.routing.meaning.stage import LEARNING
 
     root = Path.cwd()
-    overrides = {"model": model, "agents.routing.strategy": strategy}
+    team = flags.team
+    overrides = {"model": flags.model, "agents.routing.strategy": strategy}
+    # After the question about trust everything is read again: the person may have taken minutes.
     while True:
         loaded = load_settings(root, overrides=overrides)
         files = None
         if (team or loaded.settings.team) is None:
             foreign = loaded.settings.agents.foreign_user_folders
             files = load_agent_files(root, foreign_user_folders=foreign)
-        was_asked = check_trust(inspect_workspace(root, loaded, files, team=team), trust=trust)
+        was_asked = check_trust(
+            inspect_workspace(root, loaded, files, team=team), trust=flags.trust
+        )
         if not was_asked:
             break
     project = load_project(
-        root, overrides=overrides, team=team, keep_going=keep_going, inert=inert, files=files
+        root, overrides=overrides, team=team, keep_going=flags.keep_going, inert=inert, files=files
     )
     LEARNING.set(_learning(StatusLine(as_json=as_json)))
     project.tell = lambda text: _tell(text, as_json=as_json)
@@ -157,6 +158,17 @@ class HasSessions(Protocol):
     async def get(self, session_id: str, /) -> Owned: ...
 
 
+def person_name(option: str | None) -> str:
+    """The name of the person: from the option, else of this machine's user; empty if unknown."""
+    if option is not None:
+        return option
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""
+    return name if is_unicode(name) else ""
+
+
 def user_here(user: str | None) -> str | None:
     """The named user, else that of the settings."""
     return settings_here().user if user is None else user
@@ -226,20 +238,13 @@ def read_text(argument: str) -> str:
 
 
 def parse_variables(given: Sequence[str]) -> dict[str, Any]:
-    """Parse one or more NAME=VALUE arguments. A value is parsed as JSON; otherwise it is a text.
-    Raises `UsageError`."""
-    from ekiden.cli.run.handoffs import plain_text
-
+    """Parse NAME=VALUE arguments. A value that is not JSON is a text. Raises `UsageError`."""
     variables: dict[str, Any] = {}
     for each in given:
-        plain_text(each, "what is to be set")
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise UsageError(f"{each[:60]!r} sets nothing: write NAME=VALUE")
         if name in variables:
             raise UsageError(f"{name[:60]!r} is set twice")
-        try:
-            variables[name] = loads(value)
-        except (ValueError, RecursionError):
-            variables[name] = value
+        variables[name] = json_or_text(value)
     return variables

@@ -10,13 +10,12 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from ekiden.cli.ids import begun_session_id, session_id as find_session, sessions_of
-from ekiden.cli.options import LimitFlags
+from ekiden.cli.options import RunFlags
 from ekiden.cli.place import Place
-from ekiden.cli.projects import title_of
-from ekiden.cli.run.follow import RunFollower, WaitPolicy
+from ekiden.cli.projects import open_project, title_of
+from ekiden.cli.run.follow import LocalRun, RunFollower, WaitPolicy
 from ekiden.cli.run.observer import RunView
-from ekiden.cli.terminal.approval_prompt import (
-    ApproveWhere,
+from ekiden.cli.terminal.prompts import (
     TerminalApprover,
     ask_on_terminal,
     is_attended,
@@ -25,6 +24,7 @@ from ekiden.core.errors import SessionBusy
 
 if TYPE_CHECKING:
     from ekiden.api.runs import Shown
+    from ekiden.cli.run.at_server import ServerRun
     from ekiden.cli.run.follow import Start
     from ekiden.core.values import Priority
     from ekiden.project.project import Project
@@ -34,50 +34,12 @@ if TYPE_CHECKING:
     from ekiden.sessions import Session
     from ekiden.storage.base import Store
 
-_LOOK_EVERY_S: Final = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFlags:
-    """The shared options of commands that run a session."""
-
-    place: Place
-    team: str | None
-    model: str | None
-    strategy: Strategy | None = None
-    allow: tuple[str, ...]
-    approve: ApproveWhere
-    wait: bool
-    wait_timeout: float | None
-    limits: LimitFlags
-    no_wait: bool
-    keep_going: bool
-    trust: bool
-    stream: bool
-    as_json: bool
-
-    def check_for_server(self) -> None:
-        """`UsageError` for options that only the server can decide."""
-        self.place.check_for_server(
-            {
-                "--team": self.team is not None,
-                "--model": self.model is not None,
-                "--keep-going": self.keep_going,
-                "--allow": bool(self.allow),
-            }
-        )
-
-    @property
-    def approver_at_server(self) -> TerminalApprover | None:
-        """Asks the person at this terminal about the tools of a server's team."""
-        if self.approve == "inbox" or not is_attended():
-            return None
-        return TerminalApprover(ask=ask_on_terminal)
+_RETRY_BUSY_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpeningMessage:
-    """The message, and its session."""
+    """A message, and the session that it starts or continues."""
 
     said: AddressedMessage
     session: str | None
@@ -85,14 +47,16 @@ class OpeningMessage:
     user: str | None
     """The user of a new session."""
     priority: Priority
+    strategy: Strategy | None = None
+    """The routing strategy, if the message names none."""
     variables: Mapping[str, Any] | None = None
-    """Set together with it."""
+    """Variables to set in the transaction of the message."""
 
 
-async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
+async def begin_run(flags: RunFlags, place: Place, message: OpeningMessage) -> int:
     """Send a message and show the run; returns the exit code."""
-    if flags.place.is_server:
-        return await _begin_at_server(flags, message)
+    if place.is_server:
+        return await _begin_at_server(flags, place, message)
     from ekiden.api.methods.arguments import check_arguments
     from ekiden.api.runs import RunsApi
     from ekiden.cli.projects import check_addressee, check_owner
@@ -110,9 +74,9 @@ async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
         variables=message.variables,
         **flags.limits.options(),
     )
-    project = _project(flags)
+    project = open_project(flags, strategy=message.strategy, as_json=flags.as_json)
     check_addressee(project, said)
-    async with _opened(flags, project, create=True) as here:
+    async with _opened(flags, place, project, create=True) as here:
         chosen = await begun_session_id(sessions_of(here.store, project), message.session)
         await check_owner(here.store, chosen, message.user)
         session = Session(
@@ -131,25 +95,24 @@ async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
                 config=config,
                 live=flags.stream,
                 to=said.to,
-                strategy=said.strategy or flags.strategy,
+                strategy=said.strategy or message.strategy,
                 variables=message.variables,
             )
 
         return await here.watch(session, start)
 
 
-async def resume_run(flags: RunFlags, session_id: str) -> int:
+async def resume_run(flags: RunFlags, place: Place, session_id: str) -> int:
     """Resume a session and show the run; returns the exit code."""
-    if flags.place.is_server:
-        return await _resume_at_server(flags, session_id)
+    if place.is_server:
+        return await _resume_at_server(flags, place, session_id)
     from ekiden.api.methods.arguments import check_arguments
     from ekiden.api.runs import RunsApi
     from ekiden.sessions import Session
 
     check_arguments(RunsApi, "resume", session_id=session_id, **flags.limits.options())
-
-    project = _project(flags)
-    async with _opened(flags, project, create=False) as here:
+    project = open_project(flags, as_json=flags.as_json)
+    async with _opened(flags, place, project, create=False) as here:
         chosen = await find_session(sessions_of(here.store, project), session_id)
         return await here.watch(Session(chosen, store=here.store), None)
 
@@ -161,20 +124,20 @@ class _Here:
     flags: RunFlags
     project: Project
     store: Store
+    store_words: list[str]
     config: RunConfig
     wait_policy: WaitPolicy
 
     async def watch(self, session: Session, start: Start | None) -> int:
-        """Show the run that `start` begins; `None`: the session's current one."""
-        from ekiden.cli.run.local import LocalRun
+        """Show the run that `start` begins, or with `None` the session's current one."""
         from ekiden.cli.run.observer import resume_command
         from ekiden.project.runs.tasks import finished_run, resume_run
 
-        flags, project = self.flags, self.project
+        flags, team = self.flags, self.project.team
         hint = resume_command(
             session.session_id,
-            store=self.store,
-            store_option=flags.place.store,
+            self.store.url,
+            self.store_words,
             team=flags.team,
             model=flags.model,
             approve=flags.approve,
@@ -183,81 +146,73 @@ class _Here:
             as_json=flags.as_json,
             stream=flags.stream,
             how_to_resume=hint,
-            store_words=flags.place.words(self.store.url),
+            store_words=self.store_words,
             begun=start is None,
         )
 
         def resume(config: RunConfig) -> RunResultStreaming:
-            return resume_run(project.team, session, config=config, live=flags.stream)
+            return resume_run(team, session, config=config, live=flags.stream)
 
         run = LocalRun(
             observer=observer,
             session=session,
             config=self.config,
-            start=resume if start is None else start,
+            start=start or resume,
             resume=resume,
-            ended=lambda row: finished_run(project.team, session, row, config=self.config),
+            ended=lambda row: finished_run(team, session, row, config=self.config),
         )
         return await RunFollower(run=run, observer=observer).watch(self.wait_policy)
 
 
-def _project(flags: RunFlags) -> Project:
-    from ekiden.cli.projects import open_project
-
-    return open_project(
-        team=flags.team,
-        model=flags.model,
-        strategy=flags.strategy,
-        keep_going=flags.keep_going,
-        trust=flags.trust,
-        as_json=flags.as_json,
-    )
-
-
 @asynccontextmanager
-async def _opened(flags: RunFlags, project: Project, *, create: bool) -> AsyncIterator[_Here]:
+async def _opened(
+    flags: RunFlags, place: Place, project: Project, *, create: bool
+) -> AsyncIterator[_Here]:
     from ekiden.cli.projects import tell_notes
     from ekiden.cli.run.observer import run_config
-    from ekiden.cli.terminal.approval_prompt import approver
+    from ekiden.cli.terminal.prompts import approver
     from ekiden.project import open_store
 
-    config = run_config(
-        limits=flags.limits,
-        no_wait=flags.no_wait,
-        model=flags.model,
-        approver=approver(flags.allow, where=flags.approve),
-        settings=project.settings,
-    )
-    address = flags.place.address(project.settings.store)
+    address = place.address(project.settings.store)
     wait_policy = WaitPolicy.of(wait=flags.wait, timeout_s=flags.wait_timeout, store=address)
     async with open_store(address, create=create) as store, project:
         tell_notes(project, as_json=flags.as_json)
         yield _Here(
-            flags=flags, project=project, store=store, config=config, wait_policy=wait_policy
+            flags=flags,
+            project=project,
+            store=store,
+            store_words=place.words(store.url),
+            config=run_config(
+                limits=flags.limits,
+                no_wait=flags.no_wait,
+                model=flags.model,
+                approver=approver(flags.allow, where=flags.approve),
+                settings=project.settings,
+            ),
+            wait_policy=wait_policy,
         )
 
 
-async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
+async def _begin_at_server(flags: RunFlags, place: Place, message: OpeningMessage) -> int:
     from ekiden.cli.projects import check_owner, user_here
     from ekiden.cli.run.at_server import ServerRun
 
-    flags.check_for_server()
-    async with flags.place.connected() as client:
+    place.check_for_server(flags, allow=flags.allow)
+    async with place.connected() as client:
         chosen = await begun_session_id(client.ekiden.sessions, message.session)
         await check_owner(client.sessions, chosen, message.user)
-        observer = _observer(flags, client.url)
         said = message.said
         run = ServerRun(
             ekiden=client.ekiden,
-            observer=observer,
-            approver=flags.approver_at_server,
+            observer=_observer(flags, place.words(client.url)),
+            approver=_approver_at_server(flags),
             session_id=chosen or "",
             waits=not flags.no_wait,
             start=lambda on_busy: client.runs.stream(
                 said.text,
                 session_id=chosen,
                 agent=said.to,
-                strategy=said.strategy or flags.strategy,
+                strategy=said.strategy or message.strategy,
                 user_id=user_here(message.user),
                 priority=message.priority,
                 variables=message.variables,
@@ -266,31 +221,32 @@ async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
                 **flags.limits.options(),
             ),
         )
-        return await RunFollower(run=run, observer=observer).watch(_wait_policy(flags))
+        return await _watch_at_server(flags, run)
 
 
-async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
+async def _resume_at_server(flags: RunFlags, place: Place, session_id: str) -> int:
     from ekiden.api.methods.called import AsyncStream
     from ekiden.cli.run.at_server import BUSY_S, OnBusy, ServerRun
     from ekiden.core.runs import Run, RunStarted
 
-    flags.check_for_server()
-    async with flags.place.connected() as client:
+    place.check_for_server(flags, allow=flags.allow)
+    async with place.connected() as client:
         session_id = await find_session(client.ekiden.sessions, session_id)
-        observer = _observer(flags, client.url)
+        observer = _observer(flags, place.words(client.url))
         observer.begun = True
 
         async def resumed(on_busy: OnBusy) -> AsyncGenerator[Shown, None]:
             deadline = monotonic() + (BUSY_S if on_busy == "wait" else 0.0)
             begun: Run | None = None
             while begun is None:
+                # Events that are stored before the resume are not shown again.
                 run.after = (await client.sessions.get(session_id)).events
                 try:
                     begun = await client.runs.resume(session_id, **flags.limits.options())
                 except SessionBusy:
                     if monotonic() >= deadline:
                         raise
-                    await asyncio.sleep(_LOOK_EVERY_S)
+                    await asyncio.sleep(_RETRY_BUSY_S)
             yield RunStarted(run_id=begun.run_id, session_id=session_id)
             async with client.runs.follow(begun.run_id, after=run.after) as shown:
                 async for each in shown:
@@ -299,22 +255,27 @@ async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
         run = ServerRun(
             ekiden=client.ekiden,
             observer=observer,
-            approver=flags.approver_at_server,
+            approver=_approver_at_server(flags),
             session_id=session_id,
             waits=not flags.no_wait,
             start=lambda on_busy: AsyncStream(resumed(on_busy)),
         )
-        return await RunFollower(run=run, observer=observer).watch(_wait_policy(flags))
+        return await _watch_at_server(flags, run)
 
 
-def _observer(flags: RunFlags, url: str) -> RunView:
+async def _watch_at_server(flags: RunFlags, run: ServerRun) -> int:
+    wait_policy = WaitPolicy.of(wait=flags.wait, timeout_s=flags.wait_timeout)
+    return await RunFollower(run=run, observer=run.observer).watch(wait_policy)
+
+
+def _approver_at_server(flags: RunFlags) -> TerminalApprover | None:
+    """Asks the person at this terminal about the tools of a server's team."""
+    if flags.approve == "inbox" or not is_attended():
+        return None
+    return TerminalApprover(ask=ask_on_terminal)
+
+
+def _observer(flags: RunFlags, store_words: list[str]) -> RunView:
     return RunView(
-        as_json=flags.as_json,
-        stream=flags.stream,
-        how_to_resume="",
-        store_words=flags.place.words(url),
+        as_json=flags.as_json, stream=flags.stream, how_to_resume="", store_words=store_words
     )
-
-
-def _wait_policy(flags: RunFlags) -> WaitPolicy:
-    return WaitPolicy.of(wait=flags.wait, timeout_s=flags.wait_timeout)

@@ -12,8 +12,8 @@ from typing import TextIO
 
 import pytest
 
-from ekiden.cli.terminal import approval_prompt
-from ekiden.cli.terminal.approval_prompt import (
+from ekiden.cli.terminal import prompts
+from ekiden.cli.terminal.prompts import (
     Question,
     TerminalApprover,
     approver,
@@ -240,7 +240,7 @@ def test_at_a_terminal_the_person_is_asked(
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     person = Person("y\n")
-    monkeypatch.setattr(approval_prompt, "ask_on_terminal", person)
+    monkeypatch.setattr(prompts, "ask_on_terminal", person)
     assert _approved(asyncio.run(approver().approve(request())))
 
 

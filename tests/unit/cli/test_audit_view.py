@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from ekiden.audit import Verification
-from ekiden.cli.views.audit import ProgressLine
+from ekiden.cli.views.administration import ProgressLine
 
 
 class Terminal(io.StringIO):

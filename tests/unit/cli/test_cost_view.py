@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.api.local.traces import summary_of
 from ekiden.api.traces import CostSummary
-from ekiden.cli.views.traces import cost_headers, cost_rows, unpriced_note
+from ekiden.cli.views.sessions import cost_headers, cost_rows, unpriced_note
 from ekiden.core.events import Event
 from ekiden.runtime import Price
 from ekiden.sessions.costs import CostKey, cost_report

@@ -9,7 +9,7 @@ import pytest
 
 HEAD = """
 import asyncio, sys, threading, time
-from ekiden.cli.process.worker import end_for_sure
+from ekiden.cli.process import end_for_sure
 
 async def ignores():
     while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.cli.terminal.live_view import event_line, event_text
+from ekiden.cli.views.live import event_line, event_text
 from ekiden.core.events import Event
 from tests.support.cases import each_case
 

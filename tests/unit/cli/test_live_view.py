@@ -12,7 +12,7 @@ from ekiden.api.local.context import LocalContext
 from ekiden.api.local.events import LocalEvents
 from ekiden.cli.exits import Exit
 from ekiden.cli.main import main
-from ekiden.cli.terminal.live_view import Spectator
+from ekiden.cli.views.live import Spectator
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.project.settings import Settings

@@ -12,8 +12,7 @@ import pytest
 from ekiden import Agent, CodeContext, MemoryStore, Session, Team
 from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.run.follow import RunFollower, WaitPolicy
-from ekiden.cli.run.local import LocalRun
+from ekiden.cli.run.follow import LocalRun, RunFollower, WaitPolicy
 from ekiden.cli.run.observer import RunView
 from ekiden.cli.views.inbox import tell_questions
 from ekiden.core.errors import StoreUnavailable, UnknownAgent

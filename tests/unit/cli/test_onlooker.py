@@ -10,6 +10,7 @@ import pytest
 
 from ekiden import Agent, CodeContext, MemoryStore, Session, Team, Waiting
 from ekiden.cli.errors import Interrupted
+from ekiden.cli.place import Place
 from ekiden.cli.run.observer import RunView, problem_of, resume_command
 from ekiden.core.errors import UserError
 from ekiden.core.roles import Assignment
@@ -132,25 +133,24 @@ def test_waiting_and_refusing_are_told() -> None:
 def test_the_way_to_resume_repeats_the_options_that_were_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    store = MemoryStore()
+    url = "sqlite:///some.db"
     monkeypatch.setenv("EKIDEN_STORE", "mine.db")
 
     def command(store_option: str | None, team: str | None = None) -> str:
-        return resume_command("s1", store=store, store_option=store_option, team=team)
+        words = Place(store=store_option).words(url)
+        return resume_command("s1", url, words, team=team)
 
     assert command("mine.db") == "ekiden session resume s1"
     assert command("mine.db", "my.desk:team") == "ekiden session resume s1 --team my.desk:team"
-    assert command("other.db") == f"ekiden session resume s1 --store {store.url}"
-    modelled = resume_command("s1", store=store, store_option="mine.db", team=None, model="demo:x")
+    assert command("other.db") == f"ekiden session resume s1 --store {url}"
+    modelled = resume_command("s1", url, (), team=None, model="demo:x")
     assert modelled.endswith("--model demo:x")
-    inbox = resume_command("s1", store=store, store_option="mine.db", team=None, approve="inbox")
+    inbox = resume_command("s1", url, (), team=None, approve="inbox")
     assert inbox == "ekiden session resume s1 --approve inbox"
 
 
 def test_a_store_that_ends_with_the_command_leaves_nothing_to_resume() -> None:
-    store = MemoryStore()
-    assert resume_command("s1", store=store, store_option="memory:", team=None) == ""
-    assert resume_command("s1", store=store, store_option=None, team=None) == ""
+    assert resume_command("s1", MemoryStore().url, (), team=None) == ""
 
 
 @pytest.mark.parametrize("streaming", [True, False])

@@ -14,7 +14,7 @@ from ekiden.cli.exits import Exit
 from ekiden.cli.run.at_server import RemoteResult, ServerRun
 from ekiden.cli.run.follow import RunFollower, WaitPolicy
 from ekiden.cli.run.observer import RunView, problem_of
-from ekiden.cli.terminal.approval_prompt import Question, TerminalApprover
+from ekiden.cli.terminal.prompts import Question, TerminalApprover
 from ekiden.client import AsyncClient
 from ekiden.core.documents import from_json
 from ekiden.core.errors import SessionBusy

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.cli.process.server import tell_console
+from ekiden.cli.process import tell_console
 from ekiden.server import ServerConfig
 
 URL = "http://127.0.0.1:8321"

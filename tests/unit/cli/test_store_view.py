@@ -8,7 +8,13 @@ import sys
 import pytest
 
 from ekiden.audit import BrokenLink, Verification
-from ekiden.cli.views.audit import StepLine, print_backup, print_findings, print_info, print_report
+from ekiden.cli.views.administration import (
+    StepLine,
+    print_backup,
+    print_findings,
+    print_info,
+    print_report,
+)
 from ekiden.project.copying import BackupReport, CopiedTenant, CopyReport, CopyStep, StoreFindings
 from ekiden.storage.copying import TABLES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ekiden.cli.process.temporal import TemporalOptions
+from ekiden.cli.commands.worker import TemporalOptions
 from ekiden.core.errors import UserError
 
 

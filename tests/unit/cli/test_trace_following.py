@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ekiden.cli.exits import Exit
-from ekiden.cli.run.traces import SpanFollower
+from ekiden.cli.views.live import SpanFollower
 from ekiden.cli.views.traces import PLAIN
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable

@@ -25,7 +25,7 @@ from tests.support.serving import client_of
 START = """
 import asyncio, sys
 from pathlib import Path
-from ekiden.cli.process.server import prepared_config
+from ekiden.cli.process import prepared_config
 from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server.process import server

@@ -1,27 +1,22 @@
-"""A chat's state: the team, the session and its messages."""
+"""What a chat with a store and a chat with a server share: the session and its state."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.screens.screen import CommandReply, Screen, told
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Quoted, Screen, Shape
 from ekiden.cli.chat.typed.reader import Interrupts, Reader, Status
-from ekiden.cli.exits import Exit
-from ekiden.cli.projects import title_of
-from ekiden.core.errors import EkidenError, SessionNotFound
+from ekiden.cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from ekiden.cli.chat.roster import Roster
-    from ekiden.cli.chat.turns import Start
+    from ekiden.api.sessions import SessionSummary
+    from ekiden.client.ekiden import Ekiden
     from ekiden.core.events import Event
     from ekiden.core.questions import InboxItem
     from ekiden.project.routing import AddressedMessage
-    from ekiden.runtime import RunConfig
-    from ekiden.sessions import Session
-    from ekiden.storage.base import SessionRow, Store
 
 AUTO = "auto"
 """The address of a message that is routed."""
@@ -31,155 +26,149 @@ _UNFINISHED = frozenset({None, "failed", "out_of_budget"})
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Chat:
+class Chat(ABC):
     """One person talking with one team, in one session at a time."""
 
-    roster: Roster
-    store: Store
     screen: Screen
     reader: Reader
     interrupts: Interrupts
-    config: RunConfig
-    session: Session
-    row: SessionRow | None = None
-    """The session as last stored; `None` if it has no messages."""
     is_over: bool = False
-    live: bool = True
-    """Whether answers are streamed."""
 
     @property
-    def active(self) -> str:
-        """The agent that gets the next message; ``auto`` when the router chooses."""
-        team = self.roster.team
-        name = team.entry.name if self.row is None else self.row.agent
-        if name not in team:
-            return name if team.router is None else AUTO
-        return AUTO if team[name].traits.is_router else name
+    @abstractmethod
+    def api(self) -> Ekiden:
+        """The resources of the store or the server."""
 
     @property
+    @abstractmethod
+    def session_id(self) -> str | None:
+        """The session; `None` if the first message creates it."""
+
+    @property
+    @abstractmethod
+    def summary(self) -> SessionSummary | None:
+        """The session as last read; `None` if it has no messages."""
+
+    @property
+    @abstractmethod
     def user(self) -> str | None:
         """The user of the chat; only sessions of that user are reachable. `None`: all are."""
-        return self.roster.project.settings.user
 
-    async def check_owner(self, session_id: str) -> None:
-        """`UsageError` if the session belongs to another user."""
-        from ekiden.cli.projects import check_owner
-
-        await check_owner(self.store, session_id, self.user)
+    @property
+    @abstractmethod
+    def active(self) -> str:
+        """The agent that gets the next message; ``auto`` when the router chooses."""
 
     @property
     def is_unfinished(self) -> bool:
         """Whether the last turn can be resumed."""
-        return self.row is not None and self.row.seq > 0 and self.row.outcome in _UNFINISHED
+        found = self.summary
+        return found is not None and found.events > 0 and found.outcome in _UNFINISHED
 
     @property
     def is_waiting(self) -> bool:
         """Whether the last turn waits for an answer, or can resume after one."""
-        row = self.row
-        return row is not None and row.outcome == "waiting" and row.status != "idle"
+        found = self.summary
+        return found is not None and found.outcome == "waiting" and found.status != "idle"
 
     def status(self) -> Status:
-        """For the prompt."""
+        """The text of the prompt's toolbar."""
         details = "/resume continues the stopped turn" if self.is_unfinished else ""
         if self.is_waiting:
             details = "waiting for an answer: /inbox; a new message withdraws the question"
-        return Status(agent=self.active, session_id=self.session.session_id, details=details)
+        return Status(agent=self.active, session_id=self.session_id or "", details=details)
 
+    def stored_session(self, purpose: str) -> SessionSummary:
+        """The session, for a command that needs messages; `UsageError` names its `purpose`."""
+        if self.summary is None:
+            raise UsageError(f"there are no messages yet: {purpose}")
+        return self.summary
+
+    @abstractmethod
+    async def look(self) -> None:
+        """Read the session's state again."""
+
+    @abstractmethod
+    async def enter(self, session_id: str | None) -> None:
+        """Switch to another session; `None`: a new one."""
+
+    @abstractmethod
+    async def enter_copy(self, *, before: int) -> None:
+        """Switch to a new session that continues from before the message of this event."""
+
+    @abstractmethod
+    async def check_owner(self, session_id: str) -> None:
+        """`UsageError` if the session belongs to another user."""
+
+    @abstractmethod
+    async def events(self, *, after: int = 0) -> Sequence[Event]:
+        """The events of the session after this number; none in a new one."""
+
+    @abstractmethod
     async def questions(self) -> Sequence[InboxItem]:
         """The questions to people that the session waits for."""
-        from ekiden.project.runs.stored_runs import questions_to_people
 
-        return await questions_to_people(self.store, self.session.session_id)
-
+    @abstractmethod
     async def waits_for(self) -> str:
-        """The people or agents that the session waits for, at the end of the chain."""
-        from ekiden.runtime.loop.answer_wait import waiting_reason
-        from ekiden.runtime.state.cursor import open_questions
+        """The people or agents that the session waits for."""
 
-        asked = {} if self.row is None else open_questions(self.row)
-        return (await waiting_reason(self.store, asked)).removeprefix("person:")
-
-    async def can_go_on(self) -> bool:
-        """Whether the session's wait is over; `False` if that is unknown."""
-        from ekiden.runtime.loop.answer_wait import is_ready
-
-        with suppress(EkidenError):
-            return self.is_waiting and await is_ready(self.store, self.session.session_id)
-        return False
-
+    @abstractmethod
     async def ready(self) -> None:
         """Prepare the team for a turn, and show notes for the person."""
-        for line in await self.roster.ready(self.screen.note):
-            self.screen.note(line)
 
+    @abstractmethod
+    def check_addressee(self, address: AddressedMessage) -> None:
+        """`UnknownAgent` for a message to an agent outside the team, if the team is known here."""
+
+    @abstractmethod
     async def send(self, address: AddressedMessage) -> int:
         """Send a message; returns the exit code of the turn."""
-        from ekiden.project.runs.tasks import start_run
 
-        if self.row is None:
-            self.session.meta.setdefault("title", title_of(address.text))
-        team, session = self.roster.team, self.session
-        return await self._watch(
-            lambda config: start_run(
-                team,
-                address.text,
-                session,
-                config=config,
-                live=self.live,
-                to=address.to,
-                strategy=address.strategy,
-            )
-        )
-
+    @abstractmethod
     async def resume(self) -> int:
-        """Resume the last turn, if it was stopped or failed."""
-        from ekiden.project.runs.tasks import resume_run
+        """Resume the last turn, if it was stopped or failed; returns its exit code."""
 
-        team, session = self.roster.team, self.session
-        return await self._watch(
-            lambda config: resume_run(team, session, config=config, live=self.live)
-        )
+    async def after_answer(self) -> int:
+        """Continue after an inbox item was answered; returns the exit code."""
+        return 0
 
-    async def enter(self, session: Session) -> None:
-        """Switch to another session, which may be new."""
-        self.session = session
-        await self.look()
+    # Only a chat with a store resumes a turn that waits; a server does so itself.
 
-    async def look(self) -> None:
-        """Read the session's row again."""
-        try:
-            self.row = await self.session.row()
-        except SessionNotFound:
-            self.row = None
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the last turn waits, and this process must resume it after an answer."""
+        return False
 
-    async def events(self) -> Sequence[Event]:
-        """All events of the session; none in a new one."""
-        return await self.session.events()
+    async def can_go_on(self) -> bool:
+        """Whether the wait of a suspended turn is over; `False` if that is unknown."""
+        return False
 
-    async def _watch(self, start: Start) -> int:
-        from ekiden.cli.chat.turns import Turn
+    async def until_ready(self) -> None:
+        """Return when the wait of a suspended turn is over."""
+        raise NotImplementedError
 
-        turn = Turn(self.screen, self.interrupts)
-        code = await turn.watch(start, self.config)
-        await self.look()
-        if turn.is_stopped:
-            self.screen.reply(self._stopped())
-            return Exit.INTERRUPTED
-        if code == Exit.WAITING:
-            self.screen.reply(await self._waiting())
-        return code
+    async def catch_up(self) -> int:
+        """Resume a suspended turn, or show how another process continued it; the exit code."""
+        raise NotImplementedError
 
-    async def _waiting(self) -> CommandReply:
-        from ekiden.cli.chat.turns import waiting_reply
 
-        questions, reason = await self.questions(), await self.waits_for()
-        return waiting_reply(self.session.session_id, questions, reason)
+def waiting_reply(session_id: str, questions: Sequence[InboxItem], reason: str) -> CommandReply:
+    """Tells that the turn waits, what for, and how to answer."""
+    from ekiden.cli.views.inbox import answer_words, question_line, question_record
+    from ekiden.tools.output import spelled_out
 
-    def _stopped(self) -> CommandReply:
-        if not self.is_unfinished:
-            return told("stopped", "stopped; nothing was kept", session_id=self.session.session_id)
-        return told(
-            "stopped",
-            "stopped; /resume continues, or type something else",
-            session_id=self.session.session_id,
-        )
+    shapes: list[Shape] = []
+    for item in questions:
+        shapes.append(Lines(text=question_line(item)))
+        if item.body:
+            shapes.append(Quoted(text=spelled_out(item.body)))
+        shapes.append(Lines(text=f"/inbox answer {item.id} {answer_words(item, in_chat=True)}"))
+    text = f"waiting for {reason}; an answer, from here or another terminal, continues it"
+    shapes.append(Lines(text=text))
+    record = {
+        "session_id": session_id,
+        "reason": reason,
+        "waiting_for": [question_record(item) for item in questions],
+        "text": text,
+    }
+    return CommandReply(type="waiting", record=record, shapes=shapes, is_remark=True)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -15,16 +15,15 @@ from ekiden.cli.chat.conversation import AUTO
 from ekiden.cli.chat.typed.reader import Interrupts, Reader, Status, StatusOf, quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.options import NO_LIMITS, LimitFlags
+from ekiden.cli.options import ChatFlags
 from ekiden.cli.terminal.output import say
 
 if TYPE_CHECKING:
-    from ekiden.cli.chat.conversation import Chat
+    from ekiden.cli.chat.local import LocalChat
     from ekiden.cli.chat.roster import Roster
     from ekiden.cli.chat.screens.screen import Screen
     from ekiden.cli.chat.typed.completion import Sources
     from ekiden.project.project import Project
-    from ekiden.routing.decision import Strategy
     from ekiden.storage.base import Store
 
 Manner: TypeAlias = Literal["drawn", "typed", "piped", "json"]
@@ -42,42 +41,13 @@ _HEAVY = (
 """Modules that are loaded after the prompt appears."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The command line."""
-
-    session: str | None = None
-    resume: bool = False
-    newest: bool = False
-    user: str | None = None
-    team: str | None = None
-    model: str | None = None
-    strategy: Strategy | None = None
-    store: str | None = None
-    allow: tuple[str, ...] = ()
-    limits: LimitFlags = NO_LIMITS
-    keep_going: bool = False
-    trust: bool = False
-    as_json: bool = False
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether a session is named, so that its last messages are shown before the prompt."""
-        return self.resume or self.newest or self.session is not None
-
-    @property
-    def speaks_first(self) -> bool:
-        """Whether something may be shown before the prompt."""
-        return self.goes_on or self.keep_going
-
-
 class Beginning:
     """The prompt's status and completions, before and after the chat is ready."""
 
     def __init__(self) -> None:
-        self.chat: Chat | None = None
+        self.chat: LocalChat | None = None
         self._sources: Sources | None = None
-        self.when_done: Callable[[Chat], None] | None = None
+        self.when_done: Callable[[LocalChat], None] | None = None
 
     def status(self) -> Status:
         """For the prompt."""
@@ -87,7 +57,7 @@ class Beginning:
         """For completion."""
         return self._sources
 
-    def is_done(self, chat: Chat) -> None:
+    def is_done(self, chat: LocalChat) -> None:
         """The chat is ready."""
         from ekiden.cli.chat.typed.sources import ChatSources
 
@@ -97,15 +67,15 @@ class Beginning:
             self.when_done(chat)
 
 
-async def open_chat(options: Options) -> int:
+async def open_chat(flags: ChatFlags, *, store: str | None = None) -> int:
     """Run a chat to its end and return the exit code; a run that a signal ends is suspended."""
-    manner = manner_here(as_json=options.as_json)
-    if options.resume and manner != "drawn":
+    manner = manner_here(as_json=flags.as_json)
+    if flags.resume and manner != "drawn":
         raise UsageError(
             "--resume lets you choose from a list, which needs a terminal: give --session ID, "
             "or --continue for the newest"
         )
-    return await until_left(manner, lambda interrupts: _hold(options, manner, interrupts))
+    return await until_left(manner, lambda interrupts: _hold(flags, store, manner, interrupts))
 
 
 async def until_left(manner: Manner, hold: Callable[[Interrupts], Awaitable[int]]) -> int:
@@ -131,17 +101,18 @@ def manner_here(*, as_json: bool) -> Manner:
     return "typed" if os.environ.get("TERM", "dumb") in ("dumb", "unknown", "") else "drawn"
 
 
-async def _hold(options: Options, manner: Manner, interrupts: Interrupts) -> int:
+async def _hold(flags: ChatFlags, store: str | None, manner: Manner, interrupts: Interrupts) -> int:
     beginning = Beginning()
     reader = _reader(manner, beginning, interrupts)
     if manner in ("drawn", "typed"):
         say("ekiden: /help lists the commands")
-    if not options.speaks_first:
+    # With these flags something may be shown before the prompt.
+    if not (flags.goes_on or flags.keep_going):
         await reader.begin()
     try:
         if manner == "drawn":
             await _load_modules()
-        return await _talk(options, manner, reader, beginning, interrupts)
+        return await _talk(flags, store, manner, reader, beginning, interrupts)
     finally:
         await reader.abandon()
 
@@ -156,7 +127,8 @@ async def _load_modules() -> None:
 
 
 async def _talk(
-    options: Options,
+    flags: ChatFlags,
+    address: str | None,
     manner: Manner,
     reader: Reader,
     beginning: Beginning,
@@ -166,15 +138,15 @@ async def _talk(
     from ekiden.cli.chat.loop import ChatLoop
     from ekiden.project import open_store
 
-    roster = await _trusted_roster(options, manner, reader)
-    async with open_store(options.store or roster.project.settings.store) as store:
-        chat = _chat(options, manner, roster, store, reader, interrupts)
+    roster = await _trusted_roster(flags, manner, reader)
+    async with open_store(address or roster.project.settings.store) as store:
+        chat = _chat(flags, manner, roster, store, reader, interrupts)
         for line in left_out(roster.project):
             chat.screen.note(line)
-        if not await _enter(chat, options):
+        if not await _enter(chat, flags):
             return Exit.OK
         beginning.is_done(chat)
-        if manner != "piped" and (manner == "json" or options.goes_on):
+        if manner != "piped" and (manner == "json" or flags.goes_on):
             chat.screen.reply(await entered(chat))
         warming = asyncio.create_task(warm(chat)) if manner == "drawn" else None
         try:
@@ -184,7 +156,7 @@ async def _talk(
                 warming.cancel()
                 await asyncio.wait({warming})
             await roster.close()
-    # Whoever sat there has seen what went wrong.
+    # At a terminal the person has seen what went wrong.
     return Exit.OK if manner in ("drawn", "typed") else code
 
 
@@ -195,23 +167,22 @@ def left_out(project: Project) -> list[str]:
     return [str(relative(each)) for each in project.problems if each.severity == "error"]
 
 
-async def warm(chat: Chat) -> None:
+async def warm(chat: LocalChat) -> None:
     """Prepare the router for the first message, while the person types."""
     routing = chat.roster.project.settings.agents.routing
     if chat.active == AUTO and routing.strategy in ("semantic", "hybrid"):
-        # What is wrong shows when it is used.
+        # An error is reported when the router is used.
         with suppress(Exception):
             await chat.roster.project.router.prepare()
 
 
-async def _trusted_roster(options: Options, manner: Manner, reader: Reader) -> Roster:
+async def _trusted_roster(flags: ChatFlags, manner: Manner, reader: Reader) -> Roster:
     """The team of the current folder; the person is asked once whether its files are trusted."""
-    from ekiden.cli.terminal.approval_prompt import is_yes
-    from ekiden.cli.terminal.prompts import QUESTION, NotTrustedYet, introduction
+    from ekiden.cli.terminal.prompts import QUESTION, NotTrustedYet, introduction, is_yes
     from ekiden.core.current_agent import acting_agent
 
     try:
-        return open_roster(options)
+        return open_roster(flags)
     except NotTrustedYet as exc:
         if manner not in ("drawn", "typed") or acting_agent() is not None:
             raise
@@ -220,10 +191,10 @@ async def _trusted_roster(options: Options, manner: Manner, reader: Reader) -> R
         if not is_yes(await reader.ask(QUESTION)):
             raise
         exc.workspace.trust()
-    return open_roster(options)
+    return open_roster(flags)
 
 
-def open_roster(options: Options) -> Roster:
+def open_roster(flags: ChatFlags) -> Roster:
     """The team of the current folder; raises the errors of `load_project`, and
     `FolderNotTrusted`."""
     from ekiden.agents import AgentWatcher, LoadedAgents, agent_folders
@@ -234,15 +205,15 @@ def open_roster(options: Options) -> Roster:
     from ekiden.project.trust import inspect_workspace
 
     given = {
-        "model": options.model,
-        "agents.routing.strategy": options.strategy,
-        "user": options.user,
+        "model": flags.model,
+        "agents.routing.strategy": flags.strategy,
+        "user": flags.user,
     }
     overrides = {name: value for name, value in given.items() if value is not None}
     root = Path.cwd()
     settings = load_settings(root, overrides=overrides).settings
     files: AgentFiles | None = None
-    if options.team is None and settings.team is None:
+    if flags.team is None and settings.team is None:
         folders = agent_folders(root, foreign_user_folders=settings.agents.foreign_user_folders)
         files = AgentFiles(AgentWatcher(folders))
 
@@ -250,45 +221,45 @@ def open_roster(options: Options) -> Roster:
         read: LoadedAgents | None = None if files is None else files.loaded
         held = load_settings(root, overrides=overrides)
         check_trust(
-            inspect_workspace(root, held, read, team=options.team), trust=options.trust, asks=False
+            inspect_workspace(root, held, read, team=flags.team), trust=flags.trust, asks=False
         )
         project = load_project(
-            root, overrides=overrides, team=options.team, keep_going=keep_going, files=read
+            root, overrides=overrides, team=flags.team, keep_going=keep_going, files=read
         )
-        if files is not None and not options.keep_going:
+        if files is not None and not flags.keep_going:
             files.check(project)
         return project
 
-    return Roster(load(keep_going=options.keep_going), load=load, watcher=files)
+    return Roster(load(keep_going=flags.keep_going), load=load, watcher=files)
 
 
 def _chat(
-    options: Options,
+    flags: ChatFlags,
     manner: Manner,
     roster: Roster,
     store: Store,
     reader: Reader,
     interrupts: Interrupts,
-) -> Chat:
-    from ekiden.cli.chat.conversation import Chat
-    from ekiden.cli.chat.questions import ChatQuestions, HeldScreen
-    from ekiden.cli.terminal.approval_prompt import TerminalApprover
+) -> LocalChat:
+    from ekiden.cli.chat.local import LocalChat
+    from ekiden.cli.chat.screens.screen import ChatQuestions, HeldScreen
+    from ekiden.cli.terminal.prompts import TerminalApprover
     from ekiden.project.run_options import config_of
     from ekiden.sessions import Session
 
     settings = roster.project.settings
     screen = HeldScreen(screen_for(manner, markdown=settings.chat.markdown))
     ask = ChatQuestions(screen, reader).ask if manner in ("drawn", "typed") else None
-    config = replace(config_of(settings), model=options.model)
-    config = config.with_limits(options.limits.by_name())
-    return Chat(
+    config = replace(config_of(settings), model=flags.model)
+    config = config.with_limits(flags.limits.by_name())
+    return LocalChat(
         roster=roster,
         store=store,
         screen=screen,
         reader=reader,
         interrupts=interrupts,
-        config=replace(config, approver=TerminalApprover(allow=options.allow, ask=ask)),
-        session=Session(options.session, store=store, user_id=settings.user),
+        config=replace(config, approver=TerminalApprover(allow=flags.allow, ask=ask)),
+        session=Session(flags.session, store=store, user_id=settings.user),
         live=manner != "piped",
     )
 
@@ -305,7 +276,7 @@ def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Rea
             stop_turn=interrupts.stop_turn,
         )
 
-        def settle(chat: Chat) -> None:
+        def settle(chat: LocalChat) -> None:
             history.keep(chat.roster.project.settings.chat.history)
             drawn.refresh()
 
@@ -340,21 +311,18 @@ def screen_for(manner: Manner, *, markdown: bool) -> Screen:
     return RichScreen(markdown=markdown)
 
 
-async def _enter(chat: Chat, options: Options) -> bool:
-    """Switch to the session that the options name; `False` if the person picked none."""
-    from ekiden.cli.ids import begun_session_id, sessions_of
-    from ekiden.sessions import Session
-    from ekiden.storage.base import SessionFilter
+async def _enter(chat: LocalChat, flags: ChatFlags) -> bool:
+    """Switch to the session that the flags name; `False` if the person picked none."""
+    from ekiden.cli.ids import begun_session_id
 
-    session_id = await begun_session_id(
-        sessions_of(chat.store, chat.roster.project), options.session
-    )
-    if options.newest:
-        newest = (await chat.store.list(SessionFilter(user_id=chat.user), limit=1)).sessions
+    sessions = chat.api.sessions
+    session_id = await begun_session_id(sessions, flags.session)
+    if flags.newest:
+        newest = (await sessions.list(user=chat.user).page(limit=1)).items
         if not newest:
             raise NoSessions
-        session_id = newest[0].id
-    elif options.resume:
+        session_id = newest[0].session_id
+    elif flags.resume:
         from ekiden.cli.chat.commands.sessions import choose_session
 
         session_id = await choose_session(chat)
@@ -362,9 +330,5 @@ async def _enter(chat: Chat, options: Options) -> bool:
             return False
     if session_id is not None:
         await chat.check_owner(session_id)
-    await chat.enter(
-        chat.session
-        if session_id is None
-        else Session(session_id, store=chat.store, user_id=chat.user)
-    )
+        await chat.enter(session_id)
     return True

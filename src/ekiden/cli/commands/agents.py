@@ -227,20 +227,11 @@ async def agents_match(
         ),
     ],
     exclude: Annotated[
-        tuple[str, ...],
-        Parameter(
-            negative="", show_default=False, help="Agents to leave out, separated by commas."
-        ),
+        tuple[str, ...], Parameter(help="Agents to leave out, separated by commas.")
     ] = (),
     min_score: Annotated[float, Parameter(help="Lowest score to list, from 0 to 1.")] = 0.5,
     everybody: Annotated[
-        bool,
-        Parameter(
-            name="--all",
-            negative="",
-            show_default=False,
-            help="Also list agents with a score below --min-score.",
-        ),
+        bool, Parameter(name="--all", help="Also list agents with a score below --min-score.")
     ] = False,
     limit: LimitOption = None,
     place: TeamPlace = THE_TEAM,
@@ -287,14 +278,10 @@ def agents_validate(
     imports: Annotated[
         bool,
         Parameter(
-            negative="",
-            show_default=False,
-            help="Also check the tools that are Python functions. This imports the project's code.",
+            help="Also check the tools that are Python functions. This imports the project's code."
         ),
     ] = False,
-    strict: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Treat warnings as errors.")
-    ] = False,
+    strict: Annotated[bool, Parameter(help="Treat warnings as errors.")] = False,
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -325,13 +312,8 @@ def agents_import(
     *sources: Annotated[
         Path, Parameter(help="Agent files of other programs, or folders that contain such files.")
     ],
-    overwrite: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Replace existing files of the same name."),
-    ] = False,
-    dry_run: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Only report what would be written.")
-    ] = False,
+    overwrite: Annotated[bool, Parameter(help="Replace existing files of the same name.")] = False,
+    dry_run: Annotated[bool, Parameter(help="Only report what would be written.")] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Convert agent files of other programs into .ekiden/agents, and report on each file.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from ekiden.api.audit import AuditedType, HandoffMove
 from ekiden.cli.ids import record_id, session_id
-from ekiden.cli.options import LISTING, JsonOption, Listing
+from ekiden.cli.options import LISTING, JsonOption, Listing, OutputOption, SinceOption, UntilOption
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.terminal.output import show
 
@@ -36,17 +36,8 @@ class AuditListOptions:
         None
     )
     type: Annotated[AuditedType | None, Parameter(help="Only records of this type.")] = None
-    since: Annotated[
-        str | None,
-        Parameter(
-            help="Only entries since this time. Give a date, a date with a time, or a time span "
-            "such as 2h for the last two hours."
-        ),
-    ] = None
-    until: Annotated[
-        str | None,
-        Parameter(help="Only entries before this time, in the same format as for --since."),
-    ] = None
+    since: SinceOption = None
+    until: UntilOption = None
 
     def given(self) -> dict[str, Any]:
         """The filters by name; `UsageError` for an invalid time."""
@@ -58,24 +49,18 @@ class AuditListOptions:
 
 
 EVERYTHING = AuditListOptions()
-OutputOption: TypeAlias = Annotated[
-    Path | None,
-    Parameter(name=["--output", "-o"], help="New file to write to. Default: standard output."),
-]
 
 
 async def audit_list(
     filters: AuditListOptions = EVERYTHING,
     *,
-    oldest_first: Annotated[
-        bool, Parameter(negative="", show_default=False, help="List the oldest records first.")
-    ] = False,
+    oldest_first: Annotated[bool, Parameter(help="List the oldest records first.")] = False,
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
     """List the records of the audit log, newest first: handoffs and decisions, with their actors
     and reasons."""
-    from ekiden.cli.views.audit import record_table
+    from ekiden.cli.views.administration import record_table
 
     wanted = filters.given()
     async with place.open() as ekiden:
@@ -95,7 +80,7 @@ async def audit_show(
     from ekiden.cli.errors import NoRecord
     from ekiden.cli.terminal.output import emit, say
     from ekiden.cli.terminal.tables import print_pairs
-    from ekiden.cli.views.audit import record_pairs
+    from ekiden.cli.views.administration import record_pairs
     from ekiden.core.documents import to_json
     from ekiden.core.errors.server import AuditRecordNotFound
 
@@ -138,7 +123,7 @@ async def audit_verify(
 
     from ekiden.cli.exits import Exit
     from ekiden.cli.terminal.output import export_lines
-    from ekiden.cli.views.audit import ProgressLine, print_verification
+    from ekiden.cli.views.administration import ProgressLine, print_verification
 
     progress = ProgressLine(as_json=as_json)
     with ExitStack() as files:

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.options import STORE, JsonOption, StoreOption
+from ekiden.cli.options import JsonOption, StoreOption
 from ekiden.cli.terminal.output import StatusLine, emit, note, say
 from ekiden.cli.terminal.tables import print_table
 
@@ -22,12 +22,7 @@ async def bench(
         Literal["s1", "s2", "s3", "s4", "s5", "load"],
         Parameter(help="Scenarios to run. Default: `s1` to `s5`."),
     ],
-    quick: Annotated[
-        bool,
-        Parameter(
-            negative="", show_default=False, help="Do less work. The results are less exact."
-        ),
-    ] = False,
+    quick: Annotated[bool, Parameter(help="Do less work. The results are less exact.")] = False,
     folder: Annotated[
         Path,
         Parameter(
@@ -37,18 +32,15 @@ async def bench(
     store: Annotated[
         str | None,
         Parameter(
-            name="--store",
-            show_default=False,
             help="For the scenario `load`: database URL, such as postgresql://…. The command "
             "creates a schema in the database and removes the schema at the end. Default: a SQLite "
-            "file in --folder.",
+            "file in --folder."
         ),
     ] = None,
     sessions: Annotated[
         int | None,
         Parameter(
             validator=Number(gte=1, lte=10_000_000),
-            show_default=False,
             help="For the scenario `load`: number of open sessions. Default: 10,000.",
         ),
     ] = None,
@@ -70,7 +62,6 @@ async def bench(
         int | None,
         Parameter(
             validator=Number(gte=1),
-            show_default=False,
             help="For the scenario `load`: number of messages to send, one after another. Default: "
             "1,000.",
         ),
@@ -79,7 +70,6 @@ async def bench(
         float | None,
         Parameter(
             validator=Number(gt=0),
-            show_default=False,
             help="For the scenario `load`: send messages for this many seconds. This option "
             "replaces --messages.",
         ),
@@ -98,8 +88,6 @@ async def bench(
     """
     if "load" in scenarios:
         if len(scenarios) > 1:
-            from ekiden.cli.errors import UsageError
-
             raise UsageError("load is measured alone, because it uses the whole machine")
         from ekiden.project.bench.load import LoadSize, load
 
@@ -124,7 +112,7 @@ async def bench(
     emit(found)
 
 
-async def doctor(*, store: StoreOption = STORE, as_json: JsonOption = False) -> int:
+async def doctor(*, store: StoreOption = None, as_json: JsonOption = False) -> int:
     """Check this installation and the store.
 
     The command checks settings, Python, the database engine, the store's format and integrity,
@@ -169,10 +157,8 @@ def simulate(
     say: Annotated[
         list[str] | None,
         Parameter(
-            show_default=False,
-            negative="",
             help="Message to send if the scene is an Agent or a Team. You can repeat this option. "
-            "Each message starts its own conversation.",
+            "Each message starts its own conversation."
         ),
     ] = None,
     seeds: Annotated[
@@ -180,10 +166,7 @@ def simulate(
         Parameter(help="Worlds to run: the number of worlds, or a range of seeds such as 1-1000."),
     ] = "100",
     seed: Annotated[
-        int | None,
-        Parameter(
-            show_default=False, help="Replay the world with this seed, and print every step."
-        ),
+        int | None, Parameter(help="Replay the world with this seed, and print every step.")
     ] = None,
     processes: Annotated[
         int,

@@ -2,77 +2,105 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.ids import collaboration_id
-from ekiden.cli.options import LISTING, JsonOption, Listing
+from ekiden.cli.options import LISTING, JsonOption, Listing, json_object, json_or_text
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 from ekiden.cli.terminal.output import show
 from ekiden.collaboration.protocol.record import Phase
 
 if TYPE_CHECKING:
-    from ekiden.api.collaborations import CollaborationDetails
+    from ekiden.api.collaborations import CollaborationDetails, CollaborationsApi
 
 IdArgument: TypeAlias = Annotated[
     str, Parameter(help="Collaboration id, or a unique prefix of it.")
 ]
-AsOption: TypeAlias = Annotated[
-    str,
-    Parameter(
-        name="--as", help="Act as this agent. The agent must take part in the collaboration."
-    ),
-]
-InitiatorOption: TypeAlias = Annotated[
-    str, Parameter(name="--as", help="Act as this agent of the team.")
-]
 TermsArgument: TypeAlias = Annotated[str, Parameter(help="Proposed terms, as JSON or text.")]
-VersionOption: TypeAlias = Annotated[
-    int,
-    Parameter(
-        name="--version", validator=Number(gte=1), help="Version number of the current terms."
-    ),
-]
 ReasonOption: TypeAlias = Annotated[
-    str,
-    Parameter(
-        name="--reason",
-        help="Reason for this step. The other agents can read it.",
-        show_default=False,
-    ),
+    str, Parameter(help="Reason for this step. The other agents can read it.")
 ]
-BidderOption: TypeAlias = Annotated[
-    str, Parameter(name="--bidder", help="Agent whose bid you choose.")
-]
-ContextOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(
-        name="--context",
-        help='Context for the agent that does the task, as a JSON object, such as {"session_id": '
-        '"s1"}.',
-    ),
-]
-DeadlineOption: TypeAlias = Annotated[
-    float | None,
-    Parameter(
-        name="--deadline",
-        validator=Number(gte=0.001, lte=86_000),
-        help="Time in seconds for the other agents to answer. Default: 30 in a call for bids, "
-        "otherwise 300.",
-    ),
-]
+BidderOption: TypeAlias = Annotated[str, Parameter(help="Agent whose bid you choose.")]
 RequirementsOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--requirements", help="Requirements for the work, as JSON or text.")
+    str | None, Parameter(help="Requirements for the work, as JSON or text.")
 ]
 KeyOption: TypeAlias = Annotated[
     str | None,
-    Parameter(
-        name="--key",
-        help="Idempotency key. Messages with the same key are sent only once.",
-    ),
+    Parameter(help="Idempotency key. Messages with the same key are sent only once."),
 ]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """The options of commands that begin a collaboration."""
+
+    initiator: Annotated[str, Parameter(name="--as", help="Act as this agent of the team.")]
+    context: Annotated[
+        str | None,
+        Parameter(
+            help="Context for the agent that does the task, as a JSON object, such as "
+            '{"session_id": "s1"}.'
+        ),
+    ] = None
+    deadline: Annotated[
+        float | None,
+        Parameter(
+            validator=Number(gte=0.001, lte=86_000),
+            help="Time in seconds for the other agents to answer. Default: 30 in a call for bids, "
+            "otherwise 300.",
+        ),
+    ] = None
+    key: KeyOption = None
+    place: TeamWithStore = WITH_STORE
+    as_json: JsonOption = False
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[tuple[CollaborationsApi, dict[str, Any]]]:
+        """The interface, and the parameters of its call that these options give."""
+        given = {
+            "context": json_object(self.context, "--context", example='{"session_id": "s1"}'),
+            "deadline_s": self.deadline,
+            "key": self.key,
+        }
+        async with self.place.work(create=True, as_json=self.as_json) as (ekiden, _):
+            yield ekiden.collaborations, given
+
+    def tell(self, begun: CollaborationDetails) -> None:
+        """Print the state of the new collaboration."""
+        _tell(begun, as_json=self.as_json)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """The options of commands that make a move in a collaboration."""
+
+    agent: Annotated[
+        str,
+        Parameter(
+            name="--as", help="Act as this agent. The agent must take part in the collaboration."
+        ),
+    ]
+    key: KeyOption = None
+    place: Place = HERE
+    as_json: JsonOption = False
+
+    async def make(
+        self,
+        collaboration: str,
+        call: Callable[[CollaborationsApi, str], Awaitable[CollaborationDetails]],
+    ) -> None:
+        """Make the move with `call`, which gets the interface and the id, and print the state."""
+        async with self.place.open() as ekiden:
+            done = await call(ekiden.collaborations, await collaboration_id(ekiden, collaboration))
+        _tell(done, as_json=self.as_json)
 
 
 async def collaboration_list(
@@ -80,12 +108,7 @@ async def collaboration_list(
     agent: Annotated[str | None, Parameter(help="Only collaborations of this agent.")] = None,
     phase: Annotated[
         tuple[Phase, ...],
-        Parameter(
-            name="--phase",
-            negative="",
-            show_default=False,
-            help="Only collaborations in this phase. You can repeat this option.",
-        ),
+        Parameter(help="Only collaborations in this phase. You can repeat this option."),
     ] = (),
     listing: Listing = LISTING,
     place: Place = HERE,
@@ -115,29 +138,15 @@ async def collaboration_request(
     task: Annotated[str, Parameter(help="Description of the task.")],
     /,
     *,
-    initiator: InitiatorOption,
     requirements: RequirementsOption = None,
-    context: ContextOption = None,
-    deadline: DeadlineOption = None,
-    key: KeyOption = None,
-    place: TeamWithStore = WITH_STORE,
-    as_json: JsonOption = False,
+    opening: Opening,
 ) -> None:
     """Ask another agent to do a task."""
-    from ekiden.cli.options import json_object, json_or_text
-
-    along = json_object(context, "--context")
-    async with place.work(create=True, as_json=as_json) as (ekiden, _):
-        found = await ekiden.collaborations.request(
-            initiator,
-            target,
-            task,
-            requirements=json_or_text(requirements),
-            context=along,
-            deadline_s=deadline,
-            key=key,
+    async with opening.open() as (collaborations, given):
+        begun = await collaborations.request(
+            opening.initiator, target, task, requirements=json_or_text(requirements), **given
         )
-    _tell(found, as_json)
+    opening.tell(begun)
 
 
 async def collaboration_propose(
@@ -145,114 +154,74 @@ async def collaboration_propose(
     terms: TermsArgument,
     /,
     *,
-    initiator: InitiatorOption,
     max_rounds: Annotated[
         int | None,
         Parameter(
-            name="--max-rounds",
-            validator=Number(gte=1, lte=100),
-            help="Maximum number of proposals. Default: 5.",
+            validator=Number(gte=1, lte=100), help="Maximum number of proposals. Default: 5."
         ),
     ] = None,
-    context: ContextOption = None,
-    deadline: DeadlineOption = None,
-    key: KeyOption = None,
-    place: TeamWithStore = WITH_STORE,
-    as_json: JsonOption = False,
+    opening: Opening,
 ) -> None:
     """Propose terms to another agent. Both agents must accept the terms."""
-    from ekiden.cli.options import json_object, json_or_text
-
-    along = json_object(context, "--context")
-    async with place.work(create=True, as_json=as_json) as (ekiden, _):
-        found = await ekiden.collaborations.propose(
-            initiator,
-            target,
-            json_or_text(terms),
-            max_rounds=max_rounds,
-            context=along,
-            deadline_s=deadline,
-            key=key,
+    async with opening.open() as (collaborations, given):
+        begun = await collaborations.propose(
+            opening.initiator, target, json_or_text(terms), max_rounds=max_rounds, **given
         )
-    _tell(found, as_json)
+    opening.tell(begun)
 
 
 async def collaboration_call(
     capability: Annotated[str, Parameter(help="Required capability.")],
     /,
     *capabilities: Annotated[str, Parameter(help="Further required capabilities.")],
-    initiator: InitiatorOption,
-    task: Annotated[str, Parameter(help="Description of the task.", show_default=False)] = "",
+    task: Annotated[str, Parameter(help="Description of the task.")] = "",
     participant: Annotated[
         tuple[str, ...],
         Parameter(
-            name="--participant",
-            negative="",
-            show_default=False,
             help="Ask this agent. You can repeat this option. Default: all other agents of the "
-            "team.",
+            "team."
         ),
     ] = (),
     requirements: RequirementsOption = None,
-    context: ContextOption = None,
-    deadline: DeadlineOption = None,
-    key: KeyOption = None,
-    place: TeamWithStore = WITH_STORE,
-    as_json: JsonOption = False,
+    opening: Opening,
 ) -> None:
     """Call for bids: ask which agents can do a task.
 
     Agents that run on a server or a worker send bids. A bid depends on the agent's capabilities,
     workload and availability.
     """
-    from ekiden.cli.options import json_object, json_or_text
-
-    along = json_object(context, "--context")
-    async with place.work(create=True, as_json=as_json) as (ekiden, _):
-        found = await ekiden.collaborations.call(
-            initiator,
+    async with opening.open() as (collaborations, given):
+        begun = await collaborations.call(
+            opening.initiator,
             [capability, *capabilities],
             task=task,
             requirements=json_or_text(requirements),
             participants=participant or None,
-            context=along,
-            deadline_s=deadline,
-            key=key,
+            **given,
         )
-    _tell(found, as_json)
+    opening.tell(begun)
 
 
-async def collaboration_acknowledge(
-    collaboration: IdArgument,
-    /,
-    *,
-    agent: AsOption,
-    key: KeyOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
-) -> None:
+async def collaboration_acknowledge(collaboration: IdArgument, /, *, move: Move) -> None:
     """Accept a request without changes."""
-    async with place.open() as ekiden:
-        collaboration = await collaboration_id(ekiden, collaboration)
-        found = await ekiden.collaborations.acknowledge(collaboration, agent, key=key)
-    _tell(found, as_json)
+    await move.make(
+        collaboration, lambda api, each: api.acknowledge(each, move.agent, key=move.key)
+    )
 
 
 async def collaboration_accept(
     collaboration: IdArgument,
     /,
     *,
-    agent: AsOption,
-    version: VersionOption,
-    key: KeyOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    version: Annotated[
+        int, Parameter(validator=Number(gte=1), help="Version number of the current terms.")
+    ],
+    move: Move,
 ) -> None:
     """Accept the current terms. The agreement is made when both agents have accepted."""
-    async with place.open() as ekiden:
-        collaboration = await collaboration_id(ekiden, collaboration)
-        found = await ekiden.collaborations.accept(collaboration, agent, version, key=key)
-    _tell(found, as_json)
+    await move.make(
+        collaboration, lambda api, each: api.accept(each, move.agent, version, key=move.key)
+    )
 
 
 async def collaboration_counter(
@@ -260,143 +229,88 @@ async def collaboration_counter(
     terms: TermsArgument,
     /,
     *,
-    agent: AsOption,
     version: Annotated[
-        int | None, Parameter(name="--version", help="Version number of the terms that you answer.")
+        int | None, Parameter(help="Version number of the terms that you answer.")
     ] = None,
     reason: ReasonOption = "",
-    key: KeyOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    move: Move,
 ) -> None:
     """Propose different terms."""
-    from ekiden.cli.options import json_or_text
-
-    async with place.open() as ekiden:
-        collaboration = await collaboration_id(ekiden, collaboration)
-        found = await ekiden.collaborations.counter(
-            collaboration, agent, json_or_text(terms), version=version, reason=reason, key=key
-        )
-    _tell(found, as_json)
+    await move.make(
+        collaboration,
+        lambda api, each: api.counter(
+            each, move.agent, json_or_text(terms), version=version, reason=reason, key=move.key
+        ),
+    )
 
 
 async def collaboration_reject(
-    collaboration: IdArgument,
-    /,
-    *,
-    agent: AsOption,
-    reason: ReasonOption = "",
-    key: KeyOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    collaboration: IdArgument, /, *, reason: ReasonOption = "", move: Move
 ) -> None:
     """Reject a request, or the current terms."""
-    async with place.open() as ekiden:
-        collaboration = await collaboration_id(ekiden, collaboration)
-        found = await ekiden.collaborations.reject(collaboration, agent, reason=reason, key=key)
-    _tell(found, as_json)
+    await move.make(
+        collaboration, lambda api, each: api.reject(each, move.agent, reason=reason, key=move.key)
+    )
 
 
 async def collaboration_bid(
     collaboration: IdArgument,
     /,
     *,
-    agent: AsOption,
     score: Annotated[
         float,
         Parameter(
-            name="--score",
             validator=Number(gte=0, lte=1),
             help="How well the agent can do the task, from 0 to 1.",
         ),
     ],
-    offer: Annotated[
-        str | None, Parameter(name="--offer", help="Offered terms, as JSON or text.")
-    ] = None,
-    key: KeyOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    offer: Annotated[str | None, Parameter(help="Offered terms, as JSON or text.")] = None,
+    move: Move,
 ) -> None:
     """Make a bid in a call for bids."""
-    from ekiden.cli.options import json_or_text
-
-    async with place.open() as ekiden:
-        collaboration = await collaboration_id(ekiden, collaboration)
-        found = await ekiden.collaborations.bid(
-            collaboration, agent, score, offer=json_or_text(offer), key=key
-        )
-    _tell(found, as_json)
+    await move.make(
+        collaboration,
+        lambda api, each: api.bid(each, move.agent, score, offer=json_or_text(offer), key=move.key),
+    )
 
 
 async def collaboration_decline(
-    collaboration: IdArgument,
-    /,
-    *,
-    agent: AsOption,
-    reason: ReasonOption = "",
-    key: KeyOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    collaboration: IdArgument, /, *, reason: ReasonOption = "", move: Move
 ) -> None:
     """Decline a call for bids, or withdraw a bid."""
-    async with place.open() as ekiden:
-        collaboration = await collaboration_id(ekiden, collaboration)
-        found = await ekiden.collaborations.decline(collaboration, agent, reason=reason, key=key)
-    _tell(found, as_json)
+    await move.make(
+        collaboration, lambda api, each: api.decline(each, move.agent, reason=reason, key=move.key)
+    )
 
 
 async def collaboration_award(
-    collaboration: IdArgument,
-    /,
-    *,
-    agent: AsOption,
-    bidder: BidderOption,
-    key: KeyOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    collaboration: IdArgument, /, *, bidder: BidderOption, move: Move
 ) -> None:
     """Accept a bid without changes. The accepted bid becomes the agreement."""
-    async with place.open() as ekiden:
-        collaboration = await collaboration_id(ekiden, collaboration)
-        found = await ekiden.collaborations.award(collaboration, agent, bidder, key=key)
-    _tell(found, as_json)
+    await move.make(
+        collaboration, lambda api, each: api.award(each, move.agent, bidder, key=move.key)
+    )
 
 
 async def collaboration_select(
-    collaboration: IdArgument,
-    /,
-    *,
-    agent: AsOption,
-    bidder: BidderOption,
-    key: KeyOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    collaboration: IdArgument, /, *, bidder: BidderOption, move: Move
 ) -> None:
     """Negotiate with one of the bidders. The bidder's offer becomes the current terms."""
-    async with place.open() as ekiden:
-        collaboration = await collaboration_id(ekiden, collaboration)
-        found = await ekiden.collaborations.select(collaboration, agent, bidder, key=key)
-    _tell(found, as_json)
+    await move.make(
+        collaboration, lambda api, each: api.select(each, move.agent, bidder, key=move.key)
+    )
 
 
 async def collaboration_cancel(
-    collaboration: IdArgument,
-    /,
-    *,
-    agent: AsOption,
-    reason: ReasonOption = "",
-    key: KeyOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    collaboration: IdArgument, /, *, reason: ReasonOption = "", move: Move
 ) -> None:
     """End a collaboration before it is completed."""
-    async with place.open() as ekiden:
-        collaboration = await collaboration_id(ekiden, collaboration)
-        found = await ekiden.collaborations.cancel(collaboration, agent, reason=reason, key=key)
-    _tell(found, as_json)
+    await move.make(
+        collaboration, lambda api, each: api.cancel(each, move.agent, reason=reason, key=move.key)
+    )
 
 
-def _tell(found: CollaborationDetails, as_json: bool) -> None:
+def _tell(found: CollaborationDetails, *, as_json: bool) -> None:
     from ekiden.cli.views.messages import print_move
 
     print_move(found, as_json=as_json)

@@ -16,20 +16,13 @@ if TYPE_CHECKING:
 KeyArgument = Annotated[
     str,
     Parameter(
-        help=(
-            "Name of the setting, such as agents.routing.strategy. `ekiden config "
-            "list` lists all names."
-        )
+        help="Name of the setting, such as agents.routing.strategy. `ekiden config "
+        "list` lists all names."
     ),
 ]
 UserOption = Annotated[
     bool,
-    Parameter(
-        name="--user",
-        negative="",
-        show_default=False,
-        help="Change ~/.ekiden/settings.json instead of the project's file.",
-    ),
+    Parameter(name="--user", help="Change ~/.ekiden/settings.json instead of the project's file."),
 ]
 
 

@@ -14,15 +14,16 @@ from ekiden.cli.options import (
     NO_LIMITS,
     TEAM,
     AllowOption,
+    ByOption,
     JsonOption,
-    KeepGoingOption,
     LimitFlags,
     Listing,
     ModelOption,
     MoreWords,
     SessionArgument,
-    TeamOption,
-    TrustOption,
+    SinceOption,
+    TeamFlags,
+    UntilOption,
 )
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 from ekiden.cli.terminal.output import show
@@ -30,15 +31,7 @@ from ekiden.cli.terminal.output import show
 _WAIT_S: Final = 55.0
 """How long a server waits for the agent's answer."""
 HandoffArgument = Annotated[
-    str,
-    Parameter(help="Id of a handoff or of a handoff request, or a unique prefix of it."),
-]
-ByOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(
-        name="--by",
-        help="Your name, for the record. Default: the name of your account on this machine.",
-    ),
+    str, Parameter(help="Id of a handoff or of a handoff request, or a unique prefix of it.")
 ]
 PolicyOption: TypeAlias = Literal["immediate", "graceful", "conditional"] | None
 
@@ -73,17 +66,8 @@ class HandoffListOptions:
             "of a person."
         ),
     ] = None
-    since: Annotated[
-        str | None,
-        Parameter(
-            help="Only entries since this time. Give a date, a date with a time, or a time span "
-            "such as 2h for the last two hours."
-        ),
-    ] = None
-    until: Annotated[
-        str | None,
-        Parameter(help="Only entries before this time, in the same format as for --since."),
-    ] = None
+    since: SinceOption = None
+    until: UntilOption = None
 
     def chosen(self) -> dict[str, Any]:
         """The query; `UsageError` for an invalid time."""
@@ -105,21 +89,17 @@ async def handoff_start(
     *,
     to: Annotated[str, Parameter(help="Agent that gets the session.")],
     reason: Annotated[
-        str, Parameter(help="Reason for the handoff. The target agent sees it.", show_default=False)
+        str, Parameter(help="Reason for the handoff. The target agent sees it.")
     ] = "",
     summary: Annotated[
-        str, Parameter(help="Summary of the work so far, for the target agent.", show_default=False)
+        str, Parameter(help="Summary of the work so far, for the target agent.")
     ] = "",
-    context: Annotated[
-        str, Parameter(help="Further information for the target agent.", show_default=False)
-    ] = "",
+    context: Annotated[str, Parameter(help="Further information for the target agent.")] = "",
     policy: Annotated[
         PolicyOption,
         Parameter(
-            help=(
-                "When to hand off: at once (`immediate`), after the current step (`graceful`), or "
-                "if the handoff's condition is true (`conditional`)."
-            )
+            help="When to hand off: at once (`immediate`), after the current step (`graceful`), or "
+            "if the handoff's condition is true (`conditional`)."
         ),
     ] = None,
     timeout_s: Annotated[
@@ -139,10 +119,8 @@ async def handoff_start(
     no_run: Annotated[
         bool,
         Parameter(
-            negative="",
-            show_default=False,
             help="Make the handoff, but do not run the target agent. A server or a worker then "
-            "runs that agent.",
+            "runs that agent."
         ),
     ] = False,
     model: ModelOption = None,
@@ -156,12 +134,9 @@ async def handoff_start(
     If another process is running the session, that process makes the handoff after its current
     step. With --policy immediate, the handoff is made at once.
     """
-    from ekiden.cli.run.handoffs import plain_text, report_start, report_unknown
+    from ekiden.cli.run.handoffs import report_start, report_unknown
     from ekiden.core.errors import UnknownAgent
 
-    options = {"--to": to, "--reason": reason, "--summary": summary, "--context": context}
-    for name, text in options.items():
-        plain_text(text, name)
     async with place.work(
         model=model,
         allow=allow,
@@ -199,7 +174,7 @@ async def handoff_list(
 
     Handoff requests that wait for a running session are listed first.
     """
-    from ekiden.cli.views.handoffs import handoff_table
+    from ekiden.cli.views.messages import handoff_table
 
     chosen = filters.chosen()
     async with place.open() as ekiden:
@@ -212,7 +187,7 @@ async def handoff_show(
 ) -> None:
     """Show all details of a handoff: status changes, origin, reason, and what the target agent
     saw."""
-    from ekiden.cli.views.handoffs import print_details
+    from ekiden.cli.views.messages import print_details
 
     async with place.open() as ekiden:
         details = await ekiden.handoffs.get(await handoff_id(ekiden, handoff))
@@ -223,18 +198,17 @@ async def handoff_cancel(
     handoff: HandoffArgument,
     /,
     *,
-    reason: Annotated[str, Parameter(help="Reason, for the record.", show_default=False)] = "",
+    reason: Annotated[str, Parameter(help="Reason, for the record.")] = "",
     by: ByOption = None,
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> int:
     """Roll back a handoff that is not completed, or withdraw a handoff request."""
     from ekiden.api.handoffs import CancelledHandoff
-    from ekiden.cli.run.handoffs import plain_text, report_cancel
+    from ekiden.cli.run.handoffs import report_cancel
     from ekiden.core.documents import from_json
     from ekiden.core.errors import HandoffSettled
 
-    plain_text(reason, "--reason")
     async with place.work(by=by, as_json=as_json) as (ekiden, _):
         try:
             told = await ekiden.handoffs.cancel(await handoff_id(ekiden, handoff), reason=reason)
@@ -246,31 +220,18 @@ async def handoff_cancel(
 async def handoff_answer(
     session: SessionArgument,
     text: Annotated[
-        str, Parameter(help=("Your answer. Give - to read the answer from standard input."))
+        str, Parameter(help="Your answer. Give - to read the answer from standard input.")
     ],
     /,
     *more: MoreWords,
-    by: Annotated[
-        str | None,
-        Parameter(
-            name="--by",
-            help="Your name, for the record. Default: the name of your account on this machine.",
-        ),
-    ] = None,
+    by: ByOption = None,
     back: Annotated[
         bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Return the session, with this answer, to the agent that handed it off.",
-        ),
+        Parameter(help="Return the session, with this answer, to the agent that handed it off."),
     ] = False,
-    team: TeamOption = TEAM,
-    model: ModelOption = None,
+    flags: TeamFlags = TEAM,
     allow: AllowOption = (),
     limits: LimitFlags = NO_LIMITS,
-    keep_going: KeepGoingOption = False,
-    trust: TrustOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
@@ -279,9 +240,7 @@ async def handoff_answer(
 
     one_argument(text, more)
     if place.is_server:
-        place.check_for_server(
-            {"--team": team, "--model": model, "--allow": allow, "--keep-going": keep_going}
-        )
+        place.check_for_server(flags, allow=allow)
         return await _answer_at_server(
             place, session, read_text(text), by=by, back=back, limits=limits, as_json=as_json
         )
@@ -289,22 +248,20 @@ async def handoff_answer(
 
     from ekiden.cli.errors import Interrupted
     from ekiden.cli.exits import exit_for_outcome
-    from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.cli.run.handoffs import person_name, stopped, tell_refusals
-    from ekiden.cli.run.observer import RunView, resume_command, run_config, store_words
-    from ekiden.cli.terminal.approval_prompt import approver
+    from ekiden.cli.projects import open_project, person_name, tell_notes
+    from ekiden.cli.run.handoffs import stopped, tell_refusals
+    from ekiden.cli.run.observer import RunView, resume_command, run_config
+    from ekiden.cli.terminal.prompts import approver
     from ekiden.project import open_store
     from ekiden.project.runs.stored_runs import questions_to_people
     from ekiden.runtime import HandoffController
 
     said, who = read_text(text), person_name(by)
-    project = open_project(
-        team=team, model=model, keep_going=keep_going, trust=trust, as_json=as_json
-    )
+    project = open_project(flags, as_json=as_json)
     config = run_config(
         limits=limits,
         no_wait=False,
-        model=model,
+        model=flags.model,
         approver=approver(allow),
         settings=project.settings,
     )
@@ -312,9 +269,8 @@ async def handoff_answer(
     async with open_store(address, create=False) as opened, project:
         tell_notes(project, as_json=as_json)
         session = await session_id(sessions_of(opened, project), session)
-        hint = resume_command(
-            session, store=opened, store_option=place.store, team=team, model=model
-        )
+        words = place.words(opened.url)
+        hint = resume_command(session, opened.url, words, team=flags.team, model=flags.model)
         controller = HandoffController(project.team, opened, run_config=config)
         try:
             result = await controller.answer(session, said, by=who, give_back=back)
@@ -322,7 +278,6 @@ async def handoff_answer(
             told = await stopped(opened, session, to="", by=who, how_to_resume=hint)
             raise Interrupted(told) from None
         questions = await questions_to_people(opened, session)
-        words = store_words(opened, place.store)
     observer = RunView(as_json=as_json, stream=False, how_to_resume=hint, store_words=words)
     observer.report(result, questions)
     if back:

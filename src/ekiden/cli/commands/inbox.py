@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import time as clock
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from ekiden.cli.ids import session_id
-from ekiden.cli.options import LISTING, JsonOption, Listing
+from ekiden.cli.errors import UsageError
+from ekiden.cli.ids import item_of, session_id
+from ekiden.cli.options import (
+    LISTING,
+    AfterOption,
+    ByOption,
+    JsonOption,
+    Listing,
+    PriorityName,
+    ahead,
+)
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.terminal.output import show
+from ekiden.cli.terminal.output import emit, say, show
+
+if TYPE_CHECKING:
+    from ekiden.api.inbox import InboxApi
+    from ekiden.core.questions import InboxItem
 
 ItemArgument: TypeAlias = Annotated[str, Parameter(help="Item id, or a unique prefix of it.")]
-ByOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(
-        name="--by",
-        help="Your name, for the record. Default: the name of your account on this machine.",
-    ),
-]
 
 
 @Parameter(name="*")
@@ -32,16 +40,14 @@ class InboxFilters:
     status: Annotated[
         Literal["open", "answered", "expired", "cancelled", "closed", "any"],
         Parameter(
-            help=(
-                "Only items with this status. `closed` means all except `open`, and `any` means "
-                "all."
-            )
+            help="Only items with this status. `closed` means all except `open`, and `any` means "
+            "all."
         ),
     ] = "open"
     role: Annotated[str | None, Parameter(help="Only items for this role.")] = None
     assignee: Annotated[
         str | None,
-        Parameter(help=('Only items assigned to this person. Give "" for unassigned items.')),
+        Parameter(help='Only items assigned to this person. Give "" for unassigned items.'),
     ] = None
     kind: Annotated[
         Literal["confirmation", "approval", "escalation", "routing", "rollback_failed", "handoff"]
@@ -50,17 +56,38 @@ class InboxFilters:
     ] = None
     agent: Annotated[str | None, Parameter(help="Only items from this agent.")] = None
     session: Annotated[str | None, Parameter(help="Only items of this session.")] = None
-    priority: Annotated[
-        Literal["low", "normal", "high", "urgent"] | None,
-        Parameter(help="Only items with this priority."),
-    ] = None
+    priority: Annotated[PriorityName | None, Parameter(help="Only items with this priority.")] = (
+        None
+    )
     text: Annotated[str | None, Parameter(help="Only items that contain this text.")] = None
-    snoozed: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Include snoozed items.")
-    ] = False
+    snoozed: Annotated[bool, Parameter(help="Include snoozed items.")] = False
 
 
 OPEN = InboxFilters()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemChange:
+    """The options of commands that change an item."""
+
+    by: ByOption = None
+    place: Place = HERE
+    as_json: JsonOption = False
+
+    @asynccontextmanager
+    async def open(self, item: str) -> AsyncIterator[tuple[InboxApi, InboxItem, str | None]]:
+        """The inbox, the item with this id or prefix, and the person who changes it."""
+        person = self.place.person(self.by, may_name=True)
+        async with self.place.open(is_shared=True) as ekiden:
+            yield ekiden.inbox, await item_of(ekiden.inbox, item), person
+
+    def tell(self, item: InboxItem, what: str) -> None:
+        """Print what was done to the item."""
+        show(item, f"{item.id} {what}", as_json=self.as_json)
+
+
+CHANGE = ItemChange()
 
 
 async def inbox_list(
@@ -85,11 +112,10 @@ async def inbox_show(
     item: ItemArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Show all details of an inbox item. Lines of text from agents begin with |."""
-    from ekiden.cli.inbox_prompt import find_item
     from ekiden.cli.views.inbox import print_item
 
     async with place.open(is_shared=True) as ekiden:
-        found = await find_item(ekiden.inbox, item)
+        found = await item_of(ekiden.inbox, item)
     show(found, partial(print_item, now_us=_now_us()), as_json=as_json)
 
 
@@ -104,74 +130,51 @@ async def inbox_answer(
     ] = None,
     /,
     *,
-    text: Annotated[str, Parameter(help="Text of your answer.", show_default=False)] = "",
+    text: Annotated[str, Parameter(help="Text of your answer.")] = "",
     arguments: Annotated[
         str | None,
         Parameter(help="Approve the tool call, but with these arguments, as a JSON object."),
     ] = None,
     always: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="In this session, do not ask again when this agent calls this tool.",
-        ),
+        bool, Parameter(help="In this session, do not ask again when this agent calls this tool.")
     ] = False,
     identical: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Give the same answer to all open items with the same question.",
-        ),
+        bool, Parameter(help="Give the same answer to all open items with the same question.")
     ] = False,
     yes: Annotated[
-        bool,
-        Parameter(
-            name="--yes",
-            negative="",
-            show_default=False,
-            help="Do not ask for confirmation of changed arguments.",
-        ),
+        bool, Parameter(help="Do not ask for confirmation of changed arguments.")
     ] = False,
-    by: ByOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    change: ItemChange = CHANGE,
 ) -> None:
     """Answer an inbox item.
 
     Only the first answer counts. A later answer is refused, and the command shows who answered.
     """
-    from ekiden.cli.inbox_prompt import chosen, decides, edit_is_meant, find_item
-    from ekiden.cli.run.handoffs import plain_text
-    from ekiden.cli.views.inbox import tell_bulk, tell_item
+    from ekiden.cli.views.inbox import chosen, edit_is_meant, tell_bulk
 
-    who = decides(by, place)
-    plain_text(text, "--text")
-    plain_text(arguments or "", "--arguments")
-    async with place.open(is_shared=True) as ekiden:
-        found = await find_item(ekiden.inbox, item)
+    async with change.open(item) as (inbox, found, person):
         option, words = chosen(found, choice, text)
         if identical:
-            bulk = await ekiden.inbox.answer_identical(
-                found.id, option, text=words, arguments=arguments, always=always, by=who
+            bulk = await inbox.answer_identical(
+                found.id, option, text=words, arguments=arguments, always=always, by=person
             )
-            tell_bulk(bulk, as_json=as_json)
+            tell_bulk(bulk, as_json=change.as_json)
             return
         is_meant = found.status == "open" and await edit_is_meant(found, arguments, yes=yes)
-        done = await ekiden.inbox.answer(
+        done = await inbox.answer(
             found.id,
             option,
             text=words,
             arguments=arguments,
             always=always,
             confirm_edit=is_meant,
-            by=who,
+            by=person,
+            # The person saw this version: a change meanwhile must not get their approval.
             expected_version=found.version if is_meant else None,
         )
     answer = done.answer
     said = "" if answer is None else answer.choice or answer.text
-    tell_item(done, f"answered: {said}" if said else "answered", as_json=as_json)
+    change.tell(done, f"answered: {said}" if said else "answered")
 
 
 async def inbox_assign(
@@ -179,27 +182,15 @@ async def inbox_assign(
     who: Annotated[str | None, Parameter(help="Name of the person.")] = None,
     /,
     *,
-    nobody: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Remove the assignment.")
-    ] = False,
-    by: ByOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    nobody: Annotated[bool, Parameter(help="Remove the assignment.")] = False,
+    change: ItemChange = CHANGE,
 ) -> None:
     """Assign an inbox item to a person. Other people can still answer it."""
-    from ekiden.cli.errors import UsageError
-    from ekiden.cli.inbox_prompt import decides, find_item
-    from ekiden.cli.run.handoffs import plain_text
-    from ekiden.cli.views.inbox import tell_item
-
     if (who is None) != nobody:
         raise UsageError("give the name of a person, or --nobody")
-    plain_text(who or "", "the person's name")
-    name = decides(by, place)
-    async with place.open(is_shared=True) as ekiden:
-        found = await find_item(ekiden.inbox, item)
-        done = await ekiden.inbox.assign(found.id, who, by=name)
-    tell_item(done, f"assigned to {done.assignee or 'nobody'}", as_json=as_json)
+    async with change.open(item) as (inbox, found, person):
+        done = await inbox.assign(found.id, who, by=person)
+    change.tell(done, f"assigned to {done.assignee or 'nobody'}")
 
 
 async def inbox_snooze(
@@ -207,30 +198,21 @@ async def inbox_snooze(
     time: Annotated[
         str,
         Parameter(
-            help=(
-                "How long to hide the item, such as 30m, 2h or 1d, or the date and time to show it "
-                "again."
-            )
+            help="How long to hide the item, such as 30m, 2h or 1d, or the date and time to show "
+            "it again."
         ),
     ],
     /,
     *,
-    by: ByOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    change: ItemChange = CHANGE,
 ) -> None:
     """Hide an inbox item for a while. The item stays open, and its deadline does not change."""
-    from ekiden.cli.inbox_prompt import decides, find_item
-    from ekiden.cli.options import ahead
     from ekiden.cli.terminal.tables import clock_time
-    from ekiden.cli.views.inbox import tell_item
 
-    name, seconds = decides(by, place), ahead(time, what="the time")
-    async with place.open(is_shared=True) as ekiden:
-        found = await find_item(ekiden.inbox, item)
-        done = await ekiden.inbox.snooze(found.id, for_s=seconds, by=name)
-    until = clock_time((done.snoozed_until_us or 0) / 1e6)
-    tell_item(done, f"hidden until {until}", as_json=as_json)
+    seconds = ahead(time, what="the time")
+    async with change.open(item) as (inbox, found, person):
+        done = await inbox.snooze(found.id, for_s=seconds, by=person)
+    change.tell(done, f"hidden until {clock_time((done.snoozed_until_us or 0) / 1e6)}")
 
 
 async def inbox_cancel(
@@ -238,45 +220,22 @@ async def inbox_cancel(
     /,
     *,
     reason: Annotated[
-        str,
-        Parameter(
-            help="Reason for cancelling the item. The waiting session gets this text.",
-            show_default=False,
-        ),
+        str, Parameter(help="Reason for cancelling the item. The waiting session gets this text.")
     ] = "",
-    by: ByOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    change: ItemChange = CHANGE,
 ) -> None:
     """Cancel an inbox item. The waiting session learns that no answer will come."""
-    from ekiden.cli.inbox_prompt import decides, find_item
-    from ekiden.cli.run.handoffs import plain_text
-    from ekiden.cli.views.inbox import tell_item
-
-    plain_text(reason, "--reason")
-    name = decides(by, place)
-    async with place.open(is_shared=True) as ekiden:
-        found = await find_item(ekiden.inbox, item)
-        done = await ekiden.inbox.cancel(found.id, reason=reason, by=name)
-    tell_item(done, "cancelled", as_json=as_json)
+    async with change.open(item) as (inbox, found, person):
+        done = await inbox.cancel(found.id, reason=reason, by=person)
+    change.tell(done, "cancelled")
 
 
 async def inbox_watch(
     *,
     role: Annotated[str | None, Parameter(help="Only items for this role.")] = None,
-    after: Annotated[
-        str | None,
-        Parameter(
-            help='Start after the event with this id. Give "" to start with the first event.'
-        ),
-    ] = None,
+    after: AfterOption = None,
     once: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Show past changes, and do not wait for new ones.",
-        ),
+        bool, Parameter(help="Show past changes, and do not wait for new ones.")
     ] = False,
     place: Place = HERE,
     as_json: JsonOption = False,
@@ -287,9 +246,8 @@ async def inbox_watch(
     exits. While the command runs, it also handles deadlines and escalations of inbox items. After
     Ctrl-C, the command prints how to continue from the same event.
     """
-    from ekiden.cli.terminal.live_view import Spectator
-    from ekiden.cli.terminal.output import emit, say
     from ekiden.cli.views.inbox import change_line
+    from ekiden.cli.views.live import Spectator
 
     spectator = Spectator(
         command=["ekiden", "inbox", "watch"],
@@ -303,7 +261,7 @@ async def inbox_watch(
             async for found in spectator.read(stream, ekiden.url, tells=not once):
                 details = found.event.details or {}
                 if found.type == "event":
-                    continue  # A session took its answer: the inbox has told of that itself.
+                    continue  # A session got its answer; the inbox has reported that itself.
                 if role is not None and details.get("role") != role:
                     continue
                 if as_json:

@@ -2,37 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.options import JsonLinesOption, JsonOption, Listing, WideOption
+from ekiden.cli.options import (
+    JsonLinesOption,
+    JsonOption,
+    Listing,
+    OutputOption,
+    WideOption,
+    YesOption,
+    json_object,
+)
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.terminal.output import emit, note, say, show
-from ekiden.cli.terminal.prompts import YesOption, confirm
+from ekiden.cli.terminal.output import emit, new_file, note, say, show
+from ekiden.cli.terminal.prompts import confirm
 from ekiden.cli.terminal.tables import print_pairs, print_table
-from ekiden.core.values import dumps, loads
+from ekiden.core.values import dumps
 
-UserOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(name="--user", help="User who owns the memories. Default: the setting `user`."),
-]
-AppOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--app", help="Name of the app. Default: the setting `app`.")
-]
-SharedOption: TypeAlias = Annotated[
-    bool,
-    Parameter(
-        name="--shared",
-        negative="",
-        show_default=False,
-        help="Use the memories that all users of the app share, instead of one user's memories.",
-    ),
-]
+if TYPE_CHECKING:
+    from ekiden.api.memory import MemoryApi
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySpace:
+    """The options that choose whose memories a command uses."""
+
+    user: Annotated[
+        str | None, Parameter(help="User who owns the memories. Default: the setting `user`.")
+    ] = None
+    app: Annotated[str | None, Parameter(help="Name of the app. Default: the setting `app`.")] = (
+        None
+    )
+    shared: Annotated[
+        bool,
+        Parameter(
+            help="Use the memories that all users of the app share, instead of one user's memories."
+        ),
+    ] = False
+    place: Place = HERE
+
+    @asynccontextmanager
+    async def open(
+        self, *, create: bool = False, embeds: bool = False
+    ) -> AsyncIterator[tuple[MemoryApi, dict[str, Any]]]:
+        """The interface, and the parameters of its calls that name the owner.
+
+        `UsageError` if no user is named, or a user of shared memories.
+        """
+        owner = {"user": self._owner(), "shared": self.shared}
+        async with self.place.open(create=create, app=self.app, embeds=embeds) as ekiden:
+            yield ekiden.memory, owner
+
+    def _owner(self) -> str | None:
+        from ekiden.cli.projects import user_here
+
+        if self.shared and self.user is not None:
+            raise UsageError("--user and --shared exclude each other: give one")
+        if self.shared:
+            return None
+        name = user_here(self.user)
+        if not name:
+            raise UsageError(
+                "name the user with --user, EKIDEN_USER or the setting `user`, or use the memories "
+                "of the whole app with --shared"
+            )
+        return name
+
+
+SPACE = MemorySpace()
 
 
 @Parameter(name="*")
@@ -53,39 +98,23 @@ BY_KEY = KeyListing()
 KeyArgument = Annotated[str, Parameter(help="Key of the memory, or a unique prefix of it.")]
 
 
-async def memory_list(
-    *,
-    user: UserOption = None,
-    app: AppOption = None,
-    shared: SharedOption = False,
-    listing: KeyListing = BY_KEY,
-    place: Place = HERE,
-) -> None:
+async def memory_list(*, space: MemorySpace = SPACE, listing: KeyListing = BY_KEY) -> None:
     """List memories, sorted by key."""
     from ekiden.cli.views.state import memory_table
 
-    name = _whose(user, shared)
-    async with place.open(app=app) as ekiden:
-        found = ekiden.memory.list(user=name, shared=shared)
+    async with space.open() as (memory, owner):
+        found = memory.list(**owner)
         await listing.show(found, memory_table, none="there are no memories")
 
 
 async def memory_show(
-    key: KeyArgument,
-    /,
-    *,
-    user: UserOption = None,
-    app: AppOption = None,
-    shared: SharedOption = False,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    key: KeyArgument, /, *, space: MemorySpace = SPACE, as_json: JsonOption = False
 ) -> None:
     """Show one memory."""
     from ekiden.cli.views.state import memory_pairs
 
-    name = _whose(user, shared)
-    async with place.open(app=app) as ekiden:
-        found = await ekiden.memory.get(key, user=name, shared=shared)
+    async with space.open() as (memory, owner):
+        found = await memory.get(key, **owner)
     show(found, lambda each: print_pairs(memory_pairs(each)), as_json=as_json)
 
 
@@ -93,16 +122,11 @@ async def memory_search(
     query: Annotated[str, Parameter(help="Text to search for.")],
     /,
     *,
-    user: UserOption = None,
-    app: AppOption = None,
-    shared: SharedOption = False,
+    space: MemorySpace = SPACE,
     meaning: Annotated[
         bool,
         Parameter(
-            name="--meaning",
-            negative="",
-            show_default=False,
-            help="Also search by meaning, with the model in the setting `memory.embedding_model`.",
+            help="Also search by meaning, with the model in the setting `memory.embedding_model`."
         ),
     ] = False,
     limit: Annotated[
@@ -120,7 +144,6 @@ async def memory_search(
             "`memory.similarity_threshold`.",
         ),
     ] = None,
-    place: Place = HERE,
     wide: WideOption = False,
     json_lines: JsonLinesOption = False,
     as_json: JsonOption = False,
@@ -132,10 +155,9 @@ async def memory_search(
     from ekiden.cli.views.state import found_table
     from ekiden.core.documents import to_json
 
-    name = _whose(user, shared)
-    async with place.open(app=app, embeds=meaning) as ekiden:
-        answer = await ekiden.memory.search(
-            query, user=name, shared=shared, meaning=meaning, limit=limit, threshold=threshold
+    async with space.open(embeds=meaning) as (memory, owner):
+        answer = await memory.search(
+            query, **owner, meaning=meaning, limit=limit, threshold=threshold
         )
     for text in answer.notes:
         note(dumps({"note": text}) if as_json or json_lines else text)
@@ -160,19 +182,13 @@ async def memory_store(
     metadata: Annotated[
         str | None, Parameter(help="Metadata of the memory, as a JSON object.")
     ] = None,
-    user: UserOption = None,
-    app: AppOption = None,
-    shared: SharedOption = False,
-    place: Place = HERE,
+    space: MemorySpace = SPACE,
     as_json: JsonOption = False,
 ) -> None:
     """Store a memory. A memory with the same key is replaced."""
-
-    facts, name = _json_object(metadata), _whose(user, shared)
-    async with place.open(create=True, app=app) as ekiden:
-        stored = await ekiden.memory.store(
-            content, key=key, metadata=facts, user=name, shared=shared
-        )
+    facts = json_object(metadata, "--metadata", example='{"tags": ["diet"]}')
+    async with space.open(create=True) as (memory, owner):
+        stored = await memory.store(content, key=key, metadata=facts, **owner)
     show(stored, f"remembered under {stored.key}", as_json=as_json)
 
 
@@ -180,19 +196,15 @@ async def memory_forget(
     key: KeyArgument,
     /,
     *,
-    user: UserOption = None,
-    app: AppOption = None,
-    shared: SharedOption = False,
+    space: MemorySpace = SPACE,
     yes: YesOption = False,
-    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Delete one memory."""
-    name = _whose(user, shared)
-    async with place.open(app=app) as ekiden:
-        await ekiden.memory.get(key, user=name, shared=shared)
+    async with space.open() as (memory, owner):
+        await memory.get(key, **owner)
         confirm(f"forget {key}", yes=yes)
-        await ekiden.memory.forget(key, user=name, shared=shared)
+        await memory.forget(key, **owner)
     if as_json:
         emit({"key": key, "forgotten": True})
     else:
@@ -201,56 +213,35 @@ async def memory_forget(
 
 async def memory_export(
     *,
-    output: Annotated[
-        Path | None,
-        Parameter(name=["--output", "-o"], help="New file to write to. Default: standard output."),
-    ] = None,
-    user: UserOption = None,
-    app: AppOption = None,
-    shared: SharedOption = False,
-    place: Place = HERE,
+    output: OutputOption = None,
+    space: MemorySpace = SPACE,
     as_json: JsonOption = False,
 ) -> None:
     """Write all memories as JSON lines. The output is the same with and without --json."""
     from ekiden.core.documents import to_json
 
-    name, count = _whose(user, shared), 0
-    async with (
-        place.open(app=app) as ekiden,
-        ekiden.memory.export(user=name, shared=shared) as memories,
-    ):
+    count = 0
+    async with space.open() as (memory, owner), memory.export(**owner) as memories:
         if output is None:
             async for each in memories:
                 emit(to_json(each))
             return
-        try:
-            with output.open("x", encoding="utf-8") as file:
-                async for each in memories:
-                    file.write(dumps(to_json(each)) + "\n")
-                    count += 1
-        except OSError as exc:
-            raise UsageError(f"cannot write {output}: {exc.strerror}; name another file") from exc
+        with new_file(output) as file:
+            async for each in memories:
+                file.write(dumps(to_json(each)) + "\n")
+                count += 1
     note(f"wrote {count} memories to {output}")
 
 
 async def memory_clear(
-    *,
-    user: UserOption = None,
-    app: AppOption = None,
-    shared: SharedOption = False,
-    yes: YesOption = False,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    *, space: MemorySpace = SPACE, yes: YesOption = False, as_json: JsonOption = False
 ) -> None:
     """Delete all memories of a user, or of the whole app."""
-
-    name, count = _whose(user, shared), 0
-    async with place.open(app=app) as ekiden:
+    async with space.open() as (memory, owner):
         if not yes:
-            async for _ in ekiden.memory.list(user=name, shared=shared):
-                count += 1
+            count = len([each async for each in memory.list(**owner)])
             confirm(f"forget {count} memories", yes=False)
-        done = await ekiden.memory.clear(user=name, shared=shared)
+        done = await memory.clear(**owner)
     show(done, f"deleted {done.forgotten} memories", as_json=as_json)
 
 
@@ -267,33 +258,3 @@ async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> in
             await close_backends()
     show(done, print_deliveries, as_json=as_json)
     return Exit.FAILED if any(each.waiting for each in done) else Exit.OK
-
-
-def _whose(user: str | None, shared: bool) -> str | None:
-    """The user; `None` for the memory of the whole app. `UsageError` if no user is named."""
-    from ekiden.cli.projects import settings_here
-
-    if shared and user is not None:
-        raise UsageError("--user and --shared exclude each other: give one")
-    if shared:
-        return None
-    name = settings_here().user if user is None else user
-    if not name:
-        raise UsageError(
-            "name the user with --user, EKIDEN_USER or the setting `user`, or use the memories "
-            "of the whole app with --shared"
-        )
-    return name
-
-
-def _json_object(text: str | None) -> dict[str, Any] | None:
-    """The metadata in the option; `UsageError` if it is not a JSON object."""
-    if text is None:
-        return None
-    try:
-        value = loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise UsageError(f"--metadata is not JSON: {exc}") from exc
-    if not isinstance(value, dict):
-        raise UsageError('--metadata must be a JSON object, such as \'{"tags": ["diet"]}\'')
-    return value

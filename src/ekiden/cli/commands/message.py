@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.ids import message_id, session_id
-from ekiden.cli.options import LISTING, STATUS, JsonOption, Listing, MoreWords
+from ekiden.cli.options import LISTING, STATUS, JsonOption, Listing, MoreWords, PriorityName
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 from ekiden.cli.terminal.output import show
 from ekiden.storage.records import MessageState
@@ -77,15 +77,10 @@ async def message_send(
     ],
     /,
     *more: MoreWords,
-    subject: Annotated[str, Parameter(help="Subject of the message.", show_default=False)] = "",
-    notify: Annotated[
-        bool,
-        Parameter(
-            negative="", show_default=False, help="Send a notification, which needs no answer."
-        ),
-    ] = False,
+    subject: Annotated[str, Parameter(help="Subject of the message.")] = "",
+    notify: Annotated[bool, Parameter(help="Send a notification, which needs no answer.")] = False,
     priority: Annotated[
-        Literal["low", "normal", "high", "urgent"],
+        PriorityName,
         Parameter(
             help="Priority of the message. Workers handle messages of higher priority first."
         ),
@@ -147,7 +142,6 @@ async def message_requeue(
     as_json: JsonOption = False,
 ) -> None:
     """Deliver dead or expired messages again. Other messages are skipped."""
-
     async with place.open() as ekiden:
         ids = [await message_id(ekiden, each) for each in (message, *messages)]
         found = await ekiden.messages.requeue(ids)

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import (
-    NO_LIMITS,
-    TEAM,
-    AllowOption,
-    ApproveOption,
+    CHAT,
+    RUN,
+    ChatFlags,
     JsonOption,
-    KeepGoingOption,
-    LimitFlags,
     ModelOption,
     MoreWords,
-    NoWaitOption,
+    PriorityName,
+    RunFlags,
+    SessionToContinue,
     StrategyOption,
-    StreamOption,
-    TeamOption,
-    TrustOption,
     UserOption,
-    WaitOption,
-    WaitTimeoutOption,
 )
 from ekiden.cli.place import HERE, THE_TEAM, Place, TeamPlace
 from ekiden.cli.terminal.output import StatusLine, emit, say, show
@@ -36,50 +30,29 @@ async def run(
     text: Annotated[
         str,
         Parameter(
-            help=(
-                "Message to send. The message may begin with @name or @auto. Give - to read the "
-                "message from standard input."
-            )
+            help="Message to send. The message may begin with @name or @auto. Give - to read the "
+            "message from standard input."
         ),
     ],
     /,
     *more: MoreWords,
-    team: TeamOption = TEAM,
-    session: Annotated[
-        str | None,
-        Parameter(
-            name="--session",
-            help="Id of the session to continue. If there is no such session, it is started.",
-        ),
-    ] = None,
+    session: SessionToContinue = None,
     user: UserOption = None,
     priority: Annotated[
-        Literal["low", "normal", "high", "urgent"],
+        PriorityName,
         Parameter(help="Priority of a new session. Workers run sessions of higher priority first."),
     ] = "normal",
     variables: Annotated[
         tuple[str, ...],
         Parameter(
             name="--var",
-            negative="",
-            show_default=False,
             help="Set a variable of the session, written as NAME=VALUE. A value that is not JSON "
             "is stored as text. You can repeat this option.",
         ),
     ] = (),
     strategy: StrategyOption = None,
-    model: ModelOption = None,
-    allow: AllowOption = (),
-    approve: ApproveOption = "terminal",
-    wait: WaitOption = False,
-    wait_timeout: WaitTimeoutOption = None,
+    flags: RunFlags = RUN,
     place: Place = HERE,
-    limits: LimitFlags = NO_LIMITS,
-    no_wait: NoWaitOption = False,
-    keep_going: KeepGoingOption = False,
-    trust: TrustOption = False,
-    stream: StreamOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Send a message to a team and print the answer.
 
@@ -101,77 +74,22 @@ async def run(
     The error message lists the agents that you can address with @name.
     """
     from ekiden.cli.projects import parse_variables, read_request
-    from ekiden.cli.run_start import OpeningMessage, RunFlags, begin_run
+    from ekiden.cli.run_start import OpeningMessage, begin_run
 
     if session == "":
         raise UsageError("--session is empty; leave it out for a new session, or give an id")
-    said = read_request(text, more)
-    flags = RunFlags(
-        place=place,
-        team=team,
-        model=model,
+    message = OpeningMessage(
+        said=read_request(text, more),
+        session=session,
+        user=user,
+        priority=priority,
         strategy=strategy,
-        allow=allow,
-        approve=approve,
-        wait=wait,
-        wait_timeout=wait_timeout,
-        limits=limits,
-        no_wait=no_wait,
-        keep_going=keep_going,
-        trust=trust,
-        stream=stream,
-        as_json=as_json,
+        variables=parse_variables(variables) or None,
     )
-    return await begin_run(
-        flags,
-        OpeningMessage(
-            said=said,
-            session=session,
-            user=user,
-            priority=priority,
-            variables=parse_variables(variables) or None,
-        ),
-    )
+    return await begin_run(flags, place, message)
 
 
-async def chat(
-    *,
-    session: Annotated[
-        str | None,
-        Parameter(
-            name="--session",
-            help="Id of the session to continue. If there is no such session, it is started.",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        Parameter(
-            name="--resume",
-            negative="",
-            show_default=False,
-            help=("Choose the session to continue from a list."),
-        ),
-    ] = False,
-    newest: Annotated[
-        bool,
-        Parameter(
-            name="--continue",
-            negative="",
-            show_default=False,
-            help="Continue the newest session.",
-        ),
-    ] = False,
-    user: UserOption = None,
-    team: TeamOption = TEAM,
-    model: ModelOption = None,
-    strategy: StrategyOption = None,
-    allow: AllowOption = (),
-    limits: LimitFlags = NO_LIMITS,
-    keep_going: KeepGoingOption = False,
-    trust: TrustOption = False,
-    place: Place = HERE,
-    as_json: JsonOption = False,
-) -> int:
+async def chat(*, flags: ChatFlags = CHAT, place: Place = HERE) -> int:
     """Chat with a team.
 
     On a terminal, the command shows a prompt. Type /help there to list the commands and keys. In a
@@ -181,46 +99,30 @@ async def chat(
     """
     from ekiden.api.methods.arguments import check_arguments
     from ekiden.api.runs import RunsApi
-    from ekiden.cli.chat.start import Options, open_chat
+    from ekiden.cli.chat.start import open_chat
 
-    if session == "":
+    if flags.session == "":
         raise UsageError("--session is empty; leave it out for a new session, or give an id")
-    if sum((session is not None, resume, newest)) > 1:
+    if sum((flags.session is not None, flags.resume, flags.newest)) > 1:
         raise UsageError("--session, --resume and --continue exclude each other: give one")
-    check_arguments(RunsApi, "run", session_id=session, user_id=user, **limits.options())
-    options = Options(
-        session=session,
-        resume=resume,
-        newest=newest,
-        user=user,
-        team=team,
-        model=model,
-        strategy=strategy,
-        store=place.store,
-        allow=allow,
-        limits=limits,
-        keep_going=keep_going,
-        trust=trust,
-        as_json=as_json,
+    check_arguments(
+        RunsApi, "run", session_id=flags.session, user_id=flags.user, **flags.limits.options()
     )
     if not place.is_server:
-        if team is None and not as_json:
+        if flags.team is None and not flags.as_json:
             _offer_team()
-        return await open_chat(options)
-    place.check_for_server(
-        {"--team": team, "--model": model, "--allow": allow, "--keep-going": keep_going}
-    )
+        return await open_chat(flags, store=place.store)
+    place.check_for_server(flags, allow=flags.allow)
     from ekiden.cli.chat.at_server import open_chat_at_server
 
     async with place.connected() as client:
-        return await open_chat_at_server(client, options)
+        return await open_chat_at_server(client, flags)
 
 
 def _offer_team() -> None:
     """In an empty folder, offer to write a team into it."""
     from ekiden.cli.commands.setup import ask_model, ask_template, set_up
-    from ekiden.cli.terminal.approval_prompt import is_attended, is_yes
-    from ekiden.cli.terminal.prompts import ask_line
+    from ekiden.cli.terminal.prompts import ask_line, is_attended, is_yes
     from ekiden.core.current_agent import acting_agent
 
     if not (is_attended() and sys.stdout.isatty()) or acting_agent() is not None:
@@ -269,9 +171,8 @@ async def plan(
     agent: Annotated[
         str | None,
         Parameter(
-            name="--agent",
             help="Supervisor that makes the plan. Default: the only supervisor of the team. If the "
-            "team has none or several, a new supervisor of all agents.",
+            "team has none or several, a new supervisor of all agents."
         ),
     ] = None,
     model: ModelOption = None,

@@ -16,29 +16,28 @@ from ekiden.api.methods.endpoint import Scope
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import key_id
 from ekiden.cli.options import (
-    STORE,
     TEAM,
     WHOLE,
     JsonOption,
-    KeepGoingOption,
     LabelOption,
     LogOption,
-    ModelOption,
     StoreOption,
-    TeamOption,
-    TrustOption,
+    TeamFlags,
     WholeListing,
+    YesOption,
 )
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.process.server import (
+from ekiden.cli.process import (
     check_installed,
+    end_for_sure,
     on_fast_loop,
     prepared_config,
+    rest_collector,
     start_logging,
     tell_console,
 )
 from ekiden.cli.terminal.output import emit, note, say, show
-from ekiden.cli.terminal.prompts import YesOption, confirm
+from ekiden.cli.terminal.prompts import confirm
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,25 +51,20 @@ async def serve(
     *,
     host: Annotated[
         str | None,
-        Parameter(
-            name="--host",
-            help="Address to listen on. Default: the setting `server.host` (127.0.0.1).",
-        ),
+        Parameter(help="Address to listen on. Default: the setting `server.host` (127.0.0.1)."),
     ] = None,
     port: Annotated[
         int | None,
         Parameter(
-            name="--port",
             validator=Number(gte=0, lte=65535),
             help="Port to listen on. 0 picks a free port. Default: the setting `server.port` "
             "(8321).",
         ),
     ] = None,
-    store: StoreOption = STORE,
+    store: StoreOption = None,
     workers: Annotated[
         int,
         Parameter(
-            name="--workers",
             validator=Number(gte=0, lte=100_000),
             help="Maximum number of sessions that this server runs at the same time. With 0, the "
             "server runs no sessions; processes of `ekiden worker run` must run them.",
@@ -79,24 +73,14 @@ async def serve(
     processes: Annotated[
         int,
         Parameter(
-            name="--processes",
             validator=Number(gte=1, lte=1000),
             help="Number of server processes that share the port and the store.",
         ),
     ] = 1,
     label: LabelOption = (),
-    team: TeamOption = TEAM,
-    model: ModelOption = None,
-    keep_going: KeepGoingOption = False,
-    trust: TrustOption = False,
+    flags: TeamFlags = TEAM,
     reload: Annotated[
-        bool,
-        Parameter(
-            name="--reload",
-            negative="",
-            show_default=False,
-            help="Restart when agent files, settings or code in this folder change.",
-        ),
+        bool, Parameter(help="Restart when agent files, settings or code in this folder change.")
     ] = False,
     log: LogOption = "text",
     socket_number: Annotated[int | None, Parameter(name="--socket", show=False)] = None,
@@ -111,13 +95,10 @@ async def serve(
     same store resumes unfinished runs.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.process.worker import end_for_sure, rest_collector
     from ekiden.cli.projects import open_project, tell_notes
 
     check_installed()
-    project = open_project(
-        team=team, model=model, keep_going=keep_going, trust=trust, as_json=as_json
-    )
+    project = open_project(flags, as_json=as_json)
     address = project.settings.store if store is None else store
     if socket_number is None:
         _check_children(address, processes=processes, reload=reload)
@@ -180,8 +161,6 @@ def _tell(
 
 def _check_children(address: str, *, processes: int, reload: bool) -> None:
     """`UsageError` for options that cannot be combined with other server processes."""
-    from ekiden.cli.errors import UsageError
-
     if reload and processes > 1:
         raise UsageError("--reload restarts one process: leave out --processes")
     if address == "memory:" and (reload or processes > 1):
@@ -191,7 +170,6 @@ def _check_children(address: str, *, processes: int, reload: bool) -> None:
 
 def _serve_anew(listener: socket.socket) -> int:
     """Serve in a child process, which is restarted after each change; returns its exit code."""
-    from ekiden.cli.terminal.output import note
     from ekiden.server.process.children import Reloader, this_command
 
     listener.set_inheritable(True)
@@ -202,7 +180,6 @@ def _serve_anew(listener: socket.socket) -> int:
 
 def _serve_side_by_side(listener: socket.socket, count: int, ready: Callable[[], None]) -> int:
     """Serve in `count` other processes; the exit code."""
-    from ekiden.cli.terminal.output import note
     from ekiden.server.process.children import ServerProcesses, this_command
 
     listener.set_inheritable(True)
@@ -216,25 +193,19 @@ async def mcp(
     scope: Annotated[
         list[Literal["read", "run", "answer"]] | None,
         Parameter(
-            name="--scope",
-            negative="",
             help="Permission of the client. You can repeat this option. Default: `read` and `run`. "
-            "To answer inbox items, the client needs the permission `answer`.",
+            "To answer inbox items, the client needs the permission `answer`."
         ),
     ] = None,
     by: Annotated[
         str | None,
         Parameter(
-            name="--by",
             help="Name that is recorded for decisions and handoffs. Default: the name of your "
-            "account on this machine.",
+            "account on this machine."
         ),
     ] = None,
-    store: StoreOption = STORE,
-    team: TeamOption = TEAM,
-    model: ModelOption = None,
-    keep_going: KeepGoingOption = False,
-    trust: TrustOption = False,
+    store: StoreOption = None,
+    flags: TeamFlags = TEAM,
 ) -> int:
     """Serve the team to one MCP client, over standard input and output.
 
@@ -242,14 +213,12 @@ async def mcp(
     same as the tools of `ekiden serve` at /mcp. Log messages go to standard error.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.process.server import check_installed
-    from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.cli.run.handoffs import person_name
+    from ekiden.cli.projects import open_project, person_name, tell_notes
 
     check_installed()
     if find_spec("mcp") is None:
         raise UserError("MCP needs a package: pip install 'ekiden[mcp]'")
-    project = open_project(team=team, model=model, keep_going=keep_going, trust=trust)
+    project = open_project(flags)
     from ekiden.integrations.mcp_server.server import serve_stdio
     from ekiden.project.service import Service
     from ekiden.server.access.access import Caller
@@ -269,27 +238,14 @@ async def keys_create(
     /,
     *,
     scope: Annotated[
-        tuple[Scope, ...],
-        Parameter(
-            name="--scope",
-            negative="",
-            show_default=False,
-            help="Scope of the key. You can repeat this option.",
-        ),
+        tuple[Scope, ...], Parameter(help="Scope of the key. You can repeat this option.")
     ] = (),
     tenant: Annotated[
-        str,
-        Parameter(
-            name="--tenant",
-            help="Tenant of the key. The key gives access only to this tenant's store.",
-        ),
+        str, Parameter(help="Tenant of the key. The key gives access only to this tenant's store.")
     ] = "default",
     expires: Annotated[
         str | None,
-        Parameter(
-            name="--expires",
-            help="Time until the key expires, such as 12h or 30d. Default: never.",
-        ),
+        Parameter(help="Time until the key expires, such as 12h or 30d. Default: never."),
     ] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
@@ -321,9 +277,7 @@ async def keys_create(
 
 async def keys_list(
     *,
-    tenant: Annotated[
-        str | None, Parameter(name="--tenant", help="Only keys of this tenant.")
-    ] = None,
+    tenant: Annotated[str | None, Parameter(help="Only keys of this tenant.")] = None,
     listing: WholeListing = WHOLE,
     place: Place = HERE,
 ) -> None:
@@ -343,7 +297,6 @@ async def keys_revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke an API key permanently. Servers refuse the key after about one second."""
-
     async with place.open(kept="keys") as ekiden:
         key = await key_id(ekiden, key)
         known = {each.id: each.name async for each in ekiden.keys.list()}

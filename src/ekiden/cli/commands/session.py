@@ -15,28 +15,19 @@ from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import (
     LISTING,
-    NO_LIMITS,
+    RUN,
     STATUS,
-    TEAM,
-    AllowOption,
-    ApproveOption,
     JsonOption,
-    KeepGoingOption,
-    LimitFlags,
     Listing,
-    ModelOption,
-    NoWaitOption,
+    OutputOption,
+    RunFlags,
     SessionArgument,
-    StreamOption,
-    TeamOption,
-    TrustOption,
-    WaitOption,
-    WaitTimeoutOption,
     WideOption,
+    YesOption,
 )
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.terminal.output import StatusLine, emit, note, say, show
-from ekiden.cli.terminal.prompts import YesOption, confirm
+from ekiden.cli.terminal.output import StatusLine, emit, new_file, note, say, show
+from ekiden.cli.terminal.prompts import confirm
 from ekiden.cli.terminal.tables import print_pairs, print_table
 from ekiden.core.values import dumps
 
@@ -104,7 +95,6 @@ async def session_rewind(
     people and agents are withdrawn. Side effects of tools are not rolled back. To undo a rewind,
     rewind again, to the last event before it.
     """
-
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)
         done = await ekiden.sessions.rewind(session, to)
@@ -191,24 +181,18 @@ async def session_prune(
     keep: Annotated[
         int | None,
         Parameter(
-            validator=Number(gte=0),
-            help="Number of sessions to keep. Older sessions are deleted.",
+            validator=Number(gte=0), help="Number of sessions to keep. Older sessions are deleted."
         ),
     ] = None,
     user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
     status: Annotated[
         tuple[Literal["idle", "ready", "waiting"], ...],
         Parameter(
-            help=(
-                "Besides idle sessions, also delete sessions in this state. You can repeat this "
-                "option."
-            ),
-            negative=(),
+            help="Besides idle sessions, also delete sessions in this state. You can repeat this "
+            "option."
         ),
     ] = (),
-    dry_run: Annotated[
-        bool, Parameter(help="Show what would be deleted. Delete nothing.", negative=())
-    ] = False,
+    dry_run: Annotated[bool, Parameter(help="Show what would be deleted. Delete nothing.")] = False,
     yes: YesOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
@@ -250,12 +234,7 @@ async def session_list(
     *,
     status: Annotated[
         tuple[Literal["working", "waiting_agent", "waiting_person", "failed", "idle"], ...],
-        Parameter(
-            name=STATUS,
-            negative="",
-            show_default=False,
-            help="Only sessions with this status. You can repeat this option.",
-        ),
+        Parameter(name=STATUS, help="Only sessions with this status. You can repeat this option."),
     ] = (),
     agent: Annotated[
         str | None, Parameter(help="Only sessions that this agent handles now.")
@@ -266,11 +245,7 @@ async def session_list(
         Parameter(help="Only sessions whose last run ended with this outcome."),
     ] = None,
     text: Annotated[
-        str,
-        Parameter(
-            show_default=False,
-            help="Only sessions whose title, id, user or agent contains this text.",
-        ),
+        str, Parameter(help="Only sessions whose title, id, user or agent contains this text.")
     ] = "",
     listing: Listing = LISTING,
     place: Place = HERE,
@@ -306,56 +281,23 @@ async def session_show(
 
 
 async def session_resume(
-    session: SessionArgument,
-    /,
-    *,
-    team: TeamOption = TEAM,
-    model: ModelOption = None,
-    allow: AllowOption = (),
-    approve: ApproveOption = "terminal",
-    wait: WaitOption = False,
-    wait_timeout: WaitTimeoutOption = None,
-    place: Place = HERE,
-    limits: LimitFlags = NO_LIMITS,
-    no_wait: NoWaitOption = False,
-    keep_going: KeepGoingOption = False,
-    trust: TrustOption = False,
-    stream: StreamOption = False,
-    as_json: JsonOption = False,
+    session: SessionArgument, /, *, flags: RunFlags = RUN, place: Place = HERE
 ) -> int:
     """Resume a session that was interrupted, failed, ran out of budget or waited.
 
     If the session still needs an answer from a person, the command only reports this. With --wait,
     it waits for the answer.
     """
-    from ekiden.cli.run_start import RunFlags, resume_run
+    from ekiden.cli.run_start import resume_run
 
-    flags = RunFlags(
-        place=place,
-        team=team,
-        model=model,
-        allow=allow,
-        approve=approve,
-        wait=wait,
-        wait_timeout=wait_timeout,
-        limits=limits,
-        no_wait=no_wait,
-        keep_going=keep_going,
-        trust=trust,
-        stream=stream,
-        as_json=as_json,
-    )
-    return await resume_run(flags, session)
+    return await resume_run(flags, place, session)
 
 
 async def session_export(
     session: SessionArgument,
     /,
     *,
-    output: Annotated[
-        Path | None,
-        Parameter(name=["--output", "-o"], help="New file to write to. Default: standard output."),
-    ] = None,
+    output: OutputOption = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -367,11 +309,8 @@ async def session_export(
     if output is None:
         emit(record)
         return
-    try:
-        with output.open("x", encoding="utf-8") as file:
-            file.write(dumps(record) + "\n")
-    except OSError as exc:
-        raise UsageError(f"cannot write {output}: {exc.strerror}; name another file") from exc
+    with new_file(output) as file:
+        file.write(dumps(record) + "\n")
     note(f"{session} is in {output}")
 
 

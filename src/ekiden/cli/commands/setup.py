@@ -12,9 +12,8 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import JsonOption
-from ekiden.cli.terminal.approval_prompt import is_attended
 from ekiden.cli.terminal.output import emit, note, say
-from ekiden.cli.terminal.prompts import ask_line
+from ekiden.cli.terminal.prompts import ask_line, is_attended
 from ekiden.project.scaffold import TEMPLATES, Template
 
 if TYPE_CHECKING:
@@ -53,13 +52,9 @@ def init(
         Parameter(help="Model for all agents, written as provider:model. Default: demo:offline."),
     ] = None,
     folder: Annotated[
-        Path,
-        Parameter(name="--dir", help="Folder of the project. A missing folder is created."),
+        Path, Parameter(name="--dir", help="Folder of the project. A missing folder is created.")
     ] = Path(),
-    yes: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Do not ask; use the defaults."),
-    ] = False,
+    yes: Annotated[bool, Parameter(help="Do not ask; use the defaults.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a working team of agents into a folder: files, settings, .gitignore.
@@ -182,28 +177,12 @@ def trust(
     show: Annotated[
         bool,
         Parameter(
-            name="--show",
-            negative="",
-            show_default=False,
             help="Show the lines that need trust, and whether the folder is trusted. Change "
-            "nothing.",
+            "nothing."
         ),
     ] = False,
-    listed: Annotated[
-        bool,
-        Parameter(
-            name="--list", negative="", show_default=False, help="List the folders you trust."
-        ),
-    ] = False,
-    revoke: Annotated[
-        bool,
-        Parameter(
-            name="--revoke",
-            negative="",
-            show_default=False,
-            help="Stop trusting the folder.",
-        ),
-    ] = False,
+    listed: Annotated[bool, Parameter(name="--list", help="List the folders you trust.")] = False,
+    revoke: Annotated[bool, Parameter(help="Stop trusting the folder.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Trust the code, commands and network addresses in a folder's files.

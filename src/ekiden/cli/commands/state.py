@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
@@ -10,41 +11,97 @@ from cyclopts.validators import Number
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
-from ekiden.cli.options import JsonOption, NoWaitOption
+from ekiden.cli.options import ByOption, JsonOption, NoWaitOption, YesOption
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.projects import parse_variables
 from ekiden.cli.terminal.output import emit, say, show
-from ekiden.cli.terminal.prompts import YesOption, confirm
+from ekiden.cli.terminal.prompts import confirm
 from ekiden.cli.terminal.tables import print_table
 
 if TYPE_CHECKING:
     from ekiden.sessions.scopes import SharedScope
 
 UserOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(
-        name="--user", help="Use the variables of this user instead of a session's variables."
-    ),
+    str | None, Parameter(help="Use the variables of this user instead of a session's variables.")
 ]
 AppOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(name="--app", help="Use the variables of this app instead of a session's variables."),
+    str | None, Parameter(help="Use the variables of this app instead of a session's variables.")
 ]
-ExpectOption: TypeAlias = Annotated[
-    int | None,
-    Parameter(
-        name="--expect",
-        validator=Number(gte=0),
-        help="Version that you expect. If the current version is different, nothing is written.",
-    ),
-]
-ByOption: TypeAlias = Annotated[
-    str | None,
-    Parameter(
-        name="--by",
-        help="Your name, for the record. Default: the name of your account on this machine.",
-    ),
-]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChange:
+    """The options of commands that change variables."""
+
+    user: UserOption = None
+    app: AppOption = None
+    expect: Annotated[
+        int | None,
+        Parameter(
+            validator=Number(gte=0),
+            help="Version that you expect. If the current version is different, nothing is "
+            "written.",
+        ),
+    ] = None
+    by: ByOption = None
+    no_wait: NoWaitOption = False
+    place: Place = HERE
+    as_json: JsonOption = False
+
+    def split(self, words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+        """The session, if there is one, and the changes; `UsageError`."""
+        session, given = None, words
+        if self.user is None and self.app is None:
+            session, given = (words[0] if words else None), words[1:]
+        if len(set(given)) < len(given):
+            raise UsageError("a variable is named twice")
+        if not given:
+            raise UsageError(
+                "name the variables and their owner: a session, --user NAME or --app NAME"
+            )
+        _owner(session, self.user, self.app)
+        return session, given
+
+    async def make(
+        self, session: str | None, changes: Mapping[str, Any], delete: Sequence[str] = ()
+    ) -> None:
+        """Change the variables of the session, the user or the app, and print the versions."""
+        from ekiden.cli.views.state import versions_text
+        from ekiden.core.documents import to_json
+
+        names = [*changes, *delete]
+        person = self.place.person(self.by)
+        owner = _owner(session, self.user, self.app)
+        if owner is not None and self.expect is not None and len(names) != 1:
+            raise UsageError("--expect with --user or --app works for one variable: name only one")
+        if owner is None:
+            assert session is not None
+            async with self.place.open() as ekiden:
+                session = await session_id(ekiden.sessions, session)
+                done = await ekiden.state.update_session(
+                    session,
+                    changes,
+                    delete=delete,
+                    by=person,
+                    on_busy="refuse" if self.no_wait else "wait",
+                    expected_version=self.expect,
+                )
+            record, text = to_json(done), f"{session} has version {done.version}"
+        else:
+            scope, name = owner
+            expected = {} if self.expect is None else {names[0]: self.expect}
+            async with self.place.open(app=_other_app(self.place, self.app)) as ekiden:
+                update = ekiden.state.update_user if scope == "user" else ekiden.state.update_app
+                changed = await update(name, changes, delete=delete, by=person, expected=expected)
+            record, text = to_json(changed), versions_text(changed.versions)
+        if self.as_json:
+            emit(record)
+        else:
+            say(text)
+
+
+CHANGE = StateChange()
 
 
 async def state_show(
@@ -56,7 +113,6 @@ async def state_show(
     at: Annotated[
         int | None,
         Parameter(
-            name="--at",
             validator=Number(gte=1),
             help="Show the state after the event with this number. Default: the current state.",
         ),
@@ -70,7 +126,7 @@ async def state_show(
     from ekiden.cli.views.state import HEADERS, print_state, shared_rows
     from ekiden.core.documents import to_json
 
-    owner = _whose(session, user, app)
+    owner = _owner(session, user, app)
     if owner is None:
         assert session is not None
         async with place.open() as ekiden:
@@ -100,129 +156,40 @@ async def state_set(
             "A value that is not JSON is stored as text.",
         ),
     ],
-    user: UserOption = None,
-    app: AppOption = None,
-    expect: ExpectOption = None,
-    by: ByOption = None,
-    no_wait: NoWaitOption = False,
-    place: Place = HERE,
-    as_json: JsonOption = False,
+    change: StateChange = CHANGE,
 ) -> None:
     """Set variables of a session, a user or an app."""
-    session, given = _split(words, user, app)
-    changes = parse_variables(given)
-    await _change(
-        session, changes, (), user=user, app=app, expect=expect, by=by, no_wait=no_wait,
-        place=place, as_json=as_json,
-    )  # fmt: skip
+    session, given = change.split(words)
+    await change.make(session, parse_variables(given))
 
 
 async def state_delete(
     *words: Annotated[
         str,
         Parameter(
-            help="Session id, then the names of variables. Leave the id out with --user and --app.",
+            help="Session id, then the names of variables. Leave the id out with --user and --app."
         ),
     ],
-    user: UserOption = None,
-    app: AppOption = None,
-    expect: ExpectOption = None,
-    by: ByOption = None,
-    no_wait: NoWaitOption = False,
+    change: StateChange = CHANGE,
     yes: YesOption = False,
-    place: Place = HERE,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete variables of a session, a user or an app."""
-    session, given = _split(words, user, app)
-    _whose(session, user, app)
-    confirm(f"delete {', '.join(given)} of {session or user or app}", yes=yes)
-    await _change(
-        session, {}, given, user=user, app=app, expect=expect, by=by, no_wait=no_wait,
-        place=place, as_json=as_json,
-    )  # fmt: skip
-
-
-async def _change(
-    session: str | None,
-    changes: Mapping[str, Any],
-    delete: Sequence[str],
-    *,
-    user: str | None,
-    app: str | None,
-    expect: int | None,
-    by: str | None,
-    no_wait: bool,
-    place: Place,
-    as_json: bool,
-) -> None:
-    from ekiden.cli.views.state import versions_text
-    from ekiden.core.documents import to_json
-
-    names = [*changes, *delete]
-    who = place.who(by)
-    owner = _whose(session, user, app)
-    if owner is not None and expect is not None and len(names) != 1:
-        raise UsageError("--expect with --user or --app works for one variable: name only one")
-    if owner is None:
-        assert session is not None
-        async with place.open() as ekiden:
-            session = await session_id(ekiden.sessions, session)
-            done = await ekiden.state.update_session(
-                session,
-                changes,
-                delete=delete,
-                by=who,
-                on_busy="refuse" if no_wait else "wait",
-                expected_version=expect,
-            )
-        record, text = to_json(done), f"{session} has version {done.version}"
-    else:
-        scope, name = owner
-        expected = {} if expect is None else {names[0]: expect}
-        async with place.open(app=_other_app(place, app)) as ekiden:
-            update = ekiden.state.update_user if scope == "user" else ekiden.state.update_app
-            changed = await update(name, changes, delete=delete, by=who, expected=expected)
-        record, text = to_json(changed), versions_text(changed.versions)
-    if as_json:
-        emit(record)
-    else:
-        say(text)
+    session, given = change.split(words)
+    confirm(f"delete {', '.join(given)} of {session or change.user or change.app}", yes=yes)
+    await change.make(session, {}, given)
 
 
 def _other_app(place: Place, app: str | None) -> str | None:
-    """The app of the variables; a server has one, and refuses another itself."""
+    """The app to open locally; a server has one app, and itself refuses another."""
     return None if place.is_server else app
 
 
-def _whose(
+def _owner(
     session: str | None, user: str | None, app: str | None
 ) -> tuple[SharedScope, str] | None:
-    """The owner of the variables; `None`: the session."""
-    from ekiden.cli.run.handoffs import plain_text
-
+    """The scope and the name of the variables' owner; `None`: the session. `UsageError`."""
     if sum(each is not None for each in (session, user, app)) != 1:
         raise UsageError("name the owner: a session, --user NAME or --app NAME")
-    plain_text(user or app or "", "the name of the user or app")
     if user is not None:
         return "user", user
     return None if app is None else ("app", app)
-
-
-def _split(
-    words: Sequence[str], user: str | None, app: str | None
-) -> tuple[str | None, Sequence[str]]:
-    """The session, if there is one, and the changes; `UsageError`."""
-    from ekiden.cli.run.handoffs import plain_text
-
-    if user is not None or app is not None:
-        session, given = None, words
-    else:
-        session, given = (words[0] if words else None), words[1:]
-    for each in words:
-        plain_text(each, "what is to be changed")
-    if len(set(given)) < len(given):
-        raise UsageError("a variable is named twice")
-    if not given:
-        raise UsageError("name the variables and their owner: a session, --user NAME or --app NAME")
-    return session, given

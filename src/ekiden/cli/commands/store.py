@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.options import STORE, JsonOption, StoreOption, TrustOption
+from ekiden.cli.options import JsonOption, StoreOption, TrustOption
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.terminal.output import show
 
@@ -42,20 +42,14 @@ async def store_copy(
     resume: Annotated[
         bool,
         Parameter(
-            name="--resume",
-            negative="",
-            show_default=False,
-            help="Restart an interrupted copy. The command removes the incomplete data first.",
+            help="Restart an interrupted copy. The command removes the incomplete data first."
         ),
     ] = False,
     final: Annotated[
         bool,
         Parameter(
-            name="--final",
-            negative="",
-            show_default=False,
             help="Fail if the source is still in use. Use this option for the final move to the "
-            "target.",
+            "target."
         ),
     ] = False,
     as_json: JsonOption = False,
@@ -68,7 +62,7 @@ async def store_copy(
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.terminal.output import emit
-    from ekiden.cli.views.audit import StepLine, print_report
+    from ekiden.cli.views.administration import StepLine, print_report
     from ekiden.project.copying import copy_store
 
     progress = StepLine(as_json=as_json)
@@ -90,7 +84,7 @@ async def store_backup(
     /,
     *,
     tenants: TenantsOption = None,
-    store: StoreOption = STORE,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Back up the store into a file, while it is in use.
@@ -114,7 +108,7 @@ async def store_restore(
     /,
     *,
     tenants: TenantsOption = None,
-    store: StoreOption = STORE,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Restore a backup into an empty or new store, and verify the store."""
@@ -128,7 +122,7 @@ async def store_restore(
 
 
 async def store_verify(
-    *, tenants: TenantsOption = None, store: StoreOption = STORE, as_json: JsonOption = False
+    *, tenants: TenantsOption = None, store: StoreOption = None, as_json: JsonOption = False
 ) -> int:
     """Check all data in the store, and report errors. Nothing is changed.
 
@@ -139,7 +133,7 @@ async def store_verify(
     from ekiden.cli.exits import Exit
     from ekiden.cli.projects import store_address
     from ekiden.cli.terminal.output import emit
-    from ekiden.cli.views.audit import StepLine, print_findings
+    from ekiden.cli.views.administration import StepLine, print_findings
     from ekiden.project.copying import verify_store
 
     progress = StepLine(as_json=as_json)
@@ -156,12 +150,12 @@ async def store_verify(
 
 
 async def store_info(
-    *, tenants: TenantsOption = None, store: StoreOption = STORE, as_json: JsonOption = False
+    *, tenants: TenantsOption = None, store: StoreOption = None, as_json: JsonOption = False
 ) -> None:
     """Show the store's format and size. Nothing is changed."""
     from ekiden.cli.projects import store_address
     from ekiden.cli.terminal.output import emit
-    from ekiden.cli.views.audit import print_info
+    from ekiden.cli.views.administration import print_info
     from ekiden.project.copying import store_info as facts_of
 
     found = await facts_of(store_address(store), tenants=_names(tenants))
@@ -174,7 +168,7 @@ async def store_info(
 async def _reported(work: Callable[..., Awaitable[BackupReport]], *, as_json: bool) -> int:
     from ekiden.cli.exits import Exit
     from ekiden.cli.terminal.output import emit
-    from ekiden.cli.views.audit import StepLine, print_backup
+    from ekiden.cli.views.administration import StepLine, print_backup
 
     progress = StepLine(as_json=as_json)
     try:
@@ -195,14 +189,9 @@ def _names(tenants: str | None) -> list[str] | None:
 async def mirror_run(
     *,
     once: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Send pending events, and do not wait for new ones.",
-        ),
+        bool, Parameter(help="Send pending events, and do not wait for new ones.")
     ] = False,
-    store: StoreOption = STORE,
+    store: StoreOption = None,
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -217,7 +206,7 @@ async def mirror_run(
     import signal
 
     from ekiden.cli.exits import Exit
-    from ekiden.cli.process.worker import on_signals
+    from ekiden.cli.process import on_signals
     from ekiden.cli.terminal.output import emit, note, say
     from ekiden.project import open_store
     from ekiden.project.run_options import session_replica

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.ids import session_id, session_ids
-from ekiden.cli.options import JsonOption, WideOption
+from ekiden.cli.options import AfterOption, JsonOption, SessionOrNewest, WideOption
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.terminal.output import complain, emit, note, safe, say, show
 from ekiden.core.events import EventType
@@ -61,35 +61,27 @@ def _tell(trace_id: str, report: OtlpReport) -> None:
 TraceFormat: TypeAlias = Literal["jsonl", "openai", "events"]
 
 
-def _flag(name: str, text: str) -> Parameter:
-    return Parameter(name=name, negative="", show_default=False, help=text)
-
-
 async def trace(
-    session: Annotated[
-        str | None,
-        Parameter(help="Session id, or a unique prefix of it. Default: the newest session."),
-    ] = None,
+    session: SessionOrNewest = None,
     /,
     *,
-    errors: Annotated[bool, _flag("--errors", "Show only errors.")] = False,
+    errors: Annotated[bool, Parameter(help="Show only errors.")] = False,
     follow: Annotated[
-        bool, _flag("--follow", "Show spans as they happen, until the current run ends.")
+        bool, Parameter(help="Show spans as they happen, until the current run ends.")
     ] = False,
     children: Annotated[
         bool,
         Parameter(
-            name="--children",
+            negative="--no-children",
             help="Include sessions in which other agents answered queries of this session.",
         ),
     ] = True,
     format: Annotated[
         TraceFormat | None,
         Parameter(
-            name="--format",
             help="Write the trace in a format for other programs: `jsonl` (one span per line), "
             "`events` (one event per line) or `openai` (format of the OpenAI Agents SDK). Message "
-            "content is left out; --content includes it.",
+            "content is left out; --content includes it."
         ),
     ] = None,
     output: Annotated[
@@ -101,20 +93,19 @@ async def trace(
     ] = None,
     content: Annotated[
         bool,
-        _flag("--content", "For --format and --otlp: include messages, arguments and results."),
+        Parameter(help="For --format and --otlp: include messages, arguments and results."),
     ] = False,
     otlp: Annotated[
-        bool, _flag("--otlp", "Send the trace to an OpenTelemetry collector instead of showing it.")
+        bool, Parameter(help="Send the trace to an OpenTelemetry collector instead of showing it.")
     ] = False,
     endpoint: Annotated[
         str | None,
         Parameter(
-            name="--endpoint",
             help="For --otlp: URL of the collector, such as http://127.0.0.1:4318. Default: the "
-            "environment variables OTEL_EXPORTER_OTLP_….",
+            "environment variables OTEL_EXPORTER_OTLP_…."
         ),
     ] = None,
-    plain: Annotated[bool, _flag("--plain", "Draw the tree with ASCII characters only.")] = False,
+    plain: Annotated[bool, Parameter(help="Draw the tree with ASCII characters only.")] = False,
     wide: WideOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
@@ -215,7 +206,7 @@ def _write_lines(lines: Sequence[str], output: Path | None) -> None:
 async def _follow(place: Place, session: str, *, plain: bool, as_json: bool, children: bool) -> int:
     from ekiden.api.local.traces import cost_function
     from ekiden.cli.projects import store_address
-    from ekiden.cli.run.traces import SpanFollower
+    from ekiden.cli.views.live import SpanFollower
     from ekiden.cli.views.traces import glyphs
     from ekiden.hub import EventHub
     from ekiden.project import load_settings, open_store
@@ -234,10 +225,7 @@ async def _follow(place: Place, session: str, *, plain: bool, as_json: bool, chi
 
 
 async def chain(
-    session: Annotated[
-        str | None,
-        Parameter(help="Session id, or a unique prefix of it. Default: the newest session."),
-    ] = None,
+    session: SessionOrNewest = None,
     /,
     *,
     place: Place = HERE,
@@ -266,20 +254,15 @@ async def cost(
     since: Annotated[
         str | None,
         Parameter(
-            help=(
-                "Count only calls since this time. Give a date, or a time span such as 7d for the "
-                "last seven days."
-            )
+            help="Count only calls since this time. Give a date, or a time span such as 7d for the "
+            "last seven days."
         ),
     ] = None,
     by: Annotated[
         tuple[CostKey, ...],
         Parameter(
-            name="--by",
-            negative="",
-            show_default=False,
             help="Group the model calls by this property. You can repeat this option. Default: "
-            "agent and model.",
+            "agent and model."
         ),
     ] = (),
     place: Place = HERE,
@@ -292,7 +275,7 @@ async def cost(
     list of the extra `prices`, in US dollars. The command downloads nothing.
     """
     from ekiden.cli.options import moment
-    from ekiden.cli.views.traces import print_costs
+    from ekiden.cli.views.sessions import print_costs
 
     start = moment(since, option="--since")
     if len(set(by)) < len(by):
@@ -303,33 +286,17 @@ async def cost(
     show(found, partial(print_costs, is_remote=place.is_server, wide=wide), as_json=as_json)
 
 
-SeveralTexts: TypeAlias = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
-SeveralTypes: TypeAlias = Annotated[
-    tuple[EventType, ...], Parameter(negative="", show_default=False)
-]
-
-
 async def watch(
     *,
-    session: Annotated[SeveralTexts, Parameter(help="Only events of this session.")] = (),
+    session: Annotated[tuple[str, ...], Parameter(help="Only events of this session.")] = (),
     agent: Annotated[
-        SeveralTexts,
+        tuple[str, ...],
         Parameter(help="Only events of this agent. Handoffs to and from this agent are included."),
     ] = (),
-    type: Annotated[SeveralTypes, Parameter(help="Only events of this type.")] = (),
-    after: Annotated[
-        str | None,
-        Parameter(
-            help='Start after the event with this id. Give "" to start with the first event.'
-        ),
-    ] = None,
+    type: Annotated[tuple[EventType, ...], Parameter(help="Only events of this type.")] = (),
+    after: AfterOption = None,
     once: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Show past events, and do not wait for new ones.",
-        ),
+        bool, Parameter(help="Show past events, and do not wait for new ones.")
     ] = False,
     place: Place = HERE,
     as_json: JsonOption = False,
@@ -340,7 +307,7 @@ async def watch(
     exits. You can repeat --session, --agent and --type. After Ctrl-C, the command prints how to
     continue from the same event.
     """
-    from ekiden.cli.terminal.live_view import Spectator, event_line
+    from ekiden.cli.views.live import Spectator, event_line
 
     spectator = Spectator(as_json=as_json)
     async with place.open(is_shared=True, on_outage=spectator.outage) as ekiden:

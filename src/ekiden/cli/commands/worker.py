@@ -2,35 +2,137 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.options import (
-    STORE,
     TEAM,
     JsonOption,
-    KeepGoingOption,
     LabelOption,
     LimitOption,
     LogOption,
-    ModelOption,
     StoreOption,
-    TeamOption,
-    TrustOption,
+    TeamFlags,
     WideOption,
 )
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.process.server import on_fast_loop
-from ekiden.cli.process.temporal import TemporalOptions
+from ekiden.cli.process import (
+    end_for_sure,
+    on_fast_loop,
+    rest_collector,
+    run_until_signal,
+    start_logging,
+)
 from ekiden.cli.terminal.output import show
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:
+    from ekiden.integrations.temporal import TemporalFleet
     from ekiden.project.worker import Workforce
+
+API_KEY = "EKIDEN_TEMPORAL_API_KEY"
+_ADDRESS = "localhost:7233"
+_FROM = {"address": "EKIDEN_TEMPORAL_ADDRESS", "namespace": "EKIDEN_TEMPORAL_NAMESPACE"}
+"""Environment variables of the options."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemporalOptions:
+    """The address of Temporal, and the worker's identity there."""
+
+    address: Annotated[
+        str | None,
+        Parameter(
+            env_var="EKIDEN_TEMPORAL_ADDRESS",
+            help="Address of Temporal, written as host:port. Default: localhost:7233.",
+        ),
+    ] = None
+    namespace: Annotated[
+        str, Parameter(env_var="EKIDEN_TEMPORAL_NAMESPACE", help="Namespace in Temporal.")
+    ] = "default"
+    tls: Annotated[
+        bool,
+        Parameter(
+            help="Use TLS for Temporal. The other TLS options and an API key in "
+            "EKIDEN_TEMPORAL_API_KEY also turn TLS on."
+        ),
+    ] = False
+    tls_ca: Annotated[
+        Path | None,
+        Parameter(help="File with the CA certificate that verifies Temporal's certificate."),
+    ] = None
+    tls_cert: Annotated[
+        Path | None, Parameter(help="File with this worker's certificate, for mutual TLS.")
+    ] = None
+    tls_key: Annotated[
+        Path | None, Parameter(help="File with the private key of the certificate in --tls-cert.")
+    ] = None
+    tls_domain: Annotated[
+        str | None,
+        Parameter(help="Host name in Temporal's certificate, if it is not the host in --address."),
+    ] = None
+    task_queue: Annotated[
+        str,
+        Parameter(
+            help="Prefix of the task queue names in Temporal. Ekiden adds the store's name. "
+            "Different teams need different prefixes."
+        ),
+    ] = "ekiden"
+    build_id: Annotated[
+        str | None,
+        Parameter(
+            help="Version of this worker, for worker versioning in Temporal. Give - to use the "
+            "version of Ekiden."
+        ),
+    ] = None
+
+    def check_unused(self) -> None:
+        """`UserError` for options that other engines do not have; environment variables are
+        ignored, since they may be meant for other workers."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value != each.default and str(value) != os.environ.get(_FROM.get(each.name, "")):
+                option = each.name.replace("_", "-")
+                raise UserError(f"--{option} is for Temporal: give --engine temporal too")
+
+    def fleet(self, concurrency: int) -> TemporalFleet:
+        """The fleet that runs the sessions; `UserError` for options that contradict each other."""
+        from ekiden.integrations.temporal import (
+            TemporalAddress,
+            TemporalFleet,
+            TemporalSettings,
+            TemporalTls,
+            WorkerVersion,
+        )
+
+        files = (self.tls_ca, self.tls_cert, self.tls_key, self.tls_domain)
+        tls = None
+        if self.tls or any(each is not None for each in files):
+            tls = TemporalTls(
+                ca=self.tls_ca, cert=self.tls_cert, key=self.tls_key, domain=self.tls_domain
+            )
+        version = None
+        if self.build_id is not None:
+            own = self.build_id == "-"
+            version = WorkerVersion() if own else WorkerVersion(build_id=self.build_id)
+        return TemporalFleet(
+            address=TemporalAddress(
+                self.address or _ADDRESS,
+                namespace=self.namespace,
+                tls=tls,
+                api_key_env=API_KEY if os.environ.get(API_KEY) else None,
+            ),
+            terms=TemporalSettings(queue=self.task_queue, concurrency=concurrency, version=version),
+        )
+
 
 TEMPORAL = TemporalOptions()
 
@@ -38,11 +140,10 @@ TEMPORAL = TemporalOptions()
 @on_fast_loop
 async def worker_run(
     *,
-    store: StoreOption = STORE,
+    store: StoreOption = None,
     concurrency: Annotated[
         int,
         Parameter(
-            name="--concurrency",
             validator=Number(gte=1, lte=100_000),
             help="Maximum number of sessions to run at the same time, for all tenants together.",
         ),
@@ -50,47 +151,30 @@ async def worker_run(
     agents: Annotated[
         tuple[str, ...],
         Parameter(
-            name="--agents",
-            negative="",
-            show_default=False,
             help="Run only these agents, separated by commas. Default: all agents that can run on "
-            "this worker.",
+            "this worker."
         ),
     ] = (),
     label: LabelOption = (),
     tenant: Annotated[
         tuple[str, ...],
         Parameter(
-            name="--tenant",
-            negative="",
-            show_default=False,
             help="Run only sessions of this tenant. You can repeat this option. Default: all "
-            "tenants, also those created later.",
+            "tenants, also those created later."
         ),
     ] = (),
     lease: Annotated[
         float | None,
         Parameter(
-            name="--lease",
             validator=Number(gte=0.1, lte=86_400),
-            show_default=False,
             help="If this worker sends no heartbeat for this many seconds, other workers take over "
             "its sessions. Default: 30.",
         ),
     ] = None,
-    until_idle: Annotated[
-        bool,
-        Parameter(
-            name="--until-idle",
-            negative="",
-            show_default=False,
-            help="Exit when no session is ready.",
-        ),
-    ] = False,
+    until_idle: Annotated[bool, Parameter(help="Exit when no session is ready.")] = False,
     grace: Annotated[
         float,
         Parameter(
-            name="--grace",
             validator=Number(gte=0, lte=86_400),
             help="Time in seconds for current sessions to finish at shutdown.",
         ),
@@ -98,18 +182,12 @@ async def worker_run(
     engine: Annotated[
         Literal["worker", "temporal"],
         Parameter(
-            name="--engine",
-            help=(
-                "Scheduler of the sessions: workers that share the store (`worker`), or Temporal "
-                "(`temporal`)."
-            ),
+            help="Scheduler of the sessions: workers that share the store (`worker`), or Temporal "
+            "(`temporal`)."
         ),
     ] = "worker",
     temporal: TemporalOptions = TEMPORAL,
-    team: TeamOption = TEAM,
-    model: ModelOption = None,
-    keep_going: KeepGoingOption = False,
-    trust: TrustOption = False,
+    flags: TeamFlags = TEAM,
     log: LogOption = "text",
     as_json: JsonOption = False,
 ) -> int:
@@ -121,8 +199,6 @@ async def worker_run(
     worker` is a short form of this command.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.process.server import start_logging
-    from ekiden.cli.process.worker import end_for_sure, rest_collector, run_until_signal
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.cli.terminal.output import emit, note
     from ekiden.project.worker import Workforce, WorkOrder
@@ -135,9 +211,7 @@ async def worker_run(
     names = _names(agents)
     if engine != "temporal":
         temporal.check_unused()
-    project = open_project(
-        team=team, model=model, keep_going=keep_going, trust=trust, as_json=as_json
-    )
+    project = open_project(flags, as_json=as_json)
     order = WorkOrder(
         store=project.settings.store if store is None else store,
         concurrency=concurrency,
@@ -160,14 +234,14 @@ async def worker_run(
                 served = ", ".join(sorted(workforce.serves))
                 note(f"working on {workforce.store_name} as {served}; Ctrl-C ends it")
 
-        was_told = await run_until_signal(
+        was_signal = await run_until_signal(
             workforce, until_idle=until_idle, grace_s=grace, ready=ready
         )
         if as_json:
             emit({"finished": workforce.finished})
         else:
             note(f"sessions finished: {workforce.finished}")
-    if was_told:
+    if was_signal:
         await end_for_sure()
     return Exit.OK
 

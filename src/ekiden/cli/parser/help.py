@@ -368,7 +368,7 @@ def shown_text(entry: HelpEntry, fields: str | None = None) -> str:
         parts.append(f"[choices: {', '.join(entry.choices)}]")
     if entry.env_var:
         parts.append(f"[env var: {', '.join(entry.env_var)}]")
-    if entry.default not in (None, "()", "False"):
+    if entry.default not in (None, "()", "False", '""'):
         parts.append(f"[default: {entry.default}]")
     if entry.required:
         parts.append("[required]")

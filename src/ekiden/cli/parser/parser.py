@@ -214,7 +214,7 @@ def build(asked: Sequence[str] = ()) -> App:
 
     The command that is `asked` about gets its help from its function.
     """
-    from cyclopts import App
+    from cyclopts import App, Parameter
 
     from ekiden.cli.parser.help import HelpPage
 
@@ -233,6 +233,7 @@ def build(asked: Sequence[str] = ()) -> App:
         result_action="return_value",
         suppress_keyboard_interrupt=False,
         config=_refuse_fractions,
+        default_parameter=Parameter(negative=""),  # No --no-x; an option that has one says so.
     )
     for name in COMMANDS:
         app.command(f"ekiden.cli.commands.{_MODULES.get(name, name)}:{name}", name=name)

@@ -28,7 +28,7 @@ from ekiden.core.values import dumps
 if TYPE_CHECKING:
     from ekiden.api.methods.called import AsyncStream
     from ekiden.api.runs import Shown, Until
-    from ekiden.cli.terminal.approval_prompt import TerminalApprover
+    from ekiden.cli.terminal.prompts import TerminalApprover
     from ekiden.client.ekiden import Ekiden
 
 

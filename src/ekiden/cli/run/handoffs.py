@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
-
 from ekiden.api.handoffs import CancelledHandoff, HandoffEnd
-from ekiden.cli.errors import BadInput, UsageError
 from ekiden.cli.exits import Exit, exit_for_outcome, exit_for_refusal
 from ekiden.cli.terminal.output import complain, emit, note, say, show
 from ekiden.core.documents import to_json
@@ -19,33 +16,6 @@ from ekiden.storage.base import SessionRow, Store
 
 _REFUSED = "handoff.refused"
 _UNDONE = "handoff.rolled_back"
-
-
-def person_name(option: str | None) -> str:
-    """The requester: from the option, else this machine's user; empty if there is no name."""
-    if option is not None:
-        return plain_text(option, "--by")
-    try:
-        return plain_text(getpass.getuser(), "the user's name")
-    except (OSError, KeyError, ImportError, BadInput):
-        return ""
-
-
-def who_answers(option: str | None) -> str:
-    """The person: from the option, else this machine's user; `UsageError` if there is no name."""
-    name = person_name(option)
-    if not name.strip():
-        raise UsageError("your user name is unknown: give your name with --by")
-    return name
-
-
-def plain_text(text: str, what: str) -> str:
-    """The text of an option; `BadInput` if it is not UTF-8."""
-    try:
-        text.encode("utf-8")
-    except UnicodeError as exc:
-        raise BadInput(f"{what} is not UTF-8; convert it first, for example with iconv") from exc
-    return text
 
 
 def tell_busy(row: SessionRow, timeout_s: float | None, *, as_json: bool) -> None:

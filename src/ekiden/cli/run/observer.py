@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -22,11 +21,10 @@ from ekiden.core.roles import Approver
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.core.values import dumps
 from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
-from ekiden.storage.base import Store
 
 if TYPE_CHECKING:
     from ekiden.cli.options import LimitFlags
-    from ekiden.cli.terminal.approval_prompt import ApproveWhere
+    from ekiden.cli.terminal.prompts import ApproveWhere
     from ekiden.core.questions import InboxItem
     from ekiden.project.settings import Settings
 
@@ -191,18 +189,18 @@ def _show_route(event: Event) -> None:
 
 def resume_command(
     session_id: str,
+    store_url: str,
+    place_words: Sequence[str],
     *,
-    store: Store,
-    store_option: str | None,
     team: str | None,
     model: str | None = None,
     approve: ApproveWhere = "terminal",
 ) -> str:
     """The command that resumes the session; empty for a store in memory.
 
-    `store_option`, `team`, `model` and `approve` are options as they were given.
+    `place_words` name the store, as from `Place.words`; the others are options as they were given.
     """
-    if (store.url if store_option is None else store_option) == "memory:":
+    if store_url == "memory:":
         return ""
     words = ["ekiden", "session", "resume", session_id]
     if team is not None:
@@ -211,16 +209,7 @@ def resume_command(
         words += ["--model", model]
     if approve != "terminal":
         words += ["--approve", approve]
-    return shlex.join([*words, *store_words(store, store_option)])
-
-
-def store_words(store: Store, option: str | None) -> list[str]:
-    """The option that names the store, for a command to repeat.
-
-    The store's own address has no password in it.
-    """
-    is_known = option in (None, os.environ.get("EKIDEN_STORE"))
-    return [] if is_known else ["--store", store.url]
+    return shlex.join([*words, *place_words])
 
 
 def run_config(

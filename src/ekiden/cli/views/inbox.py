@@ -6,12 +6,14 @@ import asyncio
 import difflib
 import json
 import shlex
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from ekiden.cli.terminal.approval_prompt import Question, marked
-from ekiden.cli.terminal.output import emit, note, say, show
+from ekiden.cli.errors import UsageError
+from ekiden.cli.terminal.output import emit, note, say
+from ekiden.cli.terminal.prompts import Question, ask_on_terminal, is_yes, marked
 from ekiden.cli.terminal.tables import Cell, Id, Table, clock_time, print_pairs, span
 from ekiden.cli.terminal.transcript import shorten
 from ekiden.core.documents import to_json
@@ -19,6 +21,7 @@ from ekiden.core.errors import StoreError
 from ekiden.core.questions import InboxItem
 from ekiden.core.values import PRIORITIES, dumps
 from ekiden.inbox import run_due
+from ekiden.inbox.answers import needs_words, same_arguments
 from ekiden.inbox.inbox import BulkAnswer
 from ekiden.storage.base import Store
 from ekiden.tools.output import spelled_out
@@ -45,11 +48,6 @@ def print_item(item: InboxItem, *, now_us: int) -> None:
         if text:
             say(f"{heading}:")
             say(marked(quoted(text)))
-
-
-def tell_item(item: InboxItem, what: str, *, as_json: bool) -> None:
-    """Print the change of an item."""
-    show(item, f"{item.id} {what}", as_json=as_json)
 
 
 def tell_bulk(bulk: BulkAnswer, *, as_json: bool) -> None:
@@ -298,3 +296,45 @@ def answer_words(item: InboxItem, *, in_chat: bool = False) -> str:
     if item.kind != "handoff":
         return choices
     return f"{choices} TEXT" if in_chat else f"{choices} --text TEXT"
+
+
+def chosen(item: InboxItem, word: str | None, text: str) -> tuple[str | None, str]:
+    """The choice and the text of an answer, from the words that the person typed.
+
+    A unique prefix of an option is enough. Without options the words are the answer's text.
+    """
+    if word is None:
+        return None, text
+    if not item.options:
+        if text:
+            raise UsageError("the item takes a text: give it once")
+        return None, word
+    typed = word.strip().casefold()
+    exact = [option for option in item.options if option.casefold() == typed]
+    begin = [option for option in item.options if typed and option.casefold().startswith(typed)]
+    fitting = exact or begin
+    choice = fitting[0] if len(fitting) == 1 else word
+    if item.status == "open" and needs_words(item, choice) and not text.strip():
+        raise UsageError("the conversation waits for a text: give it with --text")
+    return choice, text
+
+
+async def edit_is_meant(item: InboxItem, arguments: str | None, *, yes: bool) -> bool:
+    """Show the difference of edited arguments, and ask whether the tool should run with them.
+
+    `UsageError` without a terminal, or if the person declines; `InboxAnswerInvalid` if the
+    arguments are not a JSON object.
+    """
+    if arguments is None or item.arguments is None or same_arguments(item, arguments):
+        return False
+    if yes:
+        return True
+    asked = edit_question(item, arguments)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "these arguments differ from those in the question; nothing was answered. "
+            f"{asked.rules}\n{asked.quoted}\nAnswer with --yes to run the tool with yours."
+        )
+    if not is_yes(await ask_on_terminal(asked)):
+        raise UsageError("nothing was answered: the item stays open")
+    return True

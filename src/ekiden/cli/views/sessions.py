@@ -1,17 +1,18 @@
-"""Sessions, for people."""
+"""Sessions, their handoffs and their costs, for people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.terminal.output import say
+from ekiden.cli.terminal.output import note, say
 from ekiden.cli.terminal.tables import Cell, Extra, Id, Table, TimeCell, clock_time, print_table
 from ekiden.cli.views.traces import duration_text
 from ekiden.core.values import PRIORITIES
 
 if TYPE_CHECKING:
     from ekiden.api.sessions import SessionChain, SessionSummary
+    from ekiden.api.traces import CostEntry, CostSummary
     from ekiden.sessions.search import SessionHit
 
 HIT_HEADERS = ("session", "event", "text")
@@ -116,3 +117,61 @@ def _why(each: Mapping[str, Any]) -> str:
     wrong = ": ".join(str(part) for part in (each.get("code"), each.get("error")) if part)
     back = "undone by a rewind" if each.get("rewound") else ""
     return "; ".join(part for part in (wanted, wrong, back) if part)
+
+
+def print_costs(report: CostSummary, *, is_remote: bool, wide: bool) -> None:
+    """A table, and the calls without a price."""
+    from ekiden.models.prices import has_price_list
+
+    if not report.lines:
+        say("there were no model calls")
+        return
+    print_table(cost_headers(report), cost_rows(report), wide=wide)
+    missing = unpriced_note(report, has_list=is_remote or has_price_list())
+    if missing:
+        note(missing)
+
+
+def cost_headers(report: CostSummary) -> tuple[str, ...]:
+    """The columns of `cost_rows`."""
+    return (*report.by, "calls", "input", "cached", "output", "cost")
+
+
+def cost_rows(report: CostSummary) -> list[Sequence[str]]:
+    """The lines of a report, and a total if there are several."""
+    rows = [
+        (*(getattr(line, name) for name in report.by), *_numbers(line)) for line in report.lines
+    ]
+    if len(rows) > 1:
+        first = ("all", *("" for _ in report.by[1:]))
+        rows.append((*first, *_numbers(report.total)))
+    return list(rows)
+
+
+def unpriced_note(report: CostSummary, *, has_list: bool) -> str:
+    """The calls without a price; empty if there are none."""
+    if not report.total.unpriced_requests:
+        return ""
+    calls = report.total.unpriced_requests
+    models = ", ".join(report.unpriced_models)
+    way = "set it with `ekiden config set prices …`"
+    if not has_list:
+        way = f"{way}, or install a price list: pip install 'ekiden[prices]'"
+    return f"the price of {calls} calls of {models} is unknown; {way}"
+
+
+def _numbers(line: CostEntry) -> tuple[str, ...]:
+    return (
+        f"{line.requests:,}",
+        f"{line.input_tokens:,}",
+        f"{line.cached_tokens:,}",
+        f"{line.output_tokens:,}",
+        _money(line),
+    )
+
+
+def _money(line: CostEntry) -> str:
+    if line.cost is None:
+        return "?"
+    mark = " + ?" if line.unpriced_requests else ""
+    return f"{line.cost:.6f}{mark}" if line.cost < 1 else f"{line.cost:,.2f}{mark}"

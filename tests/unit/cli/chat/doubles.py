@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from ekiden.cli.chat.conversation import Chat
+from ekiden.cli.chat.local import LocalChat
 from ekiden.cli.chat.loop import ChatLoop
 from ekiden.cli.chat.roster import Roster, Watcher
 from ekiden.cli.chat.screens.plain import drawn_plain
@@ -128,11 +128,11 @@ def chat_of(
     project: Project | None = None,
     watcher: Watcher | None = None,
     routed: bool = False,
-) -> Chat:
+) -> LocalChat:
     """A chat with these agents, whose screen is a `KeptScreen`."""
     project = project or project_of(*agents, routed=routed)
     kept: Store = MemoryStore() if store is None else store
-    return Chat(
+    return LocalChat(
         roster=Roster(project, load=lambda: project, watcher=watcher),
         store=kept,
         screen=KeptScreen(),
@@ -143,13 +143,13 @@ def chat_of(
     )
 
 
-def screen_of(chat: Chat) -> KeptScreen:
+def screen_of(chat: LocalChat) -> KeptScreen:
     """What the chat has shown."""
     assert isinstance(chat.screen, KeptScreen)
     return chat.screen
 
 
-async def talk(chat: Chat, *inputs: str | BadInput) -> int:
+async def talk(chat: LocalChat, *inputs: str | BadInput) -> int:
     """Say these things one after the other, and give the exit code."""
     assert isinstance(chat.reader, GivenInputs)
     chat.reader.inputs.extend(inputs)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.cli.chat.commands.inbox import split_answer
-from ekiden.cli.chat.conversation import Chat
+from ekiden.cli.chat.local import LocalChat
 from ekiden.cli.chat.typed.sources import ChatSources
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
@@ -42,7 +42,7 @@ def a_desk() -> Agent[Any]:
     return Agent("desk", run=desk)
 
 
-async def open_item(chat: Chat) -> InboxItem:
+async def open_item(chat: LocalChat) -> InboxItem:
     [item] = (await Inbox(chat.store).list()).items
     return item
 
@@ -65,7 +65,7 @@ class Typing(GivenInputs):
         return super().aside()
 
 
-def typing(chat: Chat) -> Typing:
+def typing(chat: LocalChat) -> Typing:
     assert isinstance(chat.reader, Typing)
     return chat.reader
 

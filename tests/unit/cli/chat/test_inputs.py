@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ekiden.cli.chat.catalogue import ALIASES, COMMANDS, find_command
-from ekiden.cli.chat.commands.table import HANDLERS
+from ekiden.cli.chat.commands.table import HANDLERS, LOCAL_HANDLERS
 from ekiden.cli.chat.typed.reader import TypedCommand, TypedMessage, read_input
 from ekiden.cli.errors import UsageError
 from tests.support.cases import each_case
@@ -79,6 +79,6 @@ def test_what_there_is_not_is_refused_with_the_way_out(line: str, hint: str) -> 
 
 
 def test_every_command_has_a_handler_and_a_help() -> None:
-    assert set(HANDLERS) == {command.name for command in COMMANDS}
+    assert {*HANDLERS, *LOCAL_HANDLERS} == {command.name for command in COMMANDS}
     assert set(ALIASES.values()) <= set(HANDLERS)
     assert all(command.help.endswith(".") for command in COMMANDS)

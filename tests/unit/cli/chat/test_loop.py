@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.chat.conversation import Chat
+from ekiden.cli.chat.local import LocalChat
 from ekiden.cli.chat.roster import News
 from ekiden.cli.errors import BadInput
 from ekiden.cli.exits import Exit
@@ -262,7 +262,7 @@ async def test_a_handoff_moves_the_prompt_to_the_new_agent() -> None:
     assert _details(chat, "handoff")[0]["reason"] == "tickets"
 
 
-def _details(chat: Chat, type: str) -> list[dict[str, Any]]:
+def _details(chat: LocalChat, type: str) -> list[dict[str, Any]]:
     shown = screen_of(chat).shown
     return [each.details or {} for each in shown if isinstance(each, Event) and each.type == type]
 

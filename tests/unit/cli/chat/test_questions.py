@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.chat.conversation import Chat
-from ekiden.cli.chat.questions import ChatQuestions, HeldScreen
+from ekiden.cli.chat.local import LocalChat
 from ekiden.cli.chat.screens.plain import drawn_plain
-from ekiden.cli.chat.screens.screen import told
-from ekiden.cli.terminal.approval_prompt import Question, TerminalApprover
+from ekiden.cli.chat.screens.screen import ChatQuestions, HeldScreen, told
+from ekiden.cli.terminal.prompts import Question, TerminalApprover
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event
 from ekiden.runtime import Runner
@@ -99,7 +98,7 @@ class Diary(KeptScreen):
         self.lines.extend("".join(map(drawn_plain, reply.shapes)).splitlines())
 
 
-def _asking_chat(diary: Diary, reader: GivenInputs) -> Chat:
+def _asking_chat(diary: Diary, reader: GivenInputs) -> LocalChat:
     @function_tool(confirmation=True)
     async def pay(cents: int) -> str:
         return f"{cents} paid"

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.chat.start import Beginning, Options, manner_here, open_chat, warm
+from ekiden.cli.chat.start import Beginning, manner_here, open_chat, warm
 from ekiden.cli.chat.typed.reader import Interrupts, quiet_keys
 from ekiden.cli.commands.run import chat
 from ekiden.cli.errors import NoSessions, UsageError
+from ekiden.cli.options import ChatFlags
 from ekiden.core.agent import Agent
 from ekiden.routing import Router
 from tests.unit.cli.chat.doubles import chat_of
@@ -69,7 +70,7 @@ def test_the_streams_say_how_a_chat_is_held(
 )
 async def test_options_that_make_no_sense_are_refused(options: Any) -> None:
     with pytest.raises(UsageError):
-        await chat(**options)
+        await chat(flags=ChatFlags(**options))
 
 
 async def test_the_newest_of_no_sessions_is_refused(
@@ -78,7 +79,7 @@ async def test_the_newest_of_no_sessions_is_refused(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(NoSessions):
-        await open_chat(Options(newest=True, store="memory:", as_json=True))
+        await open_chat(ChatFlags(newest=True, as_json=True), store="memory:")
 
 
 def test_what_takes_long_to_load_is_not_loaded_before_the_prompt_is_there() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ekiden.cli.chat.conversation import Chat
+from ekiden.cli.chat.local import LocalChat
 from ekiden.cli.chat.typed.sources import ChatSources
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
@@ -14,7 +14,6 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Usage
 from ekiden.project.settings import load_settings
 from ekiden.runtime.history.session_state import update_shared_state
-from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say
@@ -79,7 +78,7 @@ async def test_the_cost_is_shown_with_what_nobody_knows() -> None:
     assert "the price of 2 calls of scripted is unknown" in screen_of(chat).text
 
 
-def chat_for(user: str | None, store: MemoryStore, **more: Any) -> Chat:
+def chat_for(user: str | None, store: MemoryStore, **more: Any) -> LocalChat:
     root = Path("/nowhere")
     overrides = {} if user is None else {"user": user}
     loaded = load_settings(root, home=root / "home", overrides=overrides)
@@ -105,7 +104,7 @@ async def test_a_chat_for_a_user_reaches_only_that_users_sessions() -> None:
     assert await ChatSources(chat.roster, store).sessions() == []
     assert await talk(chat, "hello", "/fork", "/state", "/session resume his", "/session") == 0
     assert {row.id for row in (await store.list(SessionFilter(user_id="bob"))).sessions} >= {"his"}
-    await chat.enter(Session("hers", store=store))
+    await chat.enter("hers")
     assert await talk(chat, "/state", "/fork") == Exit.USAGE
     assert "ZEBRA" not in screen_of(chat).text
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from ekiden.cli import inbox_prompt
-from ekiden.cli.terminal.approval_prompt import Question
+from ekiden.cli.terminal.prompts import Question
+from ekiden.cli.views import inbox as inbox_views
 from ekiden.core.current_agent import AGENT_VARIABLE
 from ekiden.core.questions import EscalationStep, InboxItem
 from ekiden.inbox import Inbox, run_due
@@ -214,8 +214,8 @@ def test_a_person_at_the_terminal_sees_the_difference_and_decides(
 
         stdin = stderr = type("Stream", (), {"isatty": staticmethod(lambda: True)})
 
-    monkeypatch.setattr(inbox_prompt, "ask_on_terminal", ask)
-    monkeypatch.setattr(inbox_prompt, "sys", Attended)
+    monkeypatch.setattr(inbox_views, "ask_on_terminal", ask)
+    monkeypatch.setattr(inbox_views, "sys", Attended)
     edited = '{"order": 1042, "amount": 3, "note": "\u202e"}'
     office("inbox", "answer", "c1", "yes", "--arguments", edited)
     assert '  | -  "amount": 5\n' in asked[0]

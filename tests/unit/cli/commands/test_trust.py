@@ -13,9 +13,10 @@ from py_compile import PycInvalidationMode
 
 import pytest
 
-from ekiden.cli.chat.start import Options, open_roster
+from ekiden.cli.chat.start import open_roster
 from ekiden.cli.exits import Exit
 from ekiden.cli.main import main
+from ekiden.cli.options import ChatFlags
 from ekiden.project.settings import SETTINGS
 from tests.unit.cli.commands.conftest import Desk
 
@@ -489,7 +490,7 @@ def test_a_server_of_the_user_that_starts_a_file_of_the_folder_needs_trust(
 
 def test_a_chat_does_not_take_over_a_change_that_needs_trust(clone: Clone) -> None:
     clone.desk.settings('{"model": "demo:offline", "agents": {"routing": {"strategy": "rule"}}}')
-    roster = open_roster(Options())
+    roster = open_roster(ChatFlags())
     clone.function()
     told = asyncio.run(roster.ready())
     assert told[0].startswith("project.not_trusted: ")

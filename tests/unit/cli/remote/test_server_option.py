@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.main import LOCAL_ONLY, main, put_server
-from ekiden.cli.parser.parser import _MODULES, COMMANDS, GROUPS
-from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, THIS_MACHINE, WITH_STORE
-from tests.support.cases import each_case
+from ekiden.cli.parser.parser import COMMANDS, GROUPS, build
 
-OPTIONS = (HERE, THIS_MACHINE, THE_TEAM, AT_WORK, WITH_STORE)
 URL = "http://127.0.0.1:1"
 ALL = [
-    *((name, _MODULES.get(name, name), name) for name in COMMANDS),
-    *(
-        (f"{group} {name}", _MODULES.get(group, group), f"{group}_{name}")
-        for group, (_, members) in GROUPS.items()
-        for name in members
-    ),
+    *COMMANDS,
+    *(f"{group} {name}" for group, (_, members) in GROUPS.items() for name in members),
 ]
 
 
-@each_case(("command", "module", "function"), ALL, ids=[each[0] for each in ALL])
-def test_every_command_is_remote_or_says_why_not(command: str, module: str, function: str) -> None:
-    if command in LOCAL_ONLY:
-        assert LOCAL_ONLY[command]
-        return
-    found = getattr(import_module(f"ekiden.cli.commands.{module}"), function)
-    assert inspect.signature(found).parameters["place"].default in OPTIONS
+@pytest.mark.parametrize("command", ALL)
+def test_every_command_is_remote_or_says_why_not(command: str) -> None:
+    app = build()
+    for word in command.split():
+        app = app[word]
+    names = {name for each in app.assemble_argument_collection() for name in each.names}
+    assert LOCAL_ONLY.get(command, "--server" in names)
 
 
 def test_nothing_that_is_for_this_machine_only_is_unknown() -> None:
-    assert set(LOCAL_ONLY) <= {command for command, _, _ in ALL}
+    assert set(LOCAL_ONLY) <= set(ALL)
 
 
 @pytest.mark.parametrize("command", sorted(LOCAL_ONLY))

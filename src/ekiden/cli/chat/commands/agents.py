@@ -12,8 +12,8 @@ from ekiden.core.conversation.model import text_of
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
-    from ekiden.api.agents import AgentsApi
     from ekiden.cli.chat.conversation import Chat
+    from ekiden.cli.chat.local import LocalChat
     from ekiden.core.events import Event
     from ekiden.project.project import Project
     from ekiden.project.settings import LoadedSettings
@@ -22,22 +22,13 @@ _ROUTING = "routing"
 _LONGEST_LINE = 100
 
 
-def _agents_of(chat: Chat) -> AgentsApi:
-    """The agents of the chat's team."""
-    from ekiden.api.local.agents import LocalAgents
-    from ekiden.api.local.context import LocalContext
-
-    project = chat.roster.project
-    return LocalAgents(LocalContext(store=chat.store, settings=project.settings, project=project))
-
-
 async def agents(chat: Chat, argument: str) -> CommandReply:
     """`/agents`."""
     from ekiden.core.documents import to_json
 
     records = [
         {**to_json(each), "active": each.name == chat.active}
-        async for each in _agents_of(chat).list()
+        async for each in chat.api.agents.list()
     ]
     rows = [
         (
@@ -62,7 +53,7 @@ async def show(chat: Chat, argument: str) -> CommandReply:
     name = argument.removeprefix("@")
     if not name:
         raise UsageError("name the agent: /agents show NAME")
-    found = await _agents_of(chat).get(name)
+    found = await chat.api.agents.get(name)
     shape = Pairs(pairs=detail_pairs(found))
     return CommandReply(type="agent_details", record=to_json(found), shapes=(shape,))
 
@@ -76,7 +67,7 @@ async def route(chat: Chat, argument: str) -> CommandReply:
 
     if not parse_address(argument).text.strip():
         raise UsageError("give the text to route: /agents route TEXT")
-    found = await _agents_of(chat).route(argument)
+    found = await chat.api.agents.route(argument)
     record = to_json(found)
     return CommandReply(
         type="analysis",
@@ -89,7 +80,7 @@ async def route(chat: Chat, argument: str) -> CommandReply:
     )
 
 
-async def config(chat: Chat, argument: str) -> CommandReply:
+async def config(chat: LocalChat, argument: str) -> CommandReply:
     """`/agents config routing[.KEY [VALUE]]`."""
     key, _, value = argument.partition(" ")
     key = key or _ROUTING
@@ -103,7 +94,7 @@ async def config(chat: Chat, argument: str) -> CommandReply:
     return _shown(chat, key)
 
 
-async def _set(chat: Chat, key: str, value: str) -> CommandReply:
+async def _set(chat: LocalChat, key: str, value: str) -> CommandReply:
     from ekiden.project.settings import agent_names_check, set_setting
     from ekiden.project.trust import keeping_trust
 
@@ -125,7 +116,7 @@ async def _set(chat: Chat, key: str, value: str) -> CommandReply:
     return CommandReply(type="config", record=record, shapes=(Lines(text=text),))
 
 
-def _shown(chat: Chat, key: str) -> CommandReply:
+def _shown(chat: LocalChat, key: str) -> CommandReply:
     loaded = _on_disk(chat.roster.project)
     value = loaded.value(key)
     rows = [
@@ -164,15 +155,14 @@ def _flat(value: Any, key: str, above: str = "") -> list[tuple[str, Any]]:
 
 async def handoff_chain(chat: Chat, argument: str) -> CommandReply:
     """`/agents handoff-chain`."""
-    from ekiden.api.local.sessions import handoff_chain
     from ekiden.api.sessions import SessionChain
     from ekiden.cli.views.sessions import CHAIN_HEADERS, chain_rows
     from ekiden.core.documents import to_json
 
-    if chat.row is None:
-        found = SessionChain(session_id=chat.session.session_id, chain=(), handoffs=())
+    if chat.summary is None:
+        found = SessionChain(session_id=chat.session_id or "", chain=(), handoffs=())
     else:
-        found = handoff_chain(chat.row, await chat.events())
+        found = await chat.api.sessions.chain(chat.summary.session_id)
     chain = " → ".join(found.chain) or "there are no messages yet"
     if found.waiting_for is not None:
         chain = f"{chain}, waiting for {found.waiting_for}"
@@ -184,7 +174,7 @@ async def trace(chat: Chat, argument: str) -> CommandReply:
     """`/agents trace`."""
     from ekiden.cli.terminal.tables import clock_time
 
-    events = await chat.events() if chat.row is not None else []
+    events = await chat.events()
     rows = [
         (
             str(event.seq),
@@ -197,7 +187,7 @@ async def trace(chat: Chat, argument: str) -> CommandReply:
         for event in events
     ]
     record = {
-        "session_id": chat.session.session_id,
+        "session_id": chat.session_id,
         "events": [_without_items(event) for event in events],
     }
     table = Table(

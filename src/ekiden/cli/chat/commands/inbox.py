@@ -12,55 +12,24 @@ from ekiden.cli.views.inbox import answer_words, question_line, question_record
 from ekiden.tools.output import spelled_out
 
 if TYPE_CHECKING:
-    from ekiden.api.inbox import InboxApi
     from ekiden.cli.chat.conversation import Chat
-    from ekiden.core.questions import InboxItem
 
 _LISTED = 50
-_NAMELESS = "unknown"
-
-
-def inbox_of(chat: Chat) -> InboxApi:
-    """The inbox of the chat's store; answers are given in the name of this machine's user."""
-    from ekiden.api.local.context import LocalContext
-    from ekiden.api.local.inbox import LocalInbox
-    from ekiden.cli.place import VIA
-    from ekiden.cli.run.handoffs import person_name
-
-    here = LocalContext(
-        store=chat.store,
-        settings=chat.roster.project.settings,
-        caller=person_name(None) or _NAMELESS,
-        via=VIA,
-    )
-    return LocalInbox(here)
 
 
 async def listed(chat: Chat, argument: str) -> CommandReply:
-    """`/inbox`: items of this session first."""
-    shown = await list_reply(inbox_of(chat), await chat.questions())
-    return shown or told("inbox", await _nothing(chat), items=[])
-
-
-async def show(chat: Chat, argument: str) -> CommandReply:
-    """`/inbox show ID`."""
-    return await item_reply(inbox_of(chat), argument)
-
-
-async def answer(chat: Chat, argument: str) -> CommandReply:
-    """`/inbox answer ID CHOICE [TEXT]`."""
-    return await answer_reply(inbox_of(chat), argument, await chat.questions())
-
-
-async def list_reply(inbox: InboxApi, own: Sequence[InboxItem]) -> CommandReply | None:
-    """The open inbox items, the session's `own` first; `None` if there are none."""
+    """`/inbox`: the open items, those of this session first."""
     from ekiden.cli.terminal.tables import Id, span
 
-    page = await inbox.list().page(limit=_LISTED)
+    own = await chat.questions()
+    page = await chat.api.inbox.list().page(limit=_LISTED)
     mine = {item.id for item in own}
     items = [*own, *(item for item in page.items if item.id not in mine)]
     if not items:
-        return None
+        text = "the inbox is empty"
+        if chat.is_waiting:
+            text = f"{text}; this session waits for {await chat.waits_for()}"
+        return told("inbox", text, items=[])
     rows = [
         (
             "*" if item.id in mine else "",
@@ -80,15 +49,15 @@ async def list_reply(inbox: InboxApi, own: Sequence[InboxItem]) -> CommandReply 
     return CommandReply(type="inbox", record=record, shapes=shapes)
 
 
-async def item_reply(inbox: InboxApi, argument: str) -> CommandReply:
-    """Everything about the item that the argument names."""
-    from ekiden.cli.inbox_prompt import find_item
+async def show(chat: Chat, argument: str) -> CommandReply:
+    """`/inbox show ID`."""
+    from ekiden.cli.ids import item_of
     from ekiden.cli.views.inbox import item_facts, item_texts, quoted
     from ekiden.core.documents import to_json
 
     if not argument:
         raise UsageError("name the item: /inbox show ID; /inbox lists them")
-    item = await find_item(inbox, argument)
+    item = await item_of(chat.api.inbox, argument)
     facts = item_facts(item, round(time.time() * 1e6))
     shapes: list[Shape] = [Pairs(pairs=[(name, text) for name, text in facts if text])]
     for heading, text in item_texts(item):
@@ -97,27 +66,29 @@ async def item_reply(inbox: InboxApi, argument: str) -> CommandReply:
     return CommandReply(type="inbox_item", record=to_json(item), shapes=shapes)
 
 
-async def answer_reply(inbox: InboxApi, argument: str, own: Sequence[InboxItem]) -> CommandReply:
-    """Answer the item named at the start of the argument; `own` are the session's items."""
-    from ekiden.cli.inbox_prompt import find_item
+async def answer(chat: Chat, argument: str) -> int:
+    """`/inbox answer ID CHOICE [TEXT]`."""
+    from ekiden.cli.ids import item_of
     from ekiden.core.documents import to_json
 
-    item_id, _, said = argument.partition(" ")
+    item_id, _, words = argument.partition(" ")
     if not item_id:
         raise UsageError("name the item and give your answer: /inbox answer ID CHOICE [TEXT]")
-    item = await find_item(inbox, item_id)
-    if not said.strip():
+    own = {each.id for each in await chat.questions()}
+    item = await item_of(chat.api.inbox, item_id)
+    if not words.strip():
         raise UsageError(
             f"give your answer: /inbox answer {item.id} {answer_words(item, in_chat=True)}"
         )
-    choice, text = split_answer(said.strip(), item.options)
-    done = await inbox.answer(item.id, choice, text=text)
+    choice, text = split_answer(words.strip(), item.options)
+    done = await chat.api.inbox.answer(item.id, choice, text=text)
     given = done.answer.choice or done.answer.text if done.answer is not None else ""
     line = f"{item.id} answered: {spelled_out(given)}"
-    if item.session_id is not None and item.id not in {each.id for each in own}:
+    if item.session_id is not None and item.id not in own:
         line = f"{line}; the process that runs session {item.session_id} continues with it"
     record = {**to_json(done), "text": line}
-    return CommandReply(type="answered", record=record, shapes=(Lines(text=line),))
+    chat.screen.reply(CommandReply(type="answered", record=record, shapes=(Lines(text=line),)))
+    return await chat.after_answer()
 
 
 def split_answer(said: str, options: Sequence[str]) -> tuple[str | None, str]:
@@ -137,9 +108,3 @@ def split_answer(said: str, options: Sequence[str]) -> tuple[str | None, str]:
     word, _, rest = said.partition(" ")
     fitting = [option for option in options if option.casefold().startswith(word.casefold())]
     return (fitting[0] if len(fitting) == 1 else word), rest.strip()
-
-
-async def _nothing(chat: Chat) -> str:
-    if not chat.is_waiting:
-        return "the inbox is empty"
-    return f"the inbox is empty; this session waits for {await chat.waits_for()}"

@@ -1,15 +1,19 @@
-"""`/session …` and `/fork`: show, list, search, switch and fork sessions."""
+"""`/session …`, `/fork` and `/rewind`: show, list, search, switch and fork sessions."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ekiden.api.sessions import SessionSummary
+from ekiden.cli.chat.local import LocalChat
 from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table, told
 from ekiden.cli.chat.typed.picker import session_options
 from ekiden.cli.errors import UsageError
-from ekiden.cli.ids import session_id as find_session, sessions_of
+from ekiden.cli.ids import session_id
 from ekiden.cli.terminal.transcript import shorten, transcript
 from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows, session_heading
 from ekiden.core.conversation.model import is_message, text_of
@@ -32,78 +36,71 @@ _LONGEST_MESSAGE = 300
 
 async def current(chat: Chat, argument: str) -> CommandReply:
     """`/session`."""
-    from ekiden.api.local.sessions import summary_of
-
-    if chat.row is None:
+    found = chat.summary
+    if found is None:
+        name = chat.session_id or "this session"
         return told(
             "session",
-            f"{chat.session.session_id} is new and has no messages yet",
-            session_id=chat.session.session_id,
+            f"{name} is new and has no messages yet",
+            session_id=chat.session_id,
             agent=chat.active,
             events=0,
         )
-    found = summary_of(chat.row)
     return CommandReply(
         type="session",
-        record=to_json(found),
+        record=_summary_record(found),
         shapes=(Pairs(pairs=session_heading(found)),),
     )
 
 
 async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/session list`."""
-    from ekiden.api.local.sessions import summary_of
     from ekiden.cli.terminal.tables import Id, TimeCell
-    from ekiden.storage.base import SessionFilter
 
-    page = await chat.store.list(SessionFilter(user_id=chat.user), limit=_LISTED)
+    page = await chat.api.sessions.list(user=chat.user).page(limit=_LISTED)
     rows = [
         (
-            "*" if row.id == chat.session.session_id else "",
-            Id(row.id),
-            row.agent,
-            row.outcome or row.status,
-            TimeCell(row.updated_at_us / 1e6),
-            str(row.meta.get("title", "")),
+            "*" if each.session_id == chat.session_id else "",
+            Id(each.session_id),
+            each.agent,
+            each.outcome or each.status,
+            TimeCell(each.updated_at),
+            each.title or "",
         )
-        for row in page.sessions
+        for each in page.items
     ]
     table = Table(
         headers=("", "session", "agent", "state", "changed", "title"),
         rows=rows,
         empty="no sessions",
     )
-    record = {"sessions": [to_json(summary_of(row)) for row in page.sessions]}
-    return CommandReply(type="sessions", record=record, shapes=(table,))
+    return CommandReply(type="sessions", record={"sessions": to_json(page.items)}, shapes=(table,))
 
 
 async def new(chat: Chat, argument: str) -> CommandReply:
     """`/session new`."""
-    from ekiden.sessions import Session
-
-    await chat.enter(Session(store=chat.store, user_id=chat.user))
-    return await entered(chat, f"{chat.session.session_id} is new")
+    await chat.enter(None)
+    return await entered(chat, f"{chat.session_id or 'the session'} is new")
 
 
 async def resume(chat: Chat, argument: str) -> CommandReply | None:
     """`/session resume [ID]`."""
-    from ekiden.sessions import Session
-
-    session_id: str | None = argument
+    session: str | None = argument
     if not argument:
-        if not chat.reader.can_choose:
+        # Labels of the list have the last words of each session, which a server is not asked for.
+        if not (chat.reader.can_choose and isinstance(chat, LocalChat)):
             raise UsageError("name the session: /session resume ID; /session list shows them")
-        session_id = await choose_session(chat)
-        if session_id is None:
+        session = await choose_session(chat)
+        if session is None:
             return None
-    found = await find_session(sessions_of(chat.store, chat.roster.project), str(session_id))
+    found = await session_id(chat.api.sessions, str(session))
     await chat.check_owner(found)
-    row = await chat.store.get(found)
-    await chat.enter(Session(row.id, store=chat.store))
-    return await entered(chat, f"session {row.id}, with {row.agent}")
+    await chat.api.sessions.get(found)
+    await chat.enter(found)
+    return await entered(chat)
 
 
-async def choose_session(chat: Chat) -> str | None:
+async def choose_session(chat: LocalChat) -> str | None:
     """The session that the person picks; `None` for none of them. `UsageError` if there are no
     sessions."""
     options = await session_options(chat.store, limit=_LISTED, user_id=chat.user)
@@ -117,16 +114,13 @@ async def choose_session(chat: Chat) -> str | None:
 
 async def show(chat: Chat, argument: str) -> CommandReply:
     """`/session show [ID]`."""
-    from ekiden.api.local.sessions import details_of
-
-    if not argument and chat.row is None:
+    if not argument and chat.summary is None:
         return await current(chat, "")
-    session_id = argument or chat.session.session_id
-    session_id = await find_session(sessions_of(chat.store, chat.roster.project), session_id)
-    await chat.check_owner(session_id)
-    row = await chat.store.get(session_id)
-    events = await chat.store.events(row.id)
-    found = details_of(row, events)
+    sessions = chat.api.sessions
+    session = await session_id(sessions, argument or str(chat.session_id))
+    await chat.check_owner(session)
+    found = await sessions.get(session)
+    events = [each.event async for each in sessions.events(session)]
     return CommandReply(
         type="conversation",
         record=to_json(found),
@@ -136,18 +130,10 @@ async def show(chat: Chat, argument: str) -> CommandReply:
 
 async def export(chat: Chat, argument: str) -> CommandReply:
     """`/session export [FILE]`."""
-    from ekiden.runtime.history.session_document import export_session
-
-    if chat.row is None:
-        raise UsageError("there are no messages yet: nothing to export")
-    record = await export_session(chat.store, chat.row.id)
-    path = _written(argument or f"{chat.row.id}.json", dumps(record) + "\n")
-    return told(
-        "export",
-        f"{chat.row.id} is in {path}",
-        session_id=chat.row.id,
-        path=str(path),
-    )
+    session = chat.stored_session("nothing to export").session_id
+    record = await chat.api.sessions.export(session)
+    path = _written(argument or f"{session}.json", dumps(record) + "\n")
+    return told("export", f"{session} is in {path}", session_id=session, path=str(path))
 
 
 def _written(name: str, text: str) -> Path:
@@ -164,15 +150,15 @@ def _written(name: str, text: str) -> Path:
 async def entered(chat: Chat, text: str = "", **facts: Any) -> CommandReply:
     """Tells which session the chat is in now, with its last messages."""
     if not text:
-        text = f"session {chat.session.session_id}, with {chat.active}"
+        text = f"session {chat.session_id or 'a new session'}, with {chat.active}"
     if chat.is_unfinished:
         text = f"{text}; its last turn is unfinished: /resume continues it"
     if chat.is_waiting:
         text = f"{text}; it waits for {await chat.waits_for()}: /inbox shows it"
     record = {
-        "session_id": chat.session.session_id,
+        "session_id": chat.session_id,
         "agent": chat.active,
-        "events": 0 if chat.row is None else chat.row.seq,
+        "events": 0 if chat.summary is None else chat.summary.events,
         "unfinished": chat.is_unfinished,
         "waiting": chat.is_waiting,
         **facts,
@@ -187,9 +173,9 @@ async def entered(chat: Chat, text: str = "", **facts: Any) -> CommandReply:
 
 async def _said_last(chat: Chat) -> list[tuple[str, str]]:
     """The last messages of the person and the agents, without calls and handoffs."""
-    if chat.row is None:
+    if chat.summary is None:
         return []
-    recent = await chat.session.events(after=max(chat.row.seq - _LOOK_BACK, 0))
+    recent = await chat.events(after=max(chat.summary.events - _LOOK_BACK, 0))
     lines = [
         ("you", shorten(text_of(item), _LONGEST_MESSAGE))
         if item.get("role") == "user"
@@ -203,34 +189,29 @@ async def _said_last(chat: Chat) -> list[tuple[str, str]]:
 
 async def fork(chat: Chat, argument: str) -> CommandReply:
     """`/fork [SEQ]`: without a number, from the session's last event."""
-    from ekiden.runtime.history.fork import fork_session
-
-    if chat.row is not None:
-        await chat.check_owner(chat.row.id)
-    row = None if chat.row is None else await chat.store.get(chat.row.id)
-    if row is None or not row.seq:
-        raise UsageError("there are no messages yet: nothing to fork")
-    number = argument.removeprefix("#") or str(row.seq)
-    if not (number.isdecimal() and number.isascii() and 1 <= int(number[:9]) <= row.seq):
+    await chat.look()  # Another process may have continued the session meanwhile.
+    last = chat.stored_session("nothing to fork")
+    old = last.session_id
+    await chat.check_owner(old)
+    number = argument.removeprefix("#") or str(last.events)
+    if not _is_number(number, last.events):
         raise UsageError(
-            f"there is no event {argument[:40]!r}: write /fork with a number from 1 to {row.seq}; "
-            "/agents trace shows them"
+            f"there is no event {argument[:40]!r}: write /fork with a number from 1 to "
+            f"{last.events}; /agents trace shows them"
         )
-    branch = await fork_session(chat.store, row.id, at_seq=int(number))
-    at = branch.meta["forked_at"]
-    await chat.enter(branch)
-    text = f"{branch.session_id} is new and continues from after event {at}; {row.id} is unchanged"
-    return await entered(chat, text, forked_from=row.id, forked_at=at)
+    made = await chat.api.sessions.fork(old, at=int(number))
+    await chat.enter(made.session_id)
+    at = made.forked_at
+    text = f"{made.session_id} is new and continues from after event {at}; {old} is unchanged"
+    return await entered(chat, text, forked_from=old, forked_at=at)
 
 
 async def search(chat: Chat, argument: str) -> CommandReply:
     """`/session search TEXT`."""
-    from ekiden.sessions.search import search_sessions
-
     if not argument:
         raise UsageError("give the text to search for: /session search TEXT")
-    own = chat.session.user_id if chat.row is None else chat.row.user_id
-    hits = await search_sessions(chat.store, argument, user_id=chat.user or own)
+    own = None if chat.summary is None else chat.summary.user_id
+    hits = (await chat.api.sessions.search(argument, user=chat.user or own).page()).items
     table = Table(headers=HIT_HEADERS, rows=hit_rows(hits), empty="nothing found")
     return CommandReply(type="hits", record={"hits": to_json(hits)}, shapes=(table,))
 
@@ -241,15 +222,15 @@ _LONGEST = 100
 async def rewind(chat: Chat, argument: str) -> CommandReply | None:
     """`/rewind [N]`: without a number, list the messages, and let the person choose one if
     possible."""
-    from ekiden.runtime.history.fork import fork_session, messages_to
+    from ekiden.runtime.history.fork import messages_to
 
-    places = messages_to(await chat.events()) if chat.row is not None else []
-    if not places:
+    messages = messages_to(await chat.events())
+    if not messages:
         raise UsageError("there are no messages yet: nothing to rewind")
     if argument:
-        place = _place(argument, len(places))
+        place = _place(argument, len(messages))
     elif chat.reader.can_choose:
-        labels = [f"{number}  {_said(event)}" for number, event in enumerate(places, 1)]
+        labels = [f"{number}  {_words(event)}" for number, event in enumerate(messages, 1)]
         chosen = await chat.reader.choose(
             "Rewind to before which message? ↑ ↓ and Enter; Esc for none",
             labels,
@@ -259,28 +240,39 @@ async def rewind(chat: Chat, argument: str) -> CommandReply | None:
             return None
         place = chosen
     else:
-        return _listed(places)
-    before = places[place]
-    old = chat.session.session_id
-    await chat.enter(await fork_session(chat.store, old, before_seq=before.seq))
+        return _listed(messages)
+    before = messages[place]
+    old = str(chat.session_id)
+    await chat.enter_copy(before=before.seq)
     text = (
-        f"rewound to before message {place + 1} ({_said(before)}), in the new session "
-        f"{chat.session.session_id}; {old} is unchanged"
+        f"rewound to before message {place + 1} ({_words(before)}), in the new session "
+        f"{chat.session_id or ''}; {old} is unchanged"
     )
     return await entered(chat, text, forked_from=old, forked_at=before.seq)
 
 
+def _summary_record(found: SessionSummary) -> dict[str, Any]:
+    """The session without its messages, also of one that was read with them."""
+    record = to_json(found)
+    return {each.name: record[each.name] for each in fields(SessionSummary)}
+
+
+def _is_number(text: str, most: int) -> bool:
+    """Whether it is a number from 1 to `most`."""
+    return text.isdecimal() and text.isascii() and 1 <= int(text[:9]) <= most
+
+
 def _place(argument: str, count: int) -> int:
     number = argument.removeprefix("#")
-    if not (number.isdecimal() and number.isascii() and 1 <= int(number[:9]) <= count):
+    if not _is_number(number, count):
         raise UsageError(
             f"there is no message {argument[:40]!r}: write /rewind with a number from 1 to {count}"
         )
     return int(number) - 1
 
 
-def _listed(places: list[Event]) -> CommandReply:
-    texts = [_said(event) for event in places]
+def _listed(places: Sequence[Event]) -> CommandReply:
+    texts = [_words(event) for event in places]
     messages = [
         {"number": number, "seq": event.seq, "text": text}
         for number, (event, text) in enumerate(zip(places, texts, strict=True), 1)
@@ -293,6 +285,6 @@ def _listed(places: list[Event]) -> CommandReply:
     return CommandReply(type="messages", record={"messages": messages}, shapes=(table,))
 
 
-def _said(event: Event) -> str:
+def _words(event: Event) -> str:
     texts = [text_of(item) for item in event.items if is_message(item)]
     return shorten(" ".join(" ".join(texts).split()), _LONGEST)

@@ -8,7 +8,7 @@ from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Shape, Ta
 from ekiden.cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from ekiden.cli.chat.conversation import Chat
+    from ekiden.cli.chat.local import LocalChat
     from ekiden.memory import Memory
     from ekiden.runtime.history.session_state import SharedVariable
     from ekiden.sessions.scopes import SharedScope
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NOTHING = "there are no messages yet: no state"
 
 
-async def state(chat: Chat, argument: str) -> CommandReply:
+async def state(chat: LocalChat, argument: str) -> CommandReply:
     """`/state [at SEQ]`."""
     from ekiden.cli.views.state import state_pairs, variable_rows
 
@@ -40,10 +40,10 @@ async def state(chat: Chat, argument: str) -> CommandReply:
     return CommandReply(type="state", record=record, shapes=shapes)
 
 
-async def cost(chat: Chat, argument: str) -> CommandReply:
+async def cost(chat: LocalChat, argument: str) -> CommandReply:
     """`/cost`."""
     from ekiden.api.local.traces import summary_of
-    from ekiden.cli.views.traces import cost_headers, cost_rows, unpriced_note
+    from ekiden.cli.views.sessions import cost_headers, cost_rows, unpriced_note
     from ekiden.core.documents import to_json
     from ekiden.models.prices import has_price_list
     from ekiden.sessions.costs import cost_report, events_with_asked
@@ -62,7 +62,7 @@ async def cost(chat: Chat, argument: str) -> CommandReply:
     return CommandReply(type="cost", record=to_json(report), shapes=shapes)
 
 
-async def _shared(chat: Chat, record: dict[str, Any]) -> list[Shape]:
+async def _shared(chat: LocalChat, record: dict[str, Any]) -> list[Shape]:
     """The variables of the session's user and of the app, if there are any."""
     from ekiden.cli.views.state import HEADERS, shared_rows
     from ekiden.core.documents import to_json
@@ -96,7 +96,7 @@ def _number(argument: str) -> int | None:
 _LISTED = 50
 
 
-async def memories(chat: Chat, argument: str) -> CommandReply:
+async def memories(chat: LocalChat, argument: str) -> CommandReply:
     """`/memory`."""
     from ekiden.api.local.memory import entry_of
     from ekiden.cli.views.state import memory_table
@@ -113,7 +113,7 @@ async def memories(chat: Chat, argument: str) -> CommandReply:
     return CommandReply(type="memories", record=record, shapes=shapes)
 
 
-async def search_memory(chat: Chat, argument: str) -> CommandReply:
+async def search_memory(chat: LocalChat, argument: str) -> CommandReply:
     """`/memory search TEXT`."""
     from ekiden.api.local.memory import found_of
     from ekiden.cli.views.state import found_table
@@ -130,7 +130,7 @@ async def search_memory(chat: Chat, argument: str) -> CommandReply:
     return CommandReply(type="memories", record=record, shapes=shapes)
 
 
-async def forget(chat: Chat, argument: str) -> CommandReply:
+async def forget(chat: LocalChat, argument: str) -> CommandReply:
     """`/memory forget KEY`."""
     from ekiden.core.errors.memory import MemoryNotFound
 
@@ -141,7 +141,7 @@ async def forget(chat: Chat, argument: str) -> CommandReply:
     return told("forgotten", f"{argument} is forgotten", key=argument)
 
 
-def _memory(chat: Chat) -> Memory:
+def _memory(chat: LocalChat) -> Memory:
     """The memory of the agent that has the conversation; keyword search if it has none."""
     from ekiden.core.profile import MemorySettings
     from ekiden.memory import Memory

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ekiden.cli.chat.catalogue import COMMANDS, Command, find_command
 from ekiden.cli.chat.commands import (
@@ -13,6 +13,7 @@ from ekiden.cli.chat.commands import (
     sessions as session_commands,
     state as state_commands,
 )
+from ekiden.cli.chat.local import LocalChat
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Table, told
 from ekiden.cli.errors import UsageError
 from ekiden.cli.exits import Exit
@@ -20,7 +21,7 @@ from ekiden.cli.exits import Exit
 if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat
 
-Handler: TypeAlias = Callable[["Chat", str], Awaitable[CommandReply | int | None]]
+Handler: TypeAlias = Callable[[Any, str], Awaitable[CommandReply | int | None]]
 """Returns what to show, or the exit code of a turn."""
 
 KEYS = (
@@ -37,22 +38,28 @@ KEYS = (
 async def run_command(chat: Chat, line: str) -> int:
     """Run the command in the line, which has no slash; `UsageError` if there is no such command."""
     command, argument = find_command(line)
-    done = await HANDLERS[command.name](chat, argument)
+    handler = _handlers(chat).get(command.name)
+    if handler is None:
+        raise UsageError(f"/{command.name} works only without --server; /help lists the others")
+    done = await handler(chat, argument)
     if isinstance(done, CommandReply):
         chat.screen.reply(done)
         return Exit.OK
     return Exit.OK if done is None else done
 
 
+def _handlers(chat: Chat) -> Mapping[str, Handler]:
+    return {**HANDLERS, **LOCAL_HANDLERS} if isinstance(chat, LocalChat) else HANDLERS
+
+
 async def _help(chat: Chat, argument: str) -> CommandReply:
-    wanted = argument.removeprefix("/")
+    wanted = argument.removeprefix("/").split()
     if wanted:
-        command, _ = find_command(wanted)
-        found = [
-            each for each in COMMANDS if each.name.split()[: len(wanted.split())] == wanted.split()
-        ]
+        command, _ = find_command(" ".join(wanted))
+        found = [each for each in COMMANDS if each.name.split()[: len(wanted)] == wanted]
         return _commands(found or [command])
-    return _commands(COMMANDS, keys=True)
+    known = _handlers(chat)
+    return _commands([each for each in COMMANDS if each.name in known], keys=True)
 
 
 def _commands(commands: Any, *, keys: bool = False) -> CommandReply:
@@ -86,13 +93,10 @@ async def _clear(chat: Chat, argument: str) -> CommandReply:
 
 
 async def _resume(chat: Chat, argument: str) -> int:
-    if chat.row is None:
-        raise UsageError("there are no messages yet: nothing to resume")
-    await chat.ready()
     return await chat.resume()
 
 
-async def _model(chat: Chat, argument: str) -> CommandReply:
+async def _model(chat: LocalChat, argument: str) -> CommandReply:
     if argument:
         from ekiden.models import resolve_model
 
@@ -105,11 +109,10 @@ async def _model(chat: Chat, argument: str) -> CommandReply:
     return told("model", text, model=shown)
 
 
-HANDLERS: dict[str, Handler] = {
+HANDLERS: Final[Mapping[str, Handler]] = {
     "agents": agent_commands.agents,
     "agents show": agent_commands.show,
     "agents route": agent_commands.route,
-    "agents config": agent_commands.config,
     "agents handoff-chain": agent_commands.handoff_chain,
     "agents trace": agent_commands.trace,
     "inbox": inbox_commands.listed,
@@ -123,15 +126,21 @@ HANDLERS: dict[str, Handler] = {
     "session export": session_commands.export,
     "session search": session_commands.search,
     "fork": session_commands.fork,
+    "resume": _resume,
+    "rewind": session_commands.rewind,
+    "clear": _clear,
+    "help": _help,
+    "quit": _quit,
+}
+"""The commands of every chat."""
+
+LOCAL_HANDLERS: Final[Mapping[str, Handler]] = {
+    "agents config": agent_commands.config,
     "memory": state_commands.memories,
     "memory search": state_commands.search_memory,
     "memory forget": state_commands.forget,
     "state": state_commands.state,
     "cost": state_commands.cost,
-    "resume": _resume,
-    "rewind": session_commands.rewind,
     "model": _model,
-    "clear": _clear,
-    "help": _help,
-    "quit": _quit,
 }
+"""The commands that need the team, its settings or its store in this process."""

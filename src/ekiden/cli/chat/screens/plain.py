@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
-from ekiden.cli.terminal.approval_prompt import marked
 from ekiden.cli.terminal.output import complain, emit, note, safe, say
+from ekiden.cli.terminal.prompts import marked
 from ekiden.cli.terminal.tables import plain_pairs, plain_table
 from ekiden.cli.terminal.transcript import duration, route_line, short, task_line
 from ekiden.core.conversation.model import ModelDelta, is_message, text_of

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.chat.screens.plain import beside_line, event_line, said_by_agent
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
-from ekiden.cli.terminal.approval_prompt import MARK
 from ekiden.cli.terminal.output import safe
+from ekiden.cli.terminal.prompts import MARK
 from ekiden.cli.terminal.tables import Id, TimeCell, narrow_table, rich_pairs, rich_table
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from ekiden.cli.chat.typed.reader import Reader
     from ekiden.cli.run.observer import Reported
+    from ekiden.cli.terminal.prompts import Question
     from ekiden.cli.terminal.tables import Cell
     from ekiden.core.conversation.model import ModelDelta
     from ekiden.core.events import Event
@@ -100,3 +105,71 @@ class Screen(Protocol):
 def told(type: str, text: str, **facts: Any) -> CommandReply:
     """A reply of plain lines."""
     return CommandReply(type=type, record={**facts, "text": text}, shapes=(Lines(text=text),))
+
+
+class HeldScreen:
+    """A `Screen` that holds back output, in order, while a question is open."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._waiting: list[Callable[[], None]] | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[Screen]:
+        """While the body runs, only it can show something, on the screen that this yields."""
+        waiting = self._waiting = []
+        try:
+            yield self._screen
+        finally:
+            self._waiting = None
+            for shown in waiting:
+                shown()
+
+    def show(self, shown: Event | ModelDelta) -> None:
+        self._do(partial(self._screen.show, shown))
+
+    def show_child(self, event: Event) -> None:
+        self._do(lambda: self._screen.show_child(event))
+
+    def end(self, result: Reported) -> None:
+        self._do(partial(self._screen.end, result))
+
+    def break_off(self) -> None:
+        self._do(self._screen.break_off)
+
+    def reply(self, reply: CommandReply) -> None:
+        self._do(partial(self._screen.reply, reply))
+
+    def note(self, text: str) -> None:
+        self._do(partial(self._screen.note, text))
+
+    def error(self, code: str, message: str) -> None:
+        self._do(partial(self._screen.error, code, message))
+
+    def _do(self, shown: Callable[[], None]) -> None:
+        if self._waiting is None:
+            shown()
+        else:
+            self._waiting.append(shown)
+
+
+class ChatQuestions:
+    """Asks a run's questions on `screen` and reads the answers from `reader`."""
+
+    def __init__(self, screen: HeldScreen, reader: Reader) -> None:
+        self._screen = screen
+        self._reader = reader
+
+    async def ask(self, question: Question) -> str | None:
+        """Show the whole question and read the line typed after it; see `prompts.Ask`."""
+        # Another task is about to show earlier events: let it run first.
+        await asyncio.sleep(0)
+        with self._screen.held() as screen:
+            if question.heading:
+                shapes = (
+                    Lines(text=question.heading),
+                    Quoted(text=question.quoted),
+                    Lines(text=question.rules),
+                )
+                screen.reply(CommandReply(type="question", shapes=shapes))
+            return await self._reader.ask(question.line)

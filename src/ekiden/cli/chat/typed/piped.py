@@ -124,7 +124,7 @@ class TypedLines(LineReader):
             self._prompt()
 
     async def ask(self, question: str) -> str | None:
-        from ekiden.cli.terminal.approval_prompt import Question, ask_on_terminal
+        from ekiden.cli.terminal.prompts import Question, ask_on_terminal
 
         if not self._is_reading:
             return await ask_on_terminal(Question(line=question))

@@ -1,1 +1,0 @@
-"""Commands that run as a process: the server and the worker."""
