@@ -43,7 +43,7 @@ from ekiden.project import open_store
 from ekiden.project.bench.databases import bench_database
 from ekiden.project.bench.load import LoadSize, load
 from ekiden.project.bench.measure import DeskModel, RelayModel, desk_team, ring
-from ekiden.server.metrics.metrics import StoreGauges
+from ekiden.server.metrics import StoreGauges
 from ekiden.storage.base import Batch, Commit, NewSession, SessionFilter, SessionPatch, Store
 from ekiden.storage.postgres.connection.address import parse_address
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import fields
 
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.problems.responses import status_of
+from ekiden.server.problems import status_of
 from tests.docs.pages import page
 from tests.docs.reference import known_errors
 

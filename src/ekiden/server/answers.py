@@ -1,32 +1,52 @@
-"""Responses: JSON as stored, long lists as JSON lines, pages, and ETags.
+"""What routes share: groups, parameters, responses, and errors as problems.
 
-Routes return these directly, without validation or copies: output of models and tools may contain
-lone surrogates, which pydantic refuses, and a page may be long. The OpenAPI document shows their
-models.
+Routes return responses directly, without validation or copies: output of models and tools may
+contain lone surrogates, which pydantic refuses, and a page may be long. The OpenAPI document shows
+their models.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
-from fastapi import Depends, Header, Path, Query
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Match
 
+from ekiden.api.methods.arguments import problem_of
 from ekiden.api.methods.values import SESSION_ID
-from ekiden.core.errors.server import RequestInvalid
+from ekiden.core.errors import EkidenError
+from ekiden.core.errors.server import MethodNotAllowed, NotServed, RequestInvalid
+from ekiden.core.privacy.masking import cover
 from ekiden.core.values import dumps
+from ekiden.project.service import TenantService
+from ekiden.server.access.access import Caller, caller_of, needs
+from ekiden.server.problems import MEDIA_TYPE, problem_response, response_of, title_of
+
+_log = logging.getLogger("ekiden.server")
+
+Reads: TypeAlias = Annotated[TenantService, Depends(needs("read"))]
+Starts: TypeAlias = Annotated[TenantService, Depends(needs("run"))]
+Administers: TypeAlias = Annotated[TenantService, Depends(needs("admin"))]
+"""The service of the caller's tenant, if the caller has the scope."""
+TheCaller: TypeAlias = Annotated[Caller, Depends(caller_of)]
+"""In addition to one of the above, for the caller's name."""
 
 _CHUNK: Final = 64 * 1024
-"""Characters that are sent at once, more or less."""
+"""The approximate number of characters that are sent at once."""
 
 
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""What some readers take for the end of a line, and what a terminal would obey: in JSON each may
-stand as its escape."""
+"""Characters that some readers take for a line end, or that control a terminal; they are written as
+JSON escapes."""
 
 
 class JsonAnswer(Response):
@@ -44,15 +64,15 @@ class JsonLines(StreamingResponse):
 def answer(
     value: Any, status: int = 200, *, headers: Mapping[str, str] | None = None
 ) -> JsonAnswer:
-    """The value as an answer."""
+    """The value as a JSON response."""
     return JsonAnswer(dumps(value), status, headers=headers)
 
 
 async def json_lines(lines: AsyncGenerator[str, None], *, filename: str) -> JsonLines:
-    """The lines, each with its line feed, as an answer.
+    """The lines, each with its line feed, as a response.
 
-    The first of them are read before anything is sent, so an error there is a problem as any
-    other. One that comes later breaks the connection off: the answer has no end then.
+    The first lines are read before anything is sent, so that an error there becomes a problem. A
+    later error breaks the connection: the response then has no end.
     """
     chunks = _chunks(lines)
     try:
@@ -116,12 +136,12 @@ SessionId: TypeAlias = Annotated[
 
 
 def limit_to(most: int) -> Any:
-    """How many members a page has."""
+    """The parameter `limit` of a list, at most `most`."""
     return Query(ge=1, le=most, description="The maximum number of entries.")
 
 
 def cursor_as(pattern: str, *, most: int = 500) -> Any:
-    """The cursor of a list whose cursors look so."""
+    """The parameter `cursor` of a list whose cursors have this pattern."""
     return Query(
         max_length=most,
         pattern=pattern,
@@ -143,7 +163,7 @@ _ONE: Final = r'(W/)?"[!#-~\x80-\xff]*"'
 _LIST: Final = rf"^(\*|{_ONE}(\s*,\s*{_ONE})*)$"
 _TAGS = re.compile(_LIST)
 _VERSION = re.compile(r"(?:v|[a-z]+-)([0-9]{1,18})", re.ASCII)
-"""`v3`, or `open-3` with the status of what has one."""
+"""The tag of a version: ``v3``, or ``open-3`` with the status of an inbox item."""
 _MAX: Final = 2000
 
 Versions: TypeAlias = int | Sequence[int] | None
@@ -184,3 +204,127 @@ async def _matching(
 
 
 Matching: TypeAlias = Annotated[Versions, Depends(_matching)]
+
+
+class Problem(BaseModel):
+    """An error in the format of RFC 9457, with Ekiden's stable `code`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="The problem's type, as a URN with the code.")
+    title: str
+    status: int
+    detail: str = Field(description="What is wrong, and what to do.")
+    code: str = Field(description="A stable code; see the page on errors.")
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The `responses=` of a route for these error statuses."""
+    return {
+        status: {
+            "model": Problem,
+            "description": title_of(status),
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status in statuses
+    }
+
+
+def _place(error: Mapping[str, Any], body: Any) -> str:
+    """The place of an error in the request, such as ``body.limit``."""
+    source, *rest = error["loc"]
+    kept = [source]
+    value = body if source == "body" else dict.fromkeys(rest[:1])
+    for number, part in enumerate(rest, start=1):
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(part, int):
+            is_there = isinstance(value, list) and part < len(value)
+            value = value[part] if is_there else None
+        elif error["type"] != "missing" or number < len(rest):
+            continue  # The name of a tried type, which pydantic puts between the fields.
+        kept.append(part)
+    return ".".join(map(str, kept))
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    known = problem_of(error.get("ctx") or {}, error.get("input"))
+    return cover(known or str(error["msg"]))[:300]
+
+
+async def _ours(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, EkidenError)
+    return response_of(exc)
+
+
+async def _invalid(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, RequestValidationError)
+    if isinstance(exc.body, bytes):  # FastAPI reads other types as bytes.
+        given = request.headers.get("content-type", "none")
+        detail = f"the body has the type {given}: send Content-Type: application/json"
+        return problem_response(422, RequestInvalid.code, detail)
+    errors = [
+        {"where": _place(each, exc.body), "problem": _problem(each)} for each in exc.errors()[:20]
+    ]
+    first = errors[0] if errors else {"where": "body", "problem": "is invalid"}
+    detail = f"{first['where']}: {first['problem']}"
+    return problem_response(422, RequestInvalid.code, detail, {"errors": errors})
+
+
+async def _http(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, HTTPException)
+    if exc.status_code == 405:
+        return response_of(MethodNotAllowed(request.method, allowed=_allowed(request)))
+    code = NotServed.code if exc.status_code == 404 else RequestInvalid.code
+    response = problem_response(exc.status_code, code, str(exc.detail))
+    for name, value in (exc.headers or {}).items():
+        response.headers[name] = value
+    return response
+
+
+def _allowed(request: Request) -> list[str]:
+    """The methods of the address; each can be a separate route, and the router names only one."""
+    return [
+        method
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            for route in request.app.routes
+        )
+    ]
+
+
+async def _unexpected(request: Request, exc: Exception) -> Response:
+    _log.exception("a request failed: %s %s", request.method, request.url.path)
+    detail = "a defect in Ekiden; the server's log has details"
+    return problem_response(500, "server.internal", detail)
+
+
+def install_handlers(app: FastAPI) -> None:
+    """Make the application answer errors with problems."""
+    app.add_exception_handler(EkidenError, _ours)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+API: Final = "/api/v1"
+EVERYWHERE: dict[int | str, dict[str, Any]] = problems(401, 403, 422, 429, 503)
+"""The responses that every route of Ekiden may have, in addition to its own."""
+
+
+def operation_id(route: APIRoute) -> str:
+    """The operation id in the OpenAPI document."""
+    return route.name
+
+
+def grouped(
+    *routers: APIRouter,
+    prefix: str = API,
+    responses: dict[int | str, dict[str, Any]] | None = EVERYWHERE,
+) -> tuple[BaseRoute, ...]:
+    """The routes of all these routers. The first request to a route prepares it: keep them."""
+    root = APIRouter(generate_unique_id_function=operation_id)
+    for router in routers:
+        root.include_router(router, prefix=prefix, responses=responses)
+    return tuple(root.routes)

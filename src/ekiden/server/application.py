@@ -47,9 +47,10 @@ from ekiden.project.service import Service
 from ekiden.server import console
 from ekiden.server.access.access import Authorizer
 from ekiden.server.access.authorization import KeyAuthorization, key_ring
+from ekiden.server.answers import grouped, install_handlers, operation_id
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.derived import router_of
-from ekiden.server.lifespan import Lifespan
+from ekiden.server.lifespan import Lifespan, Standards, StandardsOnDemand
 from ekiden.server.middleware.access_log import AccessLog, Measuring
 from ekiden.server.middleware.authentication import Authentication
 from ekiden.server.middleware.bodies import Bodies, Queries
@@ -57,12 +58,9 @@ from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
 from ekiden.server.middleware.origins import Origins
 from ekiden.server.middleware.refusals import Reshaping
 from ekiden.server.middleware.repeats import Repeats
-from ekiden.server.openapi import description, docs_page
+from ekiden.server.openapi import description
 from ekiden.server.openapi.examples import TITLE
-from ekiden.server.problems.handlers import install as install_handlers
-from ekiden.server.route_groups import grouped, operation_id
-from ekiden.server.routes import login, operations, runs
-from ekiden.server.standards import Standards, StandardsOnDemand
+from ekiden.server.routes import operations, runs
 from ekiden.server.streams import live
 from ekiden.server.streams.sse import Streams
 
@@ -112,13 +110,13 @@ _INVALID_REQUEST: Final = -32600
 
 
 class RpcShape:
-    """ASGI middleware: a body that cannot be read is an error of JSON-RPC."""
+    """ASGI middleware: an invalid body for A2A or MCP gets a JSON-RPC error."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Serve the request, with errors in the format of its protocol."""
         if scope["type"] == "http" and scope["method"] == "POST":
             if scope["path"] == _MCP:
                 send = Reshaping(send, _for_mcp)
@@ -128,18 +126,22 @@ class RpcShape:
 
 
 def _for_mcp(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]] | None:
-    return _told(400 if status == 422 else status, problem) if _is_body(status, problem) else None
+    return (
+        _rpc_error(400 if status == 422 else status, problem) if _is_body(status, problem) else None
+    )
 
 
 def _for_a2a(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]] | None:
-    return _told(200 if status == 422 else status, problem) if _is_body(status, problem) else None
+    return (
+        _rpc_error(200 if status == 422 else status, problem) if _is_body(status, problem) else None
+    )
 
 
 def _is_body(status: int, problem: dict[str, Any]) -> bool:
     return status in (413, 422) and problem["code"] != UnknownParameter.code
 
 
-def _told(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]]:
+def _rpc_error(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]]:
     number = _INVALID_REQUEST if status == 413 else _PARSE_ERROR
     error = {"code": number, "message": problem["detail"], "data": {"code": problem["code"]}}
     return status, {"jsonrpc": "2.0", "id": None, "error": error}
@@ -183,16 +185,16 @@ def application(parts: Lifespan, *, gate: Authorizer | None = None) -> FastAPI:
     app.add_middleware(RpcShape)
     app.add_middleware(Measuring, metrics=app.state.metrics)
     description.install(app)
-    docs_page.install(app)
+    description.install_pages(app)
     console.install(app, config)
     return app
 
 
 @cache
 def _routes() -> tuple[BaseRoute, ...]:
-    """Those of every application of this process: the first request to a route prepares it."""
+    """The routes, shared by all applications of this process: a route is prepared only once."""
     return (
         *grouped(operations.router, prefix="", responses=None),
         *grouped(operations.metrics_router, prefix=""),
-        *grouped(*ROUTERS, runs.router, live.router, login.router),
+        *grouped(*ROUTERS, runs.router, live.router, operations.login_router),
     )

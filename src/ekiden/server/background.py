@@ -29,7 +29,7 @@ class BackgroundTasks:
         """Run `work` in the background; `False` if there are too many tasks, or it is closed."""
         if self._is_closed or len(self._tasks) >= _MOST:
             return False
-        task = asyncio.create_task(_done(work, what))
+        task = asyncio.create_task(_run_logged(work, what))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return True
@@ -46,7 +46,7 @@ class BackgroundTasks:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-async def _done(work: Callable[[], Awaitable[object]], what: str) -> None:
+async def _run_logged(work: Callable[[], Awaitable[object]], what: str) -> None:
     try:
         await work()
     except EkidenError as exc:
@@ -60,8 +60,8 @@ _under_way: Final[WeakKeyDictionary[TenantService, set[str]]] = WeakKeyDictionar
 
 @contextmanager
 def one_at_a_time(desk: TenantService, what: str) -> Iterator[None]:
-    """Do something that looks at a whole store; `TooManyRequests` while the same tenant has the
-    same done already."""
+    """Wrap work that reads a whole store; `TooManyRequests` while the same work of the tenant is
+    in progress."""
     busy = _under_way.setdefault(desk, set())
     if what in busy:
         raise TooManyRequests(f"another request for this ({what}) is in progress", retry_after_s=5)

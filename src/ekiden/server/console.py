@@ -23,7 +23,7 @@ from starlette.responses import Response
 
 from ekiden.server.access.access import ASSETS
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.middleware.query_marks import takes_any_query
+from ekiden.server.middleware.refusals import takes_any_query
 
 INDEX: Final = "index.html"
 _ROOT_FILES: Final = ("favicon.ico", "favicon.svg")
@@ -41,8 +41,8 @@ _IMAGES: Final = {".ico": "image/x-icon", ".png": "image/png", ".webp": "image/w
 _MEDIA_TYPES: Final = {**_TEXTS, **_IMAGES}
 _HASHED: Final = re.compile(r".+-[A-Za-z0-9_-]{8}\.[a-z0-9]+", re.ASCII)
 """A name with a digest of the content in it, as Vite writes it."""
-_WORTH_IT: Final = 500
-"""Fewer bytes than that are not compressed."""
+_LEAST_COMPRESSED: Final = 500
+"""The minimum size in bytes for compression."""
 
 POLICY: Final = "; ".join(
     (
@@ -59,7 +59,7 @@ POLICY: Final = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""Scripts are the page's own files, and text that agents and users wrote never becomes one."""
+"""Only the page's own files are scripts; text of agents and users never becomes one."""
 _DENIED: Final = (
     "accelerometer",
     "camera",
@@ -86,7 +86,7 @@ _ASK_AGAIN: Final = "no-cache"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticFile:
-    """A file as it is sent."""
+    """A file and its headers."""
 
     body: bytes
     media_type: str
@@ -96,7 +96,7 @@ class StaticFile:
 
 
 def install(app: Starlette, config: ServerConfig) -> None:
-    """Serve the console, if it is wanted and there is one."""
+    """Serve the console, if the configuration enables it and its files exist."""
     files = read_files(config)
     app.state.has_console = bool(files)
     if not files:
@@ -113,7 +113,7 @@ def install(app: Starlette, config: ServerConfig) -> None:
 
 
 def has_console(config: ServerConfig) -> bool:
-    """Whether a server that is to be so has the console."""
+    """Whether a server with this configuration has the console."""
     return config.console and (_folder(config) / INDEX).is_file()
 
 
@@ -133,7 +133,7 @@ def read_files(config: ServerConfig) -> Mapping[str, StaticFile]:
 
 
 class _Site:
-    """Answers with files, compressed for those who take that."""
+    """Answers with files, compressed for clients that accept gzip."""
 
     def __init__(self, files: Mapping[str, StaticFile]) -> None:
         self._files = files
@@ -150,7 +150,7 @@ class _Site:
         if _knows(request.headers, file.etag):
             return Response(status_code=304, headers=headers)
         body = file.body
-        if file.is_text and len(body) >= _WORTH_IT and _takes_gzip(request.headers):
+        if file.is_text and len(body) >= _LEAST_COMPRESSED and _takes_gzip(request.headers):
             body = await self._gzip(path, file)
             headers["Content-Encoding"] = "gzip"
         return Response(body, headers=headers, media_type=file.media_type)
@@ -170,7 +170,7 @@ def _read(path: Path) -> StaticFile:
     return StaticFile(
         body=body,
         media_type=_MEDIA_TYPES[path.suffix],
-        # Weak, since it is the same for the bytes that are sent compressed.
+        # Weak, because the compressed and the plain bytes have the same tag.
         etag=f'W/"{hashlib.sha256(body).hexdigest()[:32]}"',
         caching=_FOR_EVER if _HASHED.fullmatch(path.name) else _ASK_AGAIN,
         is_text=path.suffix in _TEXTS,
@@ -178,7 +178,7 @@ def _read(path: Path) -> StaticFile:
 
 
 def _knows(headers: Headers, etag: str) -> bool:
-    """Whether the client has the file, as it is, already."""
+    """Whether the client already has this version of the file."""
     given = [
         each.strip().removeprefix("W/")
         for value in headers.getlist("if-none-match")
@@ -188,7 +188,7 @@ def _knows(headers: Headers, etag: str) -> bool:
 
 
 def _takes_gzip(headers: Headers) -> bool:
-    """Whether the client says that it reads gzip, and does not rule it out."""
+    """Whether the client accepts gzip."""
     weights: dict[str, str] = {}
     for value in headers.getlist("accept-encoding"):
         for each in value.lower().split(","):

@@ -36,20 +36,20 @@ from ekiden.core.errors.server import IdempotencyConflict, RequestTooLarge
 from ekiden.core.values import dumps
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller, needs
-from ekiden.server.access.dependencies import TheCaller
 from ekiden.server.answers import (
     Cursor,
     JsonLines,
     Matching,
     Page,
+    TheCaller,
     answer,
     cursor_as,
     etag_of,
     json_lines,
     limit_to,
+    problems,
 )
 from ekiden.server.background import one_at_a_time
-from ekiden.server.problems.handlers import problems
 
 _SECRET: Final = {"Cache-Control": "no-store"}
 _API: Final = "/api/v1"
@@ -58,16 +58,16 @@ _LONGEST_CURSOR: Final = 512
 
 
 Answer: TypeAlias = Callable[[Request, TenantService, str, dict[str, Any]], Awaitable[Response]]
-"""Answers a request for a method, of which the name is told, with what it was given."""
+"""Answers a request, from the name of the chosen method and its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByHand:
-    """The answer to a method, where that takes more than to call it."""
+    """A route that does more than call its method."""
 
     answer: Answer
     responses: Mapping[int | str, dict[str, Any]]
-    """What the OpenAPI document tells of it besides."""
+    """Further responses for the OpenAPI document."""
 
 
 _NOTHING: Final[Mapping[str, ByHand]] = {}
@@ -87,8 +87,8 @@ def router_of(
     for name, about in endpoints(interface).items():
         variants = _variants(interface, about)
         if variants[0] != name:
-            continue  # A field or a parameter of the first one chooses it.
-        written = by_hand.get(name)
+            continue  # The route of the first variant also serves this one.
+        custom = by_hand.get(name)
         more: dict[str, Any] = {}
         if streamed_type(answer_type(interface, name)) is not None:
             if about.file is None:
@@ -98,14 +98,14 @@ def router_of(
             more["responses"] = {200: {"content": {JsonLines.media_type: {"schema": _TEXT}}}}
         more["responses"] = {
             **more.get("responses", {}),
-            **({} if written is None else written.responses),
+            **({} if custom is None else custom.responses),
             **_pending(interface, name),
             **problems(*about.problems),
         }
         document = next((each for each in parameters(interface, name) if each.is_body), None)
         router.add_api_route(
             about.path,
-            _route(interface, name, about, implement, None if written is None else written.answer),
+            _route(interface, name, about, implement, None if custom is None else custom.answer),
             methods=[about.method],
             name=f"{tag}_{about.operation or name.rstrip('_')}",
             status_code=about.status,
@@ -147,8 +147,8 @@ def _route(
         if document is not None:
             given[document] = await _read(request, most=request.app.state.config.max_body)
         paging = {key: given.pop(key) for key in ("limit", "cursor") if has_pages}
-        said = [(each.name, given.pop(each.name, each.default)) for each in flags]
-        method = next((choices[each] for each in said if each in choices), move)
+        chosen = [(each.name, given.pop(each.name, each.default)) for each in flags]
+        method = next((choices[each] for each in chosen if each in choices), move)
         if method != name:
             own = {each.name for each in parameters(interface, method)}
             given = {key: value for key, value in given.items() if key in own}
@@ -158,15 +158,16 @@ def _route(
         file = (endpoints(interface)[method].file or "").format(**given)
         if streamed_type(answer_type(interface, method)) is not None:
             return await json_lines(_lines(found), filename=file)
-        told = await (found.page(**paging) if is_list else found)
-        if told is None:
+        result = await (found.page(**paging) if is_list else found)
+        if result is None:
             return Response(status_code=about.status)
-        headers = _headers(interface, about, told, given, file)
-        status = 202 if about.pending is not None and told.is_pending else about.status
+        headers = _headers(interface, about, result, given, file)
+        status = 202 if about.pending is not None and result.is_pending else about.status
 
         def write() -> Response:
-            return answer(to_json(told), status, headers=headers)
+            return answer(to_json(result), status, headers=headers)
 
+        # JSON of a large result is written in a thread, so that other requests are not blocked.
         return await asyncio.to_thread(write) if about.is_large else write()
 
     route.__name__ = route.__qualname__ = name
@@ -176,17 +177,17 @@ def _route(
 
 
 def _headers(
-    interface: type, about: Endpoint, told: Any, given: Mapping[str, Any], file: str
+    interface: type, about: Endpoint, result: Any, given: Mapping[str, Any], file: str
 ) -> dict[str, str]:
-    """The headers of an answer; `file`: the name under which it is saved."""
+    """The headers of a response; `file` is the name of the download."""
     headers = dict(_SECRET) if about.is_secret else {}
     if file:
         headers["Content-Disposition"] = f'attachment; filename="{file}"'
     if about.location is not None:
-        headers["Location"] = _address(interface, about.location, told, given)
-    if (etag := getattr(told, "etag", None)) is not None:
+        headers["Location"] = _address(interface, about.location, result, given)
+    if (etag := getattr(result, "etag", None)) is not None:
         headers["ETag"] = etag
-    version = None if about.etag is None else about.etag(told, given)
+    version = None if about.etag is None else about.etag(result, given)
     if version is not None:
         headers["ETag"] = etag_of(version)
     return headers
@@ -201,7 +202,7 @@ def _shape(
     *,
     has_pages: bool,
 ) -> list[inspect.Parameter]:
-    """The parameters of a route's function, of which FastAPI makes what a request may bring."""
+    """The signature of a route's function, from which FastAPI derives the accepted parameters."""
     taken = parameters(interface, name)
     shape = [
         _keyword("request", Request),
@@ -234,11 +235,11 @@ def _shape(
     return shape
 
 
-def _address(interface: type, name: str, told: Any, given: Mapping[str, Any]) -> str:
-    """Where a method stands, with what the value or the request tells of its parameters."""
+def _address(interface: type, name: str, result: Any, given: Mapping[str, Any]) -> str:
+    """The address of a method; its parameters come from the result or from the request."""
     path, query = endpoints(interface)[name].path, {}
     for each in parameters(interface, name):
-        value = getattr(told, each.name, given.get(each.name))
+        value = getattr(result, each.name, given.get(each.name))
         if each.in_path:
             text = quote(str(value), safe=":@")
             path = path.replace(f"{{{each.name}}}", text)
@@ -262,7 +263,7 @@ def _pending(interface: type, name: str) -> dict[int | str, dict[str, Any]]:
 
 
 def _variants(interface: type, about: Endpoint) -> list[str]:
-    """The methods with this path, the default first."""
+    """The methods with this path and HTTP method, the default first."""
     return [
         name
         for name, other in endpoints(interface).items()
@@ -282,14 +283,14 @@ def _flags(interface: type, name: str, choices: Mapping[Any, str]) -> list[Param
 
 
 def _flag(name: str, texts: Mapping[Any, str], *, in_body: bool) -> Parameter:
-    """A truth, or one of several words, the first of which is the default."""
-    is_truth = set(texts) == {True}
-    text = texts[True] if is_truth else " ".join(f"`{key}`: {texts[key]}" for key in texts)
+    """A boolean, or one of several words; the first is the default."""
+    is_boolean = set(texts) == {True}
+    text = texts[True] if is_boolean else " ".join(f"`{key}`: {texts[key]}" for key in texts)
     return Parameter(
         name=name,
-        type=bool if is_truth else Literal[tuple(texts)],
+        type=bool if is_boolean else Literal[tuple(texts)],
         param=Param(text),
-        default=False if is_truth else next(iter(texts)),
+        default=False if is_boolean else next(iter(texts)),
         in_path=False,
         in_body=in_body,
     )
@@ -380,7 +381,7 @@ def _here(request: Request, desk: TenantService, caller: Caller) -> LocalContext
 
 
 def _via(request: Request) -> str:
-    """From where: of the console's requests browsers say that they come from the same origin."""
+    """The channel of the caller: browsers mark requests of the console as same-origin."""
     return "console" if request.headers.get("sec-fetch-site") == "same-origin" else "http"
 
 
@@ -388,9 +389,9 @@ def _answer_model(interface: type, name: str) -> Any:
     """The model of the response in the OpenAPI document."""
     given = answer_type(interface, name)
     for other in _variants(interface, endpoints(interface)[name]):
-        told = answer_type(interface, other)
-        if other != name and streamed_type(told) is None:
-            given |= told
+        variant = answer_type(interface, other)
+        if other != name and streamed_type(variant) is None:
+            given |= variant
     member = member_type(given)
     if member is not None:
         pages: Any = Page
@@ -413,7 +414,7 @@ def _body(name: str, fields: Sequence[Parameter], more: Mapping[str, Any]) -> ty
 
 
 def _may_be_empty(fields: Sequence[Parameter], more: Mapping[str, Any]) -> bool:
-    """Whether nothing has to be in the body, so that it may be left out."""
+    """Whether the body has no required field, so that it may be left out."""
     ways = more.get("anyOf", [{}])
     return not any(each.default is inspect.Parameter.empty for each in fields) and any(
         "required" not in way for way in ways
@@ -430,8 +431,7 @@ def _keyword(name: str, type_: Any, default: Any = inspect.Parameter.empty) -> i
 
 
 def _taken(hint: Any) -> Any:
-    """The type as it comes from outside: times are texts, what is many is a list, and lines are one
-    text."""
+    """The type of a parameter in a request: times are texts, and sequences are lists."""
     if _is_time(hint):
         return str | None if NoneType in get_args(hint) else str
     if get_origin(hint) in (Union, UnionType):
@@ -454,20 +454,20 @@ def _is_time(hint: Any) -> bool:
     return {each for each in get_args(hint) if each is not NoneType} == set(get_args(Moment))
 
 
-def _limits(type_: Any, told: Param | None) -> dict[str, Any]:
-    """What is told of a parameter, and what is taken, in the words of pydantic."""
-    told = told or Param("")
+def _limits(type_: Any, param: Param | None) -> dict[str, Any]:
+    """The description and the limits of a parameter, as arguments of pydantic's `Field`."""
+    param = param or Param("")
     found: dict[str, Any] = {
         name: value
         for name in ("min_length", "max_length", "pattern", "ge", "gt", "le")
-        if (value := getattr(told, name)) is not None
+        if (value := getattr(param, name)) is not None
     }
-    text = told.text
+    text = param.text
     if _is_time(type_):
         found |= {"max_length": 40, "pattern": MOMENT, "examples": ["7d"]}
         text = f"{text} {TIMES}"
-    if told.examples is not None:
-        found["examples"] = list(told.examples)
-    if told.is_unique or told.schema is not None:
-        found["json_schema_extra"] = dict(told.schema or {"uniqueItems": True})
+    if param.examples is not None:
+        found["examples"] = list(param.examples)
+    if param.is_unique or param.schema is not None:
+        found["json_schema_extra"] = dict(param.schema or {"uniqueItems": True})
     return {**found, "description": text.strip() or None}

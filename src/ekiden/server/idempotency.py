@@ -36,17 +36,17 @@ LEASE_S: Final = 30.0
 MAX_KEY: Final = 200
 _PAGE: Final = 200
 _MOST_SESSIONS: Final = 20
-"""Of one key, over all days; far more than any use."""
+"""The maximum number of sessions that one key can create, over all days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """A request that is to be done once."""
+    """A request that is to be executed once."""
 
     key: str
     """The key of the document: a digest of caller, path and `Idempotency-Key`."""
     digest: str
-    """Of what is asked."""
+    """A digest of query, media type and body."""
 
     def check(self, body: Mapping[str, Any]) -> None:
         """`IdempotencyConflict` if the document is that of another request."""
@@ -63,13 +63,13 @@ class StoredAnswer:
     status: int
     headers: Sequence[tuple[str, str]]
     body: bytes | None
-    """`None`: too long to be kept."""
+    """`None`: too long to be stored."""
 
 
 def ticket_for(
     key: str, *, caller: str, path: str, query: bytes, media_type: str, body: bytes
 ) -> Ticket:
-    """The ticket of a request; `RequestInvalid` for a key that is none."""
+    """The ticket of a request; `RequestInvalid` for an invalid key."""
     if not 1 <= len(key) <= MAX_KEY or not key.isascii() or not key.isprintable():
         raise RequestInvalid(
             f"Idempotency-Key is 1 to {MAX_KEY} characters of printable ASCII, such as a UUID"
@@ -81,7 +81,7 @@ def ticket_for(
 
 
 class Reservation:
-    """A request that is being done here; of one task at a time."""
+    """A request that this process executes. One task at a time may use it."""
 
     def __init__(self, store: Store, ticket: Ticket, version: int) -> None:
         self._store = store
@@ -89,7 +89,7 @@ class Reservation:
         self._version = version
 
     async def renew(self) -> None:
-        """Renew the lease; `StaleDocument` if another process does it by now."""
+        """Renew the lease; `StaleDocument` if another process has taken the request over."""
         now_us = await self._store.now_us()
         await self._write(_begun(self._ticket, now_us))
         self._version += 1
@@ -108,7 +108,7 @@ class Reservation:
         await self._write(body)
 
     async def give_up(self) -> None:
-        """Nothing was done: the next one may try."""
+        """Remove the reservation: nothing was executed, and the request may be sent again."""
         await self._write(None)
 
     async def _write(self, body: Mapping[str, Any] | None) -> None:
@@ -132,7 +132,7 @@ async def reserve(store: Store, ticket: Ticket) -> Reservation | StoredAnswer:
         if document is not None and document.body["kept_until_us"] > now_us:
             ticket.check(document.body)
             if "status" in document.body:
-                # An answer about a deleted session would tell of data that its owner had removed.
+                # A response about a deleted session would contain data that was deleted.
                 if await _is_left(store, document.body):
                     return _answer(document.body)
                 await _forget_answer(store, document)
@@ -196,7 +196,7 @@ async def start_once(
 
 
 async def _is_left(store: Store, body: Mapping[str, Any]) -> bool:
-    """Whether the session that the answer tells of is there, and is the same; if it is of one."""
+    """Whether the session of the response still exists; true for a response without a session."""
     if "session" not in body:
         return True
     session_id, created_at_us = body["session"]
@@ -208,7 +208,7 @@ async def _is_left(store: Store, body: Mapping[str, Any]) -> bool:
 
 
 async def _forget_answer(store: Store, document: Document) -> None:
-    """Keep only that the request was done."""
+    """Delete the response, and keep the fact that the request was executed."""
     body = {name: document.body[name] for name in ("digest", "kept_until_us")}
     write = DocumentWrite(
         collection=COLLECTION,
@@ -259,8 +259,8 @@ async def _earlier(store: Store, ticket: Ticket, document: Document) -> StartedR
 
 
 async def _new_session_id(store: Store, ticket: Ticket) -> str:
-    """The id of the session that the request begins: the same for every repeat, so that one whose
-    process was killed before it stored the message leaves nothing behind."""
+    """The id of the session that the request creates. Repeats use the same id, so a process that
+    was killed before it stored the message leaves no session behind."""
     for number in range(_MOST_SESSIONS):
         session_id = f"ses_{_digest(ticket.key.encode(), str(number).encode())[:24]}"
         try:
@@ -337,7 +337,7 @@ def _under_way(free_in_s: float) -> IdempotencyConflict:
 def _digest(*parts: bytes) -> str:
     digest = hashlib.sha256()
     for part in parts:
-        # With the length first, two splits of the same bytes have different digests.
+        # The length separates the parts: other splits of the same bytes get other digests.
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()

@@ -1,7 +1,7 @@
-"""The server as it starts: the routes are loaded by the first request that needs them.
+"""The application of a server that has just started: the first request loads the routes.
 
-FastAPI and the routes take longer to load than everything else, and a server that runs sessions,
-or that is only watched, does not need them.
+FastAPI and the routes take longer to load than everything else, and a server that only runs
+sessions does not need them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ekiden.server.middleware.origins import Origins
 class LazyApplication:
     """ASGI application: answers `/healthz` itself until the whole application is loaded.
 
-    It is loaded in a thread, so that sessions run on and `/healthz` is answered meanwhile.
+    It is loaded in a thread, so that sessions and `/healthz` are not blocked.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class LazyApplication:
             await (await self._whole())(scope, receive, send)
 
     async def _whole(self) -> ASGIApp:
-        """The application; if it cannot be loaded, one that answers so, and the next request tries
+        """The application. If loading fails, this request gets an error, and the next one tries
         again."""
         async with self._loading:
             if self._application is None:
@@ -67,7 +67,7 @@ class LazyApplication:
         return made
 
     def _wrapped(self, app: ASGIApp) -> ASGIApp:
-        """With the part of the middleware that needs no routes."""
+        """The application in the middleware that needs no routes."""
         inner = AccessLog(Origins(app, self._parts.config))
         return Measuring(inner, self._parts.metrics)
 
@@ -82,7 +82,7 @@ def _is_health(scope: Scope) -> bool:
 
 
 async def _health(scope: Scope, receive: Receive, send: Send) -> None:
-    """The answer of the route, which is not loaded yet."""
+    """The same response as that of the route, which is not loaded yet."""
     scope["route"] = _ROUTE
     body = dumps({"status": "ok", "version": __version__})
     await Response(body, media_type="application/json")(scope, receive, send)

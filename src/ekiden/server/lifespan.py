@@ -1,15 +1,22 @@
-"""Work that runs as long as the server: the service, metrics and traces of its events, and
-expiry."""
+"""What a server runs besides its routes: the service, metrics, expiry, and other standards.
+
+The standards that the server speaks besides its own API are integrations; each is loaded when it is
+needed.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
+from ekiden.core.errors.server import StandardUnavailable
+from ekiden.core.integrations.registry import Integration, integrations
 from ekiden.project.keys import Logins
 from ekiden.project.service import Service, TenantService
 from ekiden.project.stores import DEFAULT_TENANT
@@ -17,15 +24,19 @@ from ekiden.project.telemetry import Telemetry
 from ekiden.server.background import BackgroundTasks
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.idempotency import prune
-from ekiden.server.metrics.metrics import Counting, Metrics
-from ekiden.server.standards import Standards
+from ekiden.server.metrics import Counting, Metrics
+from ekiden.server.middleware.refusals import refuse
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 _log = logging.getLogger("ekiden.server")
-EVERY_S: Final = 3600.0
+
+EXPIRY_EVERY_S: Final = 3600.0
 
 
 class Lifespan:
-    """The parts of a server that the application uses and does not start itself."""
+    """The parts of a server that outlive single requests."""
 
     def __init__(self, service: Service, config: ServerConfig) -> None:
         self.service = service
@@ -36,7 +47,7 @@ class Lifespan:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Open the service, and close it in the end with everything that belongs to it."""
+        """Open the service with metrics, traces and expiry, and close all of it at the end."""
         counting, telemetry = Counting(self.metrics), Telemetry()
         self.service.each_tenant(counting.watch)
         self.service.each_tenant(telemetry.watch)
@@ -52,10 +63,10 @@ class Lifespan:
 
 def expire_old_answers(desk: TenantService, background: BackgroundTasks) -> None:
     """Expire old data of the tenant, now and every hour, until `background` are closed."""
-    background.begin(lambda: _again_and_again(desk), what="old answers are removed no more")
+    background.begin(lambda: _expire_hourly(desk), what="old answers are removed no more")
 
 
-async def _again_and_again(desk: TenantService) -> None:
+async def _expire_hourly(desk: TenantService) -> None:
     while True:
         try:
             await prune(desk.store)
@@ -63,4 +74,99 @@ async def _again_and_again(desk: TenantService) -> None:
                 await Logins(desk.store).prune()
         except EkidenError as exc:
             _log.warning("old answers were not removed, trying again: %s", exc.code)
-        await asyncio.sleep(EVERY_S)
+        await asyncio.sleep(EXPIRY_EVERY_S)
+
+
+_Running: TypeAlias = Callable[["FastAPI"], AbstractAsyncContextManager[None]]
+
+
+class Standards:
+    """The other standards that one application serves. It belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._app: FastAPI | None = None
+        self._later: list[Integration] = []
+        """Standards that the first request to their paths loads."""
+        self._added: list[_Running] = []
+        """The context managers of loaded standards that are not entered yet."""
+        self._open: AsyncExitStack | None = None
+        """Holds the entered context managers as long as the server runs."""
+        self._loading = asyncio.Lock()
+
+    def install(self, app: FastAPI) -> None:
+        """Add the routes of the installed standards, and log which are not installed.
+
+        A standard that declares its paths is added by the first request to one of them; see `load`.
+        """
+        self._app = app
+        for each in integrations("server"):
+            if not each.is_installed:
+                _log.info("%s is not served: %s", each.name, each.way_to_install)
+            elif each.paths:
+                self._later.append(each)
+            else:
+                self._add(*_parts(each))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run loaded standards while the body runs."""
+        async with AsyncExitStack() as self._open:
+            await self._start()
+            yield
+            self._open = None
+
+    async def load(self, path: str) -> None:
+        """Load the standard that serves `path`, if any; `StandardUnavailable` if that fails.
+
+        Modules are imported in a thread, so that other requests are answered meanwhile.
+        """
+        if self._added or any(_serves(each, path) for each in self._later):
+            async with self._loading:
+                for each in [each for each in self._later if _serves(each, path)]:
+                    await self._load(each)
+                await self._start()
+
+    async def _load(self, standard: Integration) -> None:
+        try:
+            self._add(*await asyncio.to_thread(_parts, standard))
+        except Exception as exc:
+            _log.exception("%s cannot be loaded", standard.name)
+            raise StandardUnavailable(standard.name) from exc
+        self._later.remove(standard)
+
+    def _add(self, install: Callable[[Any], None], running: _Running | None) -> None:
+        install(self._app)
+        if running is not None:
+            self._added.append(running)
+
+    async def _start(self) -> None:
+        while self._added and self._open is not None:
+            assert self._app is not None
+            await self._open.enter_async_context(self._added.pop(0)(self._app))
+
+
+def _serves(standard: Integration, path: str) -> bool:
+    return any(path == own or path.startswith(f"{own}/") for own in standard.paths)
+
+
+def _parts(standard: Integration) -> tuple[Callable[[Any], None], _Running | None]:
+    module = standard.load()
+    return module.install, getattr(module, "running", None)
+
+
+class StandardsOnDemand:
+    """ASGI middleware: loads the standard that a request is for."""
+
+    def __init__(self, app: ASGIApp, standards: Standards) -> None:
+        self._app = app
+        self._standards = standards
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Load the standard of the path, then serve the request."""
+        if scope["type"] in ("http", "websocket"):
+            try:
+                await self._standards.load(scope["path"])
+            except StandardUnavailable as exc:
+                await refuse(scope, receive, send, exc)
+                return
+        await self._app(scope, receive, send)

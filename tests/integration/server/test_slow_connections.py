@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from websockets.asyncio.client import connect
 
 from ekiden.server import ServerConfig
-from ekiden.server.process.server import connections_allowed, prompt_protocol
+from ekiden.server.process import connections_allowed, prompt_protocol
 from tests.support.serving import application, served
 
 HEAD_S = 0.2

@@ -14,7 +14,7 @@ from ekiden.core.errors.memory import MemoryNotFound
 from ekiden.core.errors.messages import InboxItemClosed, InboxItemNotFound
 from ekiden.core.errors.server import Forbidden, RunNotFound, ServerStopping, TooManyRequests
 from ekiden.core.values import loads
-from ekiden.server.problems.responses import response_of
+from ekiden.server.problems import response_of
 from tests.support.cases import each_case
 
 ERRORS: list[EkidenError] = [

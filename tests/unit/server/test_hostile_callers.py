@@ -23,7 +23,7 @@ from ekiden.server.access.access import Caller
 from ekiden.server.middleware import bodies
 from ekiden.server.middleware.bodies import check_json
 from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
-from ekiden.server.problems.responses import response_of
+from ekiden.server.problems import response_of
 from ekiden.storage.base import Store
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, client_of

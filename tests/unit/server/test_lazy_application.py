@@ -19,7 +19,7 @@ from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server import ServerConfig, application
 from ekiden.server.lazy_application import LazyApplication
-from ekiden.server.process.server import listen, run_server
+from ekiden.server.process import listen, run_server
 from tests.support.serving import client_of
 
 START = """
@@ -30,7 +30,7 @@ from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server.process import server
 from ekiden.server.lazy_application import LazyApplication
-from ekiden.server.process.server import listen, run_server
+from ekiden.server.process import listen, run_server
 
 async def start():
     here = Path(sys.argv[1])

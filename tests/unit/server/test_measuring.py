@@ -20,7 +20,7 @@ from ekiden import Agent, Team
 from ekiden.core.events import Event
 from ekiden.project.service import Service, TenantService
 from ekiden.server.access.access import Caller
-from ekiden.server.metrics.metrics import CONTENT_TYPE, Counting, Metrics
+from ekiden.server.metrics import CONTENT_TYPE, Counting, Metrics
 from ekiden.server.middleware.access_log import Measuring
 from ekiden.storage.base import Batch
 from ekiden.testing import ScriptedModel, say

@@ -13,8 +13,8 @@ from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
-from ekiden.server.metrics.events import FewNames, Remembered
-from ekiden.server.metrics.metrics import Metrics
+from ekiden.server.event_metrics import FewNames, Remembered
+from ekiden.server.metrics import Metrics
 from ekiden.storage.base import NewSession, QueuePut, SessionPage, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer

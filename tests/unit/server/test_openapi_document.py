@@ -20,7 +20,7 @@ import pytest
 from fastapi import FastAPI
 
 from ekiden.server.document import document_text, openapi_document
-from ekiden.server.openapi import docs_page
+from ekiden.server.openapi import description
 from ekiden.server.openapi.description import SCOPE, first_clause
 from ekiden.server.openapi.examples import OPERATIONS, TAGS
 from tests.support.serving import application, client_of
@@ -83,7 +83,7 @@ async def test_the_server_has_it_at_hand(tmp_path: Path, monkeypatch: pytest.Mon
 async def test_without_the_file_it_is_made_while_others_are_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(docs_page, "_FILES", (tmp_path / "nonesuch.json",))
+    monkeypatch.setattr(description, "_FILES", (tmp_path / "nonesuch.json",))
     begun, may_end = threading.Event(), threading.Event()
 
     def make() -> dict[str, Any]:

@@ -7,8 +7,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.server.answers import Matching, Versions, etag_of, parse_if_match
-from ekiden.server.problems.handlers import install
+from ekiden.server.answers import Matching, Versions, etag_of, install, parse_if_match
 from tests.support.cases import each_case
 
 

@@ -104,7 +104,7 @@ async def serve(
         _check_children(address, processes=processes, reload=reload)
     start_logging(log)
     config = await prepared_config(project.settings, address, host=host, port=port)
-    from ekiden.server.process.server import listen, run_server, taken_over, url_of
+    from ekiden.server.process import listen, run_server, taken_over, url_of
 
     listener: socket.socket = (
         listen(config.host, config.port) if socket_number is None else taken_over(socket_number)
@@ -124,7 +124,7 @@ async def serve(
         how = f" with {processes} processes; Ctrl-C ends it"
         all_serve = partial(tell, url_of(listener), how, processes=processes)
         return _serve_side_by_side(listener, processes, all_serve)
-    from ekiden.server.process.children import announce
+    from ekiden.server.process import announce
 
     def ready(url: str) -> None:
         rest_collector()
@@ -170,7 +170,7 @@ def _check_children(address: str, *, processes: int, reload: bool) -> None:
 
 def _serve_anew(listener: socket.socket) -> int:
     """Serve in a child process, which is restarted after each change; returns its exit code."""
-    from ekiden.server.process.children import Reloader, this_command
+    from ekiden.server.process import Reloader, this_command
 
     listener.set_inheritable(True)
     with listener:
@@ -180,7 +180,7 @@ def _serve_anew(listener: socket.socket) -> int:
 
 def _serve_side_by_side(listener: socket.socket, count: int, ready: Callable[[], None]) -> int:
     """Serve in `count` other processes; the exit code."""
-    from ekiden.server.process.children import ServerProcesses, this_command
+    from ekiden.server.process import ServerProcesses, this_command
 
     listener.set_inheritable(True)
     with listener:

@@ -24,9 +24,7 @@ from ekiden.project.runs.stored_runs import run_range
 from ekiden.project.runs.tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
-from ekiden.server.access.dependencies import Starts, TheCaller
-from ekiden.server.problems.handlers import problems
-from ekiden.server.route_groups import grouped
+from ekiden.server.answers import Starts, TheCaller, grouped, problems
 from ekiden.server.streams.decisions import check_asked
 from ekiden.server.streams.follow import FollowedRun, await_more, begin_run, is_over, join_run
 from ekiden.server.streams.sse import Streams, stream_responses

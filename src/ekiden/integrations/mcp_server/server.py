@@ -32,7 +32,7 @@ from ekiden.integrations.mcp_server import tools
 from ekiden.integrations.mcp_server.tools import ToolCallRequest, Visitor, words_of
 from ekiden.project.service import Service
 from ekiden.server.access.access import Caller, Scope
-from ekiden.server.problems.responses import words_for
+from ekiden.server.problems import words_for
 
 _log = logging.getLogger("ekiden.integrations.mcp_server")
 

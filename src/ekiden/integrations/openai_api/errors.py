@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from ekiden.core.errors import EkidenError, SessionBusy, UnknownAgent
 from ekiden.core.values import dumps, loads
-from ekiden.server.problems.responses import response_of, status_of, title_of
+from ekiden.server.problems import response_of, status_of, title_of
 
 _log = logging.getLogger("ekiden.server")
 

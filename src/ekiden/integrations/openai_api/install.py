@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden.integrations.openai_api import chat, responses, turns
 from ekiden.integrations.openai_api.errors import EVERYWHERE, error_body
+from ekiden.server.answers import grouped
 from ekiden.server.middleware.refusals import Reshaping
-from ekiden.server.route_groups import grouped
 
 _PREFIX = "/v1/"
 

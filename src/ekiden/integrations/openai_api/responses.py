@@ -47,7 +47,7 @@ from ekiden.project.runs.tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.runtime.history.deletion import delete_session
 from ekiden.server.access.access import Caller
-from ekiden.server.access.dependencies import Administers, Reads, Starts, TheCaller
+from ekiden.server.answers import Administers, Reads, Starts, TheCaller
 from ekiden.server.streams.decisions import check_asked, decide
 from ekiden.server.streams.follow import FollowedRun, await_more, begin_run
 from ekiden.server.streams.messages import without_undone_items

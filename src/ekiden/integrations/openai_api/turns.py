@@ -29,7 +29,7 @@ from ekiden.project.runs.stored_runs import questions_to_people, run_range
 from ekiden.project.runs.tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
-from ekiden.server.access.dependencies import Reads
+from ekiden.server.answers import Reads
 from ekiden.server.streams.decisions import decide
 from ekiden.server.streams.follow import FollowedRun, await_more, begin_run, is_over, join_run
 from ekiden.server.streams.messages import Speech, SpeechEnded, without_undone_items

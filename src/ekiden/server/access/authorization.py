@@ -61,7 +61,7 @@ class KeyRing:
         self._monotonic = monotonic
         self._known: dict[str, Known] = {}
         self._logins: dict[str, tuple[str | None, float]] = {}
-        """The key of each login, and until when that is believed."""
+        """The key of each login, and the end of its caching."""
         self._noted: dict[str, float] = {}
         self._any = False
         self._none_until = 0.0
@@ -153,37 +153,37 @@ class Rates:
         rate: float,
         burst: int,
         *,
-        told: str | None = None,
+        message: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`told`: the message for a caller over the limit."""
-        self._told = told or f"this key may make {rate:g} requests a second"
+        """`message`: the error text for a caller over the limit."""
+        self._message = message or f"this key may make {rate:g} requests a second"
         self._rate = rate
         self._burst = max(1, burst)
         self._monotonic = monotonic
         self._buckets: dict[str, tuple[float, float]] = {}
-        """Tokens, and when they were counted."""
+        """By caller: the tokens left, and when they were counted."""
 
-    def take(self, who: str) -> None:
+    def take(self, caller: str) -> None:
         """Count one call; `TooManyRequests` if it is one too many."""
         if self._rate <= 0:
             return
         now = self._monotonic()
-        tokens, at = self._buckets.get(who, (float(self._burst), now))
+        tokens, at = self._buckets.get(caller, (float(self._burst), now))
         tokens = min(float(self._burst), tokens + (now - at) * self._rate)
         if tokens < 1.0:
-            self._buckets[who] = (tokens, now)
+            self._buckets[caller] = (tokens, now)
             wait_s = max(1.0, (1.0 - tokens) / self._rate)
-            raise TooManyRequests(self._told, retry_after_s=wait_s)
-        if who not in self._buckets and len(self._buckets) >= _MOST:
+            raise TooManyRequests(self._message, retry_after_s=wait_s)
+        if caller not in self._buckets and len(self._buckets) >= _MOST:
             self._forget(now)
-        self._buckets[who] = (tokens - 1.0, now)
+        self._buckets[caller] = (tokens - 1.0, now)
 
     def _forget(self, now: float) -> None:
         """Forget full buckets, or else all."""
         left = {
-            who: (tokens, at)
-            for who, (tokens, at) in self._buckets.items()
+            caller: (tokens, at)
+            for caller, (tokens, at) in self._buckets.items()
             if tokens + (now - at) * self._rate < self._burst
         }
         self._buckets = left if len(left) < _MOST else {}
@@ -200,7 +200,7 @@ class KeyAuthorization:
         self._wrong = Rates(
             wrong_keys / 60,
             wrong_keys,
-            told="too many wrong keys came from this address",
+            message="too many wrong keys came from this address",
         )
         self._is_local = config.allow_local and is_loopback(config.host)
 
@@ -295,7 +295,7 @@ class KeyAuthorization:
     async def _with_cookie(self, connection: HTTPConnection, kept: Sequence[str]) -> Caller:
         try:
             if not await self._ring.any_exist():
-                # It outlived the store of its key; where no key is needed it locks nobody out.
+                # The cookie is older than the store, and no key is needed: ignore it.
                 return await self._without_key(connection, None)
             caller, token = await self._holder_of_one(kept)
         except Unauthenticated:
@@ -323,8 +323,8 @@ class KeyAuthorization:
     async def _without_key(self, connection: HTTPConnection, text: str | None) -> Caller:
         if text is not None and text.startswith("ek_"):
             raise Unauthenticated(_UNKNOWN)
-        # Clients of other services cannot leave the key out, so that what is no key of ours is
-        # like none where none is needed.
+        # Clients of other services always send some key: where none is needed, one that is not
+        # Ekiden's is ignored.
         if self._is_local and is_from_here(connection) and not await self._ring.any_exist():
             return LOCAL
         raise Unauthenticated() if text is None else Unauthenticated(_UNKNOWN)

@@ -22,7 +22,7 @@ from ekiden.project.keys import MAX_AGE_S
 COOKIE: Final = "ekiden_login"
 CSRF_HEADER: Final = "X-CSRF-Token"
 MOST_COOKIES: Final = 4
-"""So many of one name are looked at."""
+"""The maximum number of cookies of one name that are checked."""
 
 _LABEL: Final = b"ekiden.console.csrf.v1"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -41,8 +41,8 @@ def cookie_name(headers: Headers) -> str:
 
 
 def kept_logins(headers: Headers) -> list[str]:
-    """What the cookies of this server are, each once and as it was sent, since a token has nothing
-    to decode. There may be several: pages of a parent domain can add theirs."""
+    """The values of this server's cookies, without duplicates. There can be several: pages of a
+    parent domain can set cookies of the same name."""
     own = cookie_name(headers)
     pairs = (
         pair.strip(" \t").partition("=")
@@ -53,10 +53,10 @@ def kept_logins(headers: Headers) -> list[str]:
 
 
 def check_own_page(connection: HTTPConnection, login: str) -> None:
-    """That a page of this server sent what came with the token in a cookie.
+    """Check that a page of this server sent a request that has a login cookie.
 
-    `CsrfFailed` for a request that changes something without the token, `BadOrigin` for a
-    WebSocket of anybody else, which could be read by whoever opened it.
+    `CsrfFailed` for a request that changes something without the CSRF token; `BadOrigin` for a
+    WebSocket of another page, which could read its messages.
     """
     if connection.scope["type"] == "websocket":
         if own_origin(connection.headers) is None:
@@ -70,16 +70,16 @@ def check_own_page(connection: HTTPConnection, login: str) -> None:
 
 
 def own_origin(headers: Headers) -> PageOrigin | None:
-    """The origin of the page that asks, if this server served it and the browser says so."""
+    """The origin of the calling page, if it is a page of this server."""
     host = parse_host(headers.get("host", ""))
     origin = parse_origin(headers.get("origin", ""))
     return origin if host is not None and origin is not None and origin.is_at(host) else None
 
 
 def keep_login(response: Response, login: str, connection: HTTPConnection) -> None:
-    """Let the browser keep the token, and send it to this server only.
+    """Set the cookie with the token; the browser sends it to this server only.
 
-    Where a proxy speaks TLS before the server, only the page's origin tells of it.
+    Behind a proxy that terminates TLS, only the page's origin shows that the connection is secure.
     """
     origin = own_origin(connection.headers)
     is_secure = connection.url.scheme == "https" or (
@@ -97,7 +97,7 @@ def keep_login(response: Response, login: str, connection: HTTPConnection) -> No
 
 
 def forget_login(response: Response, headers: Headers) -> None:
-    """Let the browser forget the token."""
+    """Delete the cookie."""
     response.delete_cookie(cookie_name(headers), path="/", httponly=True, samesite="strict")
 
 

@@ -16,9 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.values import new_id
 from ekiden.server.access.access import Caller
-from ekiden.server.metrics.metrics import Metrics
+from ekiden.server.metrics import Metrics
 from ekiden.server.middleware.refusals import answer, header, state_of
-from ekiden.server.problems.responses import problem_response
+from ekiden.server.problems import problem_response
 from ekiden.tracing.logs import log_fields
 
 _log = logging.getLogger("ekiden.server")
@@ -28,7 +28,7 @@ REQUEST_ID: Final = "x-request-id"
 _ID = re.compile(r"[A-Za-z0-9._:@-]{1,128}", re.ASCII)
 
 GONE: Final = 499
-"""The client went away before there was an answer."""
+"""The status in the log if the client disconnected before the response."""
 
 _SAFE: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -39,13 +39,13 @@ _SAFE: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-"""Unless the answer says otherwise."""
+"""Headers of every response that does not set them itself."""
 
 _STARTS = frozenset({"http.response.start", "websocket.http.response.start", "websocket.accept"})
 
 
 class AccessLog:
-    """Wraps everything."""
+    """Logs every request, and turns unexpected exceptions into problems."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -55,30 +55,30 @@ class AccessLog:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        told = _Told(send, request_id_of(scope))
-        state_of(scope)["request_id"] = told.request_id
-        with log_fields(request_id=told.request_id):
-            await self._serve(scope, receive, told)
+        sent = _Logged(send, request_id_of(scope))
+        state_of(scope)["request_id"] = sent.request_id
+        with log_fields(request_id=sent.request_id):
+            await self._serve(scope, receive, sent)
 
-    async def _serve(self, scope: Scope, receive: Receive, told: _Told) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, sent: _Logged) -> None:
         began = time.perf_counter()
         try:
-            await self._app(scope, receive, told)
+            await self._app(scope, receive, sent)
         except ClientDisconnect:
             pass
         except Exception:
-            if told.status is not None:
+            if sent.status is not None:
                 raise
             _log.exception("a request failed: %s %s", method_of(scope), route_of(scope))
             detail = "a defect in Ekiden; the server's log has details"
             response = problem_response(500, "server.internal", detail)
-            await answer(scope, receive, told, response)
+            await answer(scope, receive, sent, response)
         finally:
-            _tell(scope, told, (time.perf_counter() - began) * 1000)
+            _log_request(scope, sent, (time.perf_counter() - began) * 1000)
 
 
-class _Told:
-    """Sends, adds headers, and remembers the status."""
+class _Logged:
+    """Sends messages, adds headers, and remembers the status."""
 
     __slots__ = ("_send", "request_id", "status")
 
@@ -103,13 +103,13 @@ class _Told:
 
 
 def request_id_of(scope: Scope) -> str:
-    """The caller's own id if it is a harmless one, else a new one."""
+    """The caller's own request id if it has a safe form, else a new one."""
     given = header(scope, REQUEST_ID)
     return given if given is not None and _ID.fullmatch(given) else new_id("req")
 
 
 def method_of(scope: Scope) -> str:
-    """The method, or that it is a WebSocket; an unknown one is not repeated."""
+    """The HTTP method, or ``WEBSOCKET``; ``?`` for a text that is no method."""
     if scope["type"] == "websocket":
         return "WEBSOCKET"
     method: str = scope["method"]
@@ -117,7 +117,7 @@ def method_of(scope: Scope) -> str:
 
 
 _MOUNTED = ("/a2a", "/mcp", "/.well-known/agent-card.json")
-"""Where other standards are spoken: what is below is not told apart."""
+"""Paths of other standards; paths below them are logged and counted as these."""
 
 
 def route_of(scope: Scope) -> str:
@@ -134,31 +134,31 @@ def route_of(scope: Scope) -> str:
     return "-"
 
 
-def _tell(scope: Scope, told: _Told, elapsed_ms: float) -> None:
+def _log_request(scope: Scope, sent: _Logged, elapsed_ms: float) -> None:
     if not _access.isEnabledFor(logging.INFO):
         return
     caller: Caller | None = state_of(scope).get("caller")
     facts: dict[str, Any] = {
         "method": method_of(scope),
         "route": route_of(scope),
-        "status": GONE if told.status is None else told.status,
+        "status": GONE if sent.status is None else sent.status,
         "ms": round(elapsed_ms, 1),
         "key": "-" if caller is None else caller.id,
-        "request_id": told.request_id,
+        "request_id": sent.request_id,
     }
     line = (facts["method"], facts["route"], facts["status"])
     _access.info("%s %s %s", *line, extra=facts)
 
 
 class Measuring:
-    """Wraps everything; WebSockets are counted as connections elsewhere."""
+    """Counts every HTTP request; WebSockets are counted as connections elsewhere."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve, and count."""
+        """Serve the request, and count it when its response begins."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

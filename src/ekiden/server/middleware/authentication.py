@@ -14,20 +14,20 @@ from ekiden.core.errors.server import KeyExpired
 from ekiden.server.access.access import Authorizer, Caller, caller_of, is_open
 from ekiden.server.access.cookies import forget_login
 from ekiden.server.middleware.refusals import POLICY_VIOLATION, answer, state_of
-from ekiden.server.problems.responses import response_of
+from ekiden.server.problems import response_of
 
 RECHECK_S: Final = 5.0
-"""So often, at most, a stream that has something to send asks whether its key is still good."""
+"""The minimum interval between two checks of an open stream's key."""
 
 
 class Authentication:
-    """Asks the gate."""
+    """Identifies the caller of every request to a path that is not public."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let in who may come in."""
+        """Serve the request if its caller is known."""
         if scope["type"] not in ("http", "websocket") or is_open(scope):
             await self._app(scope, receive, send)
             return
@@ -49,7 +49,7 @@ class Authentication:
 
 
 class _Watched:
-    """Sends as long as the caller's key is good; then the stream is cut."""
+    """Sends messages, and cuts the stream as soon as the caller's key is no longer valid."""
 
     __slots__ = ("_caller", "_checked", "_gate", "_send", "is_cut")
 
@@ -69,7 +69,7 @@ class _Watched:
             except KeyExpired:
                 await self._cut(message)
             except EkidenError:
-                pass  # The store does not answer just now; the next message asks again.
+                pass  # The store does not answer; the next message checks again.
             else:
                 self._checked = time.monotonic()
         await self._send(message)

@@ -34,22 +34,21 @@ from ekiden.core.errors.server import (
 from ekiden.core.values import is_too_deep
 from ekiden.server.access.access import LOGIN
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.middleware.query_marks import MARK
-from ekiden.server.middleware.refusals import answer, refuse, state_of
-from ekiden.server.problems.responses import problem_response
+from ekiden.server.middleware.refusals import MARK, answer, refuse, state_of
+from ekiden.server.problems import problem_response
 
 MAX_DEPTH: Final = 100
-"""Lists and objects that may stand one in the other."""
+"""The maximum nesting of lists and objects."""
 BODY_S: Final = 60.0
-LOGIN_S: Final = 10.0
-"""A login has no key yet, and must not hold a place for long."""
 """How long a body may take to arrive."""
+LOGIN_S: Final = 10.0
+"""The same for a login, which has no key yet and must not hold a connection for long."""
 LARGE: Final = 100_000
-"""Bytes of JSON that are read in a thread, so that nobody else waits for it."""
+"""JSON from this size in bytes is parsed in a thread, so that other requests are not blocked."""
 MAX_LOGIN: Final = 4096
-"""Bytes of the one body that is read before it is known who calls."""
+"""The maximum size of a login, the only body that is read before the caller is known."""
 MAX_HELD: Final = 512_000_000
-"""Bytes of bodies that are held at the same time, of all requests together."""
+"""The maximum size of all bodies that are held at the same time, in bytes."""
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE | re.ASCII)
@@ -69,7 +68,7 @@ class Bodies:
         """Bytes of bodies in memory."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve with a body that was checked."""
+        """Check the body, then serve the request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -125,7 +124,7 @@ class Bodies:
 
 
 class _Held:
-    """What one request holds."""
+    """The bytes that one request holds, counted in the total."""
 
     __slots__ = ("_all", "size")
 
@@ -139,7 +138,7 @@ class _Held:
 
 
 class _Again:
-    """Gives the body as one piece, then what the connection tells."""
+    """Gives the body as one message, then the messages of the connection."""
 
     __slots__ = ("_body", "_receive")
 
@@ -192,7 +191,7 @@ def check_json(body: bytes) -> Any:
 
 
 class _NotStrict(ValueError):
-    """What Python's reader takes and JSON does not have, or should not."""
+    """Something that Python's parser accepts but that is not strict JSON."""
 
 
 def _constant(name: str) -> NoReturn:
@@ -253,7 +252,7 @@ def _check_coding(headers: Headers) -> None:
 
 
 def _check_address(scope: Scope) -> None:
-    """Control characters belong into no name and no value that anything here has."""
+    """Refuse control characters: no name or value here has any."""
     if _CONTROL.search(scope["path"]):
         raise NotServed("nothing is served under an address with control characters in it")
     if _CONTROL_QUERY.search(scope.get("query_string", b"")):
@@ -269,13 +268,13 @@ def known_query(route: RouteContext) -> frozenset[str] | None:
 
 
 class Queries:
-    """Looks at requests whose address has a query."""
+    """Refuses unknown query parameters."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Go on, unless the route does not know a parameter; a path without a route goes on."""
+        """Serve the request, unless its route does not have a parameter."""
         query: bytes = scope.get("query_string", b"")
         route = _route(scope) if query else None
         known = None if route is None else known_query(route)
@@ -283,14 +282,14 @@ class Queries:
             given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
             unknown = next((name for name, _ in given if name not in known), None)
             if unknown is not None:
-                scope["route"] = route  # The log tells which one refused it.
+                scope["route"] = route  # For the access log.
                 await refuse(scope, receive, send, UnknownParameter(unknown, known=known))
                 return
         await self._app(scope, receive, send)
 
 
 def _route(scope: Scope) -> RouteContext | None:
-    """The route that will answer; only the routers before it are looked into."""
+    """The route that will answer. Only the matching router's own routes are searched."""
     for routes in scope["app"].routes:
         if routes.matches(dict(scope))[0] is Match.FULL:
             for route in iter_route_contexts([routes]):

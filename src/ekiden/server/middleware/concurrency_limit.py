@@ -24,7 +24,7 @@ PROBES: Final = frozenset({"/healthz", "/readyz"})
 
 
 class RequestRoom:
-    """Counts requests, and apart from them streams and WebSockets, which stay for long."""
+    """Counts requests; streams and WebSockets, which stay open for long, are counted apart."""
 
     def __init__(
         self, *, most_requests: int, most_streams: int, refusal: Callable[[], EkidenError]
@@ -32,7 +32,7 @@ class RequestRoom:
         self._most_requests = most_requests
         self._most_streams = most_streams
         self.refusal = refusal
-        """What those are told for whom there is no room."""
+        """Makes the error for a request above the limit."""
         self.requests = 0
         self.streams = 0
 
@@ -42,7 +42,7 @@ class RequestRoom:
         return self.requests == self.streams == 0
 
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve, if there is room."""
+        """Serve the request, unless the limit is reached."""
         place = _Place(self, scope, receive, send)
         if not place.enter():
             await refuse(scope, receive, send, self.refusal())
@@ -57,14 +57,14 @@ class RequestRoom:
             place.leave()
 
     def has_room(self, *, stream: bool) -> bool:
-        """Whether one more can be taken."""
+        """Whether the limit allows one more."""
         if stream:
             return self.streams < self._most_streams
         return self.requests < self._most_requests
 
 
 class ConcurrencyLimit(RequestRoom):
-    """The room for all together."""
+    """The limit of all requests together."""
 
     def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
         super().__init__(
@@ -73,8 +73,8 @@ class ConcurrencyLimit(RequestRoom):
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve, if there is room."""
-        # A full server is busy and not dead: probes must be answered, or it would be restarted.
+        """Serve the request, unless the limit is reached."""
+        # Probes are always answered: otherwise a busy server would be restarted as dead.
         if scope["type"] not in ("http", "websocket") or _is_probe(scope):
             await self._app(scope, receive, send)
         else:
@@ -91,7 +91,7 @@ class Shares:
         self._rooms: dict[str, RequestRoom] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve, if the caller's key has room."""
+        """Serve the request, unless the caller's key has reached its limit."""
         known = scope["type"] in ("http", "websocket")
         caller: Caller | None = state_of(scope).get("caller") if known else None
         if caller is None or caller.key_id is None:
@@ -101,7 +101,7 @@ class Shares:
         try:
             await room.serve(self._app, scope, receive, send)
         finally:
-            # Otherwise keys that were used once would be remembered for ever.
+            # Without this, every key that was ever used would stay in memory.
             if room.is_empty:
                 self._rooms.pop(caller.key_id, None)
 
@@ -127,10 +127,10 @@ class _Place:
     """The slot of one request: it counts as a request first, and as a stream once the response is
     one."""
 
-    __slots__ = ("_crowd", "_receive", "_scope", "_send", "_stream", "is_refused")
+    __slots__ = ("_receive", "_room", "_scope", "_send", "_stream", "is_refused")
 
-    def __init__(self, crowd: RequestRoom, scope: Scope, receive: Receive, send: Send) -> None:
-        self._crowd = crowd
+    def __init__(self, room: RequestRoom, scope: Scope, receive: Receive, send: Send) -> None:
+        self._room = room
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -139,7 +139,7 @@ class _Place:
         self.is_refused = False
 
     def enter(self) -> bool:
-        if not self._crowd.has_room(stream=self._stream):
+        if not self._room.has_room(stream=self._stream):
             return False
         self._count(1)
         return True
@@ -151,9 +151,9 @@ class _Place:
         if self.is_refused:
             return
         if message["type"] == "http.response.start" and not self._stream and _is_stream(message):
-            if not self._crowd.has_room(stream=True):
+            if not self._room.has_room(stream=True):
                 self.is_refused = True
-                await refuse(self._scope, self._receive, self._send, self._crowd.refusal())
+                await refuse(self._scope, self._receive, self._send, self._room.refusal())
                 # An application that writes to a closed connection gets an OSError as well, and
                 # cleans up.
                 raise OSError("no more streams are served")
@@ -164,9 +164,9 @@ class _Place:
 
     def _count(self, by: int) -> None:
         if self._stream:
-            self._crowd.streams += by
+            self._room.streams += by
         else:
-            self._crowd.requests += by
+            self._room.requests += by
 
 
 def _is_stream(message: Message) -> bool:

@@ -1,8 +1,8 @@
-"""Which names the server answers to, and which pages may call it.
+"""Checks of `Host` and `Origin`: the server's names, and the pages that may call it.
 
-A page on the internet can let its own name point to this machine, so that a browser takes the
-server for part of the page. Hence requests for unknown host names are refused, and so are requests
-from pages of other origins, WebSockets included, unless the configuration names them.
+A page on the internet can let its own host name point to this machine (DNS rebinding); a browser
+then treats the server as part of that page. So requests for unknown host names are refused, and
+requests from pages of other origins, WebSockets included, unless the configuration names them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ekiden.server.configuration import ServerConfig
 from ekiden.server.middleware.refusals import refuse
 
 _ANY_NAME: Final = frozenset({"/healthz", "/readyz"})
-"""Asked by address, by those who look after machines; there is nothing to learn from them."""
+"""Health checks, which load balancers call by address; they reveal nothing."""
 
 _METHODS: Final = "GET, HEAD, POST, PUT, PATCH, DELETE"
 _HEADERS: Final = (
@@ -43,7 +43,7 @@ _MAX_AGE_S: Final = 600
 
 
 class Origins:
-    """Checks `Host` and `Origin`, and answers browsers that ask whether a page may call."""
+    """Checks `Host` and `Origin`, and answers preflight requests of browsers."""
 
     def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
         self._app = app
@@ -53,7 +53,7 @@ class Origins:
         self._origins = read_origins(config.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let through what may pass."""
+        """Serve the request if its host and origin are allowed."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -71,7 +71,8 @@ class Origins:
             await self._app(scope, receive, _Allowing(send, foreign))
 
     def _checked(self, scope: Scope, headers: Headers) -> str | None:
-        """The origin of a foreign page that may call, `None` for everybody else; `BadOrigin`."""
+        """The origin of a page that the configuration allows; `None` for other callers.
+        `BadOrigin` if the host is unknown or the page may not call."""
         names = headers.getlist("host")
         host = parse_host(names[0]) if len(names) == 1 else None
         if scope["path"] not in _ANY_NAME and not self._knows(host):
@@ -138,7 +139,7 @@ def _preflight(origin: str) -> Response:
 
 
 def _is_from_foreign_page(headers: Headers) -> bool:
-    """Whether a browser says that another site's page asks, without being visited by a person."""
+    """Whether a browser reports that another site's page sends this, other than by a link."""
     site, mode = headers.get("sec-fetch-site"), headers.get("sec-fetch-mode")
     return site in ("cross-site", "same-site") and mode != "navigate"
 

@@ -7,7 +7,7 @@ problem details. Clients of other protocols do not understand these, so they are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
 from ekiden.core.values import dumps, loads
-from ekiden.server.problems.responses import MEDIA_TYPE, response_of
+from ekiden.server.problems import MEDIA_TYPE, response_of
 
 POLICY_VIOLATION = 1008
 
@@ -44,6 +44,27 @@ def state_of(scope: Scope) -> MutableMapping[str, Any]:
 def header(scope: Scope, name: str) -> str | None:
     """A header of the request."""
     return HTTPConnection(scope).headers.get(name)
+
+
+MARK: Final = "__query__"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def takes_query(*names: str) -> Callable[[F], F]:
+    """Say which parameters a route reads that FastAPI does not know of."""
+
+    def mark(endpoint: F) -> F:
+        setattr(endpoint, MARK, names)
+        return endpoint
+
+    return mark
+
+
+def takes_any_query(endpoint: F) -> F:
+    """Say that a route reads no parameters and may be called with any: what a browser or a cache
+    adds to the address of a file."""
+    setattr(endpoint, MARK, None)
+    return endpoint
 
 
 Reshape: TypeAlias = Callable[[int, dict[str, Any]], tuple[int, Mapping[str, Any]] | None]

@@ -33,7 +33,7 @@ _log = logging.getLogger("ekiden.server")
 
 _UNDER: Final = ("/api/v1/", "/v1/")
 BY_ROUTE: Final = frozenset({"/api/v1/runs"})
-"""Routes that see to it themselves, with `start_once`, which is better."""
+"""Routes that handle the key themselves, with `start_once`: the key is stored with the run."""
 _KEPT_HEADERS: Final = frozenset(
     {
         b"content-type",
@@ -118,16 +118,16 @@ class Repeats:
             with suppress(EkidenError):
                 if answer is not None:
                     await reservation.finish(answer, kept.session_id(scope["path"]))
-                # A refused request may be sent again. One that broke off after it began may have
-                # had an effect: its reservation runs out instead.
+                # A refused request may be sent again. A request that broke off after its response
+                # began may have had an effect: its reservation expires instead.
                 elif not kept.is_begun or kept.status >= 300:
                     await reservation.give_up()
-        # Only now: a client that has the answer can rely on the repeat giving the same one.
+        # Sent after it is stored: a client that has the response gets the same one on a repeat.
         await kept.flush()
 
 
 class _Kept:
-    """Holds the answer back until it is complete and can be kept; a stream only its last piece."""
+    """Holds a response back until it is stored; of a stream only the last piece."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -140,7 +140,7 @@ class _Kept:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the application answered anything."""
+        """Whether the response has begun."""
         return self._start is not None
 
     async def __call__(self, message: Message) -> None:
@@ -161,7 +161,7 @@ class _Kept:
     async def _take(self, message: Message) -> None:
         piece = message.get("body", b"")
         self._size += len(piece)
-        # The pieces of a long stream need not be held, because they are not kept either.
+        # A stream that is too long is not stored, so its pieces need not be held.
         if self._size <= _MAX_ANSWER or not self._streams:
             self._pieces.append(piece)
         if not message.get("more_body", False):
@@ -170,9 +170,9 @@ class _Kept:
             await self._send(message)
 
     def answer(self) -> StoredAnswer | None:
-        """What is to be kept: the whole answer, if something was done.
+        """The response to store; `None` if the request failed.
 
-        Of a stream that was cut off, that it was done: its words are not there.
+        For a stream that was cut off, or is too long, only the fact that it was executed is stored.
         """
         if self._start is None or not 200 <= self.status < 300:
             return None
@@ -183,12 +183,12 @@ class _Kept:
             for name, value in self._start.get("headers") or ()
             if name.lower() in _KEPT_HEADERS
         ]
-        is_whole = self._last is not None and self._size <= _MAX_ANSWER
-        body = b"".join(self._pieces) if is_whole else None
+        is_complete = self._last is not None and self._size <= _MAX_ANSWER
+        body = b"".join(self._pieces) if is_complete else None
         return StoredAnswer(status=self.status, headers=headers, body=body)
 
     def session_id(self, path: str) -> str | None:
-        """The session that the answer tells of, if it is one's: a new one before that of `path`."""
+        """The session that the response is about, if any: from its headers, its body, or `path`."""
         headers = {} if self._start is None else dict(self._start.get("headers") or ())
         named: dict[bytes, str] = {
             name.lower(): value.decode("latin-1") for name, value in headers.items()
@@ -196,8 +196,8 @@ class _Kept:
         if found := named.get(_SESSION_HEADER) or _in_address(named.get(b"location", "")):
             return found
         if not self._streams and named.get(b"content-type", "").startswith("application/json"):
-            told = loads(b"".join(self._pieces))
-            session_id = told.get("session_id") if isinstance(told, dict) else None
+            value = loads(b"".join(self._pieces))
+            session_id = value.get("session_id") if isinstance(value, dict) else None
             if isinstance(session_id, str):
                 return session_id
         return _in_address(path)

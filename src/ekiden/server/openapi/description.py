@@ -1,23 +1,46 @@
-"""The OpenAPI document: what FastAPI makes of the routes, and what every request goes through."""
+"""The OpenAPI document, completed from what FastAPI makes of the routes; and `/docs`.
+
+`/docs` is the same document as one page, which loads nothing and runs no script.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import hashlib
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from html import escape
+from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 
+from ekiden import __version__
+from ekiden.core.values import dumps
 from ekiden.server.access.access import EACH_TIME, Scope, caller_of, needs
+from ekiden.server.answers import problems
 from ekiden.server.openapi.event_types import EVENT_TYPES
-from ekiden.server.openapi.examples import ABOUT, HEADER_TEXTS, OPERATIONS, TAGS, OperationText
-from ekiden.server.problems.handlers import problems
-from ekiden.server.problems.responses import MEDIA_TYPE, title_of
+from ekiden.server.openapi.examples import (
+    ABOUT,
+    HEADER_TEXTS,
+    OPERATIONS,
+    TAGS,
+    TITLE,
+    OperationText,
+)
+from ekiden.server.problems import MEDIA_TYPE, title_of
 
 SCOPE: Final = "x-ekiden-scope"
-"""Which scope an operation needs; where it is missing, none."""
+"""The extension that names the scope of an operation; without it, no scope is needed."""
 
 _SCHEMES: Final = {
     "bearer": {
@@ -46,7 +69,7 @@ _ONCE: Final = {
 }
 _UNSAID: Final = "Successful Response"
 _NOT_OURS: Final = ("HTTPValidationError", "ValidationError")
-"""How FastAPI would tell of bad input; here that is a problem like any other."""
+"""FastAPI's models of validation errors, which are problems here."""
 _ALWAYS: Final = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
 _CLAUSE: Final = re.compile(r"(.+?)(?:[.;:](?=\s)|\.?$)", re.DOTALL)
 _ONCE_UNDER: Final = ("/api/v1/", "/v1/")
@@ -58,7 +81,7 @@ def routes_of(app: FastAPI) -> Iterator[RouteContext]:
 
 
 def scope_of(dependant: Dependant | None) -> Scope | None:
-    """The scope that a route asks for, if it asks for one."""
+    """The scope that a route needs, if any."""
     for each in () if dependant is None else dependant.dependencies:
         if isinstance(each.call, needs):
             return each.call.scope
@@ -68,7 +91,7 @@ def scope_of(dependant: Dependant | None) -> Scope | None:
 
 
 def asks_who_calls(dependant: Dependant | None) -> bool:
-    """Whether a route takes any caller, but needs one."""
+    """Whether a route needs a caller, of any scope."""
     found = () if dependant is None else dependant.dependencies
     return any(each.call is caller_of or asks_who_calls(each) for each in found)
 
@@ -97,22 +120,21 @@ def _complete(document: dict[str, Any], app: FastAPI) -> None:
             operation = document["paths"].get(path, {}).get(method.lower())
             if operation is not None:
                 _secure(operation, getattr(route, "dependant", None))
-                _tell(operation, path, method)
-                _word(operation, components["schemas"])
+                _complete_errors(operation, path, method)
+                _describe(operation, components["schemas"])
                 _illustrate(operation, OPERATIONS.get(operation["operationId"], OperationText()))
                 _share(operation, components.setdefault("responses", {}))
     for name in _NOT_OURS:
         components["schemas"].pop(name, None)
     if (event := components["schemas"].get("SessionEvent")) is not None:
-        told = (f"- `{name}`: {kind.about}" for name, kind in EVENT_TYPES.items())
-        event["properties"]["event_type"]["description"] += "\n\n" + "\n".join(told)
+        types = (f"- `{name}`: {kind.about}" for name, kind in EVENT_TYPES.items())
+        event["properties"]["event_type"]["description"] += "\n\n" + "\n".join(types)
     _name_properties(components["schemas"])
     components["responses"] = dict(sorted(components["responses"].items()))
 
 
 def _name_properties(node: Any) -> None:
-    """Say of every object whose names follow a pattern that it has no others: as pydantic writes
-    it, a name that does not match may have any value."""
+    """Replace `patternProperties`: as pydantic writes it, names that do not match are allowed."""
     if isinstance(node, dict):
         match node.get("patternProperties"):
             case {**patterns} if len(patterns) == 1:
@@ -126,7 +148,7 @@ def _name_properties(node: Any) -> None:
 
 
 def _secure(operation: dict[str, Any], dependant: Dependant | None) -> None:
-    """Who may call it."""
+    """Add the scope and the security schemes."""
     scope = scope_of(dependant)
     if scope is not None:
         operation[SCOPE] = scope
@@ -135,8 +157,8 @@ def _secure(operation: dict[str, Any], dependant: Dependant | None) -> None:
         operation["security"] = [{name: scopes} for name in _SCHEMES]
 
 
-def _tell(operation: dict[str, Any], path: str, method: str) -> None:
-    """What goes for all: sizes, `Idempotency-Key`."""
+def _complete_errors(operation: dict[str, Any], path: str, method: str) -> None:
+    """Add what applies to all operations: error responses, and `Idempotency-Key`."""
     responses = operation["responses"]
     if path.startswith("/v1/"):
         responses.pop("422", None)
@@ -147,11 +169,11 @@ def _tell(operation: dict[str, Any], path: str, method: str) -> None:
         operation.setdefault("parameters", []).append(_ONCE)
         statuses.append(409)
     if path.startswith("/v1/"):
-        told = {str(status): _openai(status) for status in statuses}
+        errors = {str(status): _openai(status) for status in statuses}
     else:
-        told = {str(status): _problem(each) for status, each in problems(*statuses).items()}
+        errors = {str(status): _problem(each) for status, each in problems(*statuses).items()}
     operation["parameters"] = [_parameter(each) for each in operation.get("parameters", ())]
-    responses = {**told, **responses}
+    responses = {**errors, **responses}
     operation["responses"] = dict(sorted(responses.items()))
 
 
@@ -165,7 +187,7 @@ def _openai(status: int) -> dict[str, Any]:
 
 
 def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
-    """A parameter whose schema says what can be sent: one that is left out is not `null`."""
+    """A parameter whose schema has no `null`: an omitted parameter is not `null`."""
     schema = {
         name: value
         for name, value in parameter["schema"].items()
@@ -179,8 +201,8 @@ def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
     return {**parameter, "schema": schema}
 
 
-def _word(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Say what it does in short, and what each answer is."""
+def _describe(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Add a summary, and descriptions of successful responses."""
     operation["summary"] = first_clause(operation["description"])
     for response in operation["responses"].values():
         if response["description"] == _UNSAID:
@@ -201,22 +223,22 @@ def _what_is(response: dict[str, Any], schemas: dict[str, Any]) -> str | None:
 
 
 def first_clause(text: str) -> str:
-    """How a text begins, up to where its first clause ends."""
+    """The first clause of a text."""
     found = _CLAUSE.match(" ".join(text.split()))
     return "" if found is None else found[1]
 
 
-def _illustrate(operation: dict[str, Any], told: OperationText) -> None:
-    """Add examples and the headers of answers."""
-    if told.sent is not None:
-        operation["requestBody"]["content"]["application/json"]["example"] = told.sent
+def _illustrate(operation: dict[str, Any], text: OperationText) -> None:
+    """Add examples and response headers."""
+    if text.sent is not None:
+        operation["requestBody"]["content"]["application/json"]["example"] = text.sent
     for status, response in operation["responses"].items():
-        example = told.got.get(int(status))
+        example = text.got.get(int(status))
         if example is not None:
             response["content"]["application/json"]["example"] = example
-        if status.startswith("2") and (told.headers or told.sometimes):
-            always = {name: _header(name) for name in told.headers}
-            some = {name: _header(name, required=False) for name in told.sometimes}
+        if status.startswith("2") and (text.headers or text.sometimes):
+            always = {name: _header(name) for name in text.headers}
+            some = {name: _header(name, required=False) for name in text.sometimes}
             response["headers"] = {**always, **some}
 
 
@@ -226,7 +248,7 @@ def _header(name: str, *, required: bool = True) -> dict[str, Any]:
 
 
 def _share(operation: dict[str, Any], shared: dict[str, Any]) -> None:
-    """Tell of an error in one place, however many operations answer with it."""
+    """Move error responses to the components, where operations refer to them."""
     for status, response in operation["responses"].items():
         number = int(status)
         if number < 400:
@@ -240,3 +262,148 @@ def _share(operation: dict[str, Any], shared: dict[str, Any]) -> None:
             name = f"OpenAI{name}"
         if shared.setdefault(name, response) == response:
             operation["responses"][status] = {"$ref": f"#/components/responses/{name}"}
+
+
+_STYLE: Final = """
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; padding: 1rem;
+  color: #1b1b1b; background: #fff; }
+h2 { border-bottom: 1px solid #ccc; margin-top: 2.5rem; }
+details { border: 1px solid #ddd; border-radius: 6px; margin: .5rem 0; padding: .5rem .75rem; }
+summary { cursor: pointer; overflow-wrap: anywhere; }
+code, pre { font: 14px/1.4 ui-monospace, monospace; }
+pre { background: #f6f6f6; overflow-x: auto; padding: .75rem; }
+.method { display: inline-block; font-weight: 700; min-width: 4.5rem; }
+.scope { background: #eee; border-radius: 4px; font-size: .8rem; padding: .1rem .4rem; }
+td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; }
+@media (prefers-color-scheme: dark) {
+  body { background: #181818; color: #e6e6e6; }
+  pre, .scope { background: #2a2a2a; }
+  details { border-color: #444; }
+  a { color: #8ab4f8; }
+}
+"""
+_DIGEST: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_POLICY: Final = (
+    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+_FILES: Final = (
+    Path(__file__).with_name("openapi.json"),
+    Path(__file__).parents[4] / "docs" / "openapi.json",
+)
+_METHODS: Final = ("get", "post", "put", "patch", "delete")
+
+
+def install_pages(app: FastAPI) -> None:
+    """Serve the document at `/openapi.json`, and as a page at `/docs`. Both are made once, in a
+    thread, so that the server is not blocked.
+    """
+    making = Lock()
+
+    @cache
+    def made() -> tuple[bytes, bytes]:
+        document = packaged_document() or app.openapi()
+        return dumps(document).encode(), "".join(_page(document)).encode()
+
+    def texts() -> tuple[bytes, bytes]:
+        with making:
+            return made()
+
+    async def document(request: Request) -> Response:
+        text, _ = await asyncio.to_thread(texts)
+        return Response(text, media_type="application/json")
+
+    async def docs(request: Request) -> HTMLResponse:
+        _, page = await asyncio.to_thread(texts)
+        return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
+
+    app.add_route("/openapi.json", document, include_in_schema=False)
+    app.add_route("/docs", docs, include_in_schema=False)
+
+
+def packaged_document() -> dict[str, Any] | None:
+    """The document that was written when this version was built; making it again takes seconds.
+
+    It is in the package, and in a source checkout in `docs/openapi.json`; `None` if neither has
+    this version.
+    """
+    for path in _FILES:
+        with suppress(OSError, ValueError):
+            found: dict[str, Any] = json.loads(path.read_bytes())
+            if found["info"]["title"] == TITLE and found["info"]["version"] == __version__:
+                return found
+    return None
+
+
+def _page(document: Mapping[str, Any]) -> Iterator[str]:
+    info = document["info"]
+    yield "<!doctype html><html lang=en><head><meta charset=utf-8>"
+    yield "<meta name=viewport content='width=device-width, initial-scale=1'>"
+    yield f"<title>{escape(info['title'])} API</title><style>{_STYLE}</style></head><body>"
+    yield f"<h1>{escape(info['title'])} API {escape(info['version'])}</h1>"
+    yield f"<p>{escape(info.get('description', ''))}</p>"
+    yield "<p>The whole description, for programs: <a href=/openapi.json>openapi.json</a>.</p>"
+    for tag, operations in _by_tag(document).items():
+        yield f"<h2>{escape(tag)}</h2>"
+        for path, method, operation in operations:
+            yield from _operation(path, method, operation, document)
+    yield "</body></html>"
+
+
+def _by_tag(document: Mapping[str, Any]) -> dict[str, list[tuple[str, str, Mapping[str, Any]]]]:
+    found: dict[str, list[tuple[str, str, Mapping[str, Any]]]] = {}
+    for path, item in document["paths"].items():
+        for method in _METHODS:
+            if method in item:
+                tag = (item[method].get("tags") or ["other"])[0]
+                found.setdefault(tag, []).append((path, method, item[method]))
+    return found
+
+
+def _operation(
+    path: str, method: str, operation: Mapping[str, Any], document: Mapping[str, Any]
+) -> Iterator[str]:
+    scope = operation.get(SCOPE)
+    shown = f" <span class=scope>{escape(scope)}</span>" if scope else ""
+    yield f"<details><summary><span class=method>{escape(method.upper())}</span>"
+    yield f"<code>{escape(path)}</code>{shown} {escape(operation.get('summary', ''))}</summary>"
+    for paragraph in operation.get("description", "").split("\n\n"):
+        yield f"<p>{escape(paragraph)}</p>"
+    yield from _parameters(operation)
+    body = operation.get("requestBody", {}).get("content", {})
+    for media_type, content in body.items():
+        yield f"<p>Body, <code>{escape(media_type)}</code>:</p>{_schema(content, document)}"
+    for status, response in operation["responses"].items():
+        response = _shared(response, document)
+        yield f"<p><code>{escape(status)}</code> {escape(response.get('description', ''))}</p>"
+        if status.startswith("2"):
+            for content in response.get("content", {}).values():
+                yield _schema(content, document)
+    yield "</details>"
+
+
+def _shared(response: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The response, or the shared response that it refers to."""
+    name = response.get("$ref", "").rpartition("/")[2]
+    found: Mapping[str, Any] = document["components"]["responses"][name] if name else response
+    return found
+
+
+def _parameters(operation: Mapping[str, Any]) -> Iterator[str]:
+    parameters = operation.get("parameters")
+    if not parameters:
+        return
+    yield "<table><tr><th>Name<th>In<th>Meaning</tr>"
+    for each in parameters:
+        needed = "" if not each.get("required") else " (needed)"
+        yield f"<tr><td><code>{escape(each['name'])}</code><td>{escape(each['in'])}{needed}"
+        yield f"<td>{escape(each.get('description', ''))}</tr>"
+    yield "</table>"
+
+
+def _schema(content: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    schema = content.get("schema") or {}
+    name = schema.get("$ref", "").rpartition("/")[2]
+    if name:
+        schema = document["components"]["schemas"].get(name, schema)
+    return f"<pre>{escape(json.dumps(schema, indent=2, ensure_ascii=False))}</pre>"

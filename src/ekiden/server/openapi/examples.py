@@ -66,16 +66,16 @@ HEADER_TEXTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationText:
-    """The description of an operation."""
+    """Examples and headers of an operation."""
 
     sent: Any = None
-    """A body."""
+    """An example of the request body."""
     got: Mapping[int, Any] = field(default_factory=dict)
-    """An answer, by its status."""
+    """Examples of response bodies, by status."""
     headers: tuple[str, ...] = ()
-    """What every answer that is no error has."""
+    """Headers of every successful response."""
     sometimes: tuple[str, ...] = ()
-    """What some of them have."""
+    """Headers of some successful responses."""
 
 
 _RUN: Final[dict[str, Any]] = {
@@ -276,4 +276,4 @@ OPERATIONS: Final[Mapping[str, OperationText]] = {
         sometimes=(*_SESSION_HEADERS, "X-Ekiden-Ignored"),
     ),
 }
-"""By the operation's id."""
+"""By operation id."""

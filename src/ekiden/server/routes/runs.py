@@ -16,12 +16,10 @@ from ekiden.core.integrations.registry import integration
 from ekiden.project.runs.tasks import StartedRun
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import caller_of
-from ekiden.server.access.dependencies import Reads
-from ekiden.server.answers import SessionId, answer
+from ekiden.server.answers import Reads, SessionId, answer, problems
 from ekiden.server.derived import ByHand
 from ekiden.server.idempotency import start_once
-from ekiden.server.problems.handlers import problems
-from ekiden.server.streams.children import watch_with_children
+from ekiden.server.streams.follow import watch_with_children
 from ekiden.server.streams.sse import (
     EVENT_STREAM,
     LastEventId,
@@ -66,7 +64,7 @@ async def start_run(
         stream = run_stream(desk, started.run_id, watching, through_waits=False)
         return _streams(request).response(stream, _headers(started))
     started = await start_once(request, desk, order, desk.runs.start)
-    return await _told(desk, started, None if method == "start" else wait_s)
+    return await _response(desk, started, None if method == "start" else wait_s)
 
 
 async def resume_session(
@@ -75,7 +73,7 @@ async def resume_session(
     """Resume a run, and respond with its end, or that it continues."""
     wait_s = given.pop("timeout_s", None) or request.app.state.config.wait_s
     started = await desk.runs.resume(given["session_id"], limits=limits_of(given))
-    return await _told(desk, started, None if method == "resume" else wait_s)
+    return await _response(desk, started, None if method == "resume" else wait_s)
 
 
 BY_HAND: Final = {
@@ -93,7 +91,7 @@ BY_HAND: Final = {
     ),
     "resume_and_wait": ByHand(resume_session, {}),
 }
-"""By the method of `Runs`."""
+"""By the method of `RunsApi`."""
 
 
 @router.get(
@@ -174,8 +172,8 @@ def _streams(request: Request) -> Streams:
     return streams
 
 
-async def _told(desk: TenantService, started: StartedRun, wait_s: float | None) -> Response:
-    """How the run stands after so long; `None`: that it goes on."""
+async def _response(desk: TenantService, started: StartedRun, wait_s: float | None) -> Response:
+    """The run after at most `wait_s` seconds; `None`: at once."""
     if wait_s is None:
         run = await desk.runs.read(started.run_id)
     else:
@@ -193,6 +191,6 @@ def _headers(started: StartedRun) -> dict[str, str]:
 
 
 def _trace_of(request: Request) -> dict[str, Any]:
-    """The trace that the caller's work is part of, if it says so."""
-    told = request.headers.get("traceparent", "")
-    return {"traceparent": told} if len(told) == 55 and told.isascii() else {}
+    """The trace of the caller, from its header."""
+    trace = request.headers.get("traceparent", "")
+    return {"traceparent": trace} if len(trace) == 55 and trace.isascii() else {}

@@ -14,15 +14,15 @@ VIA = "http"
 
 
 def choices(item: InboxItem) -> tuple[str, str] | None:
-    """Which options a yes and a no stand for; `None` if the question is no such one."""
+    """The options for approve and reject; `None` for a question that is not an approval."""
     if item.kind in ("confirmation", "approval") and len(item.options) == 2:
         return item.options[0], item.options[1]
     return None
 
 
 async def check_asked(desk: TenantService, session_id: str, item_ids: Iterable[str]) -> None:
-    """`InboxAnswerInvalid` for a question that is not this session's, nor one of those that it
-    waits for through agents that it asked; `InboxItemNotFound`."""
+    """`InboxAnswerInvalid` for a question that neither this session nor an agent that it asked has
+    put; `InboxItemNotFound`."""
     waits = {item.id for item in await questions_to_people(desk.store, session_id)}
     for item_id in item_ids:
         if item_id not in waits and (await desk.inbox.get(item_id)).session_id != session_id:
@@ -41,9 +41,9 @@ async def decide(
     text: str = "",
     arguments: str | None = None,
 ) -> InboxItem:
-    """Answer an inbox item in the name of the caller: with a yes or a no, or with `choice`, `text`.
+    """Answer an inbox item in the name of the caller: approve or reject, or `choice` and `text`.
 
-    The same answer again is fine, because clients send a request twice if its answer is lost.
+    Repeating the same answer is allowed: clients retry a request whose response is lost.
     `Forbidden` without the scope `answer`, `InboxForbidden` for agents; otherwise as
     `Inbox.answer`.
     """

@@ -1,17 +1,21 @@
-"""A run that one request follows, from before its beginning until it can be answered for.
+"""A run that one request follows until its end, alone or with the sessions that answer it.
 
-It differs from `Runs.watch` in two things. The tail is there before the run begins, so that no
-piece of an answer is missed: the standards that are spoken here cannot take a piece back. And a run
-that waits for agents only is not over, because nobody who reads could do anything about it.
+A followed run differs from `Runs.watch` in two ways. Its tail is opened before the run begins, so
+that no piece of an answer is missed: other standards cannot take a piece back. And a run that waits
+only for agents is not over, because the reader can do nothing about it.
+
+Sessions that answer the run, at any depth, are named by the events that ask them. Their events have
+no id, like deltas: a client that reconnects continues with the run's own events.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import Event
@@ -27,21 +31,21 @@ _LAST_LOOK_S = 8.0
 
 
 def is_over(run: Run) -> bool:
-    """Whether nothing comes any more unless a person does something."""
+    """Whether the run has ended, or continues only after a person's answer."""
     if run.status == "waiting":
         return bool(run.questions)
     return not run.is_active
 
 
 class FollowedRun:
-    """One run, or a part of it, as a request follows it; `close` it at the end."""
+    """A run, or its rest, that one request follows; `close` it at the end."""
 
     def __init__(self, desk: TenantService, tail: Tail, run_id: str) -> None:
         self._desk = desk
         self._tail = tail
         self.run_id = run_id
         self.after = tail.after
-        """The number of the last event that is not part of it."""
+        """The number of the last event before it."""
 
     @property
     def session_id(self) -> str:
@@ -64,8 +68,8 @@ class FollowedRun:
             except StopAsyncIteration:
                 return
             except TimeoutError:
-                # The last event of a run may come from another process whose hint was lost, so its
-                # row is looked at now and then.
+                # The notification of the last event, by another process, can be lost: read the
+                # session's row at growing intervals.
                 look_s = min(look_s * 2, _LAST_LOOK_S)
                 if await self._is_over():
                     break
@@ -77,13 +81,13 @@ class FollowedRun:
             yield shown
             if isinstance(shown, Event) and shown.type in ENDINGS and await self._is_over():
                 break
-        # The row can say that the run is over before its last events were seen here.
+        # The row can show the end before the last events arrive here.
         async with aclosing(self._rest()) as rest:
             async for event in rest:
                 yield event
 
     async def events(self, *, timeout_s: float) -> list[Event]:
-        """All events until the run is over, or those of the time that there was; then `close`."""
+        """All events until the run is over, or until the timeout; then `close`."""
         found: list[Event] = []
         try:
             with suppress(TimeoutError):
@@ -95,7 +99,7 @@ class FollowedRun:
         return found
 
     async def read(self) -> Run:
-        """The run as it stands."""
+        """The current state of the run."""
         return await self._desk.runs.read(self.run_id)
 
     async def _is_over(self) -> bool:
@@ -111,9 +115,9 @@ class FollowedRun:
 
 
 async def begin_run(desk: TenantService, order: RunOrder, *, live: bool = True) -> FollowedRun:
-    """Start a run, and follow it; raises what `Runs.start` does.
+    """Start a run, and follow it; raises the errors of `Runs.start`.
 
-    If it is `live`, models answer piece by piece, and no piece is missed.
+    With `live` the answers of models are streamed, and no delta is missed.
     """
     session_id = order.session_id or new_id("ses")
     order = replace(order, session_id=session_id)
@@ -131,7 +135,7 @@ async def begin_run(desk: TenantService, order: RunOrder, *, live: bool = True) 
 
 
 async def join_run(desk: TenantService, run_id: str, *, after: int) -> FollowedRun:
-    """Follow a run that others began, from the event after number `after` on."""
+    """Follow an existing run, from the event after number `after`."""
     tail = desk.tails.follow(run_id.rpartition(":")[0], after=after)
     await tail.__aenter__()
     return FollowedRun(desk, tail, run_id)
@@ -146,7 +150,7 @@ async def last_event(desk: TenantService, session_id: str) -> int:
 
 
 async def await_more(desk: TenantService, run_id: str) -> FollowedRun:
-    """Follow a run that waits: what happens from now on, without missing a piece."""
+    """Follow a waiting run from now on, without missing a delta."""
     session_id = run_id.rpartition(":")[0]
     tail = await desk.tails.prepared(session_id)
     try:
@@ -155,3 +159,133 @@ async def await_more(desk: TenantService, run_id: str) -> FollowedRun:
         tail.close()
         raise
     return FollowedRun(desk, tail, run_id)
+
+
+_END: Any = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    """Something that happened in a session that answers the run."""
+
+    shown: Shown
+    session_id: str
+    agent: str | None
+    depth: int
+    """1 for an agent that the run calls as a tool or asks, 2 for one that this one asks, …"""
+
+
+class _Followed:
+    """One of the followed sessions."""
+
+    def __init__(self, stream: AsyncIterator[Shown | None], tail: Tail | None, depth: int) -> None:
+        self.stream = stream
+        self.tail = tail
+        self.depth = depth
+        self.agent: str | None = None
+
+    def told(self, shown: Shown | None) -> Shown | Inner | None:
+        """The event or delta as observers get it; that of an inner session is wrapped."""
+        if isinstance(shown, Event):
+            self.agent = shown.agent or self.agent
+        if self.tail is None or shown is None:
+            return shown
+        return Inner(
+            shown=shown, session_id=self.tail.session_id, agent=self.agent, depth=self.depth
+        )
+
+
+async def watch_with_children(
+    desk: TenantService, run_id: str, *, after: int | None, through_waits: bool, quiet_s: float
+) -> AsyncGenerator[Shown | Inner | None, None]:
+    """As `Runs.watch`, with the events of sessions that answer the run; while it waits only for
+    them, it is not over."""
+    if through_waits:
+        watching = desk.runs.watch(run_id, after=after, through_waits=True, quiet_s=quiet_s)
+        async with aclosing(_merged(desk, watching)) as merged:
+            async for shown in merged:
+                yield shown
+        return
+    if after is None:
+        first, _ = await run_range(desk.store, run_id)
+        after = first - 1
+    followed = await join_run(desk, run_id, after=after)
+    try:
+        async with aclosing(_merged(desk, followed.shown(beat_s=quiet_s))) as merged:
+            async for shown in merged:
+                yield shown
+    finally:
+        followed.close()
+
+
+async def _merged(
+    desk: TenantService, watching: AsyncGenerator[Shown | None, None]
+) -> AsyncGenerator[Shown | Inner | None, None]:
+    followed: dict[asyncio.Task[Any], _Followed] = {}
+
+    def go_on(place: _Followed) -> None:
+        followed[asyncio.ensure_future(anext(place.stream, _END))] = place
+
+    async def follow_asked(shown: Shown | None, depth: int) -> None:
+        child = asked_session(shown)
+        if child is not None:
+            tail = desk.tails.follow(child, after=0)
+            await tail.__aenter__()
+            go_on(_Followed(tail, tail, depth + 1))
+
+    async with aclosing(watching):
+        go_on(_Followed(watching, None, 0))
+        is_over = False
+        try:
+            while not is_over:
+                done, _ = await asyncio.wait(followed, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    place = followed.pop(task)
+                    shown = task.result()
+                    if shown is _END:
+                        is_over = is_over or place.tail is None
+                        continue
+                    await follow_asked(shown, place.depth)
+                    go_on(place)
+                    yield place.told(shown)
+            for task, place in list(followed.items()):
+                assert place.tail is not None
+                task.cancel()  # Nothing is lost: a task that is already done has its result.
+                await asyncio.wait({task})
+                left = None if task.cancelled() else task.result()
+                if left is not None and left is not _END:
+                    yield place.told(left)
+                async with aclosing(
+                    _rest(desk, place.tail.session_id, place.tail.after, place.depth)
+                ) as rest:
+                    async for inner in rest:
+                        yield inner
+        finally:
+            for task in followed:
+                task.cancel()
+            await asyncio.gather(*followed, return_exceptions=True)
+            for place in followed.values():
+                if place.tail is not None:
+                    place.tail.close()
+
+
+async def _rest(
+    desk: TenantService, session_id: str, after: int, depth: int
+) -> AsyncGenerator[Inner, None]:
+    """The stored events of a session that were not shown yet, and those of its inner sessions."""
+    for event in await desk.store.events(session_id, after=after):
+        yield Inner(shown=event, session_id=session_id, agent=event.agent, depth=depth)
+        child = asked_session(event)
+        if child is not None:
+            async with aclosing(_rest(desk, child, 0, depth + 1)) as rest:
+                async for inner in rest:
+                    yield inner
+
+
+def asked_session(shown: Shown | None) -> str | None:
+    """The session to which an event sends a query or a notification."""
+    if not isinstance(shown, Event) or shown.type != "message":
+        return None
+    details = shown.details or {}
+    found: str | None = (details.get("asks") or details.get("tells") or {}).get("session")
+    return found

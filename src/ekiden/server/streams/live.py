@@ -28,14 +28,14 @@ from ekiden.hub import EventStream, HubEvent, Subscription
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import needs
 from ekiden.server.access.authorization import subprotocol_of
-from ekiden.server.middleware.query_marks import takes_query
-from ekiden.server.problems.responses import response_of, words_for
+from ekiden.server.middleware.refusals import takes_query
+from ekiden.server.problems import response_of, words_for
 from ekiden.server.streams.sse import Streams
 
 _log = logging.getLogger("ekiden.server")
 
 IN_QUERY = ("sessions", "agents", "types", "inbox", "after", "id")
-"""What of a subscription can stand in the address."""
+"""The parts of a subscription that the address may contain."""
 MOST_SUBSCRIPTIONS = 64
 _MOST_MISTAKES = 20
 _MOST_WAITING = 64
@@ -68,14 +68,14 @@ class Subscribe(BaseModel):
     )
 
     def where(self) -> Subscription:
-        """What the hub is asked for."""
+        """The filters as the hub takes them."""
         return Subscription(
             sessions=self.sessions, agents=self.agents, types=self.types, inbox=self.inbox
         )
 
 
 class _Over(Exception):
-    """The connection is to be closed, with this code."""
+    """Closes the connection with this code."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -83,7 +83,7 @@ class _Over(Exception):
 
 
 class LiveConnection:
-    """The life of one accepted connection."""
+    """One accepted connection, with its subscriptions."""
 
     def __init__(self, socket: WebSocket, desk: TenantService, *, heartbeat_s: float) -> None:
         self._socket = socket
@@ -93,12 +93,12 @@ class LiveConnection:
         self._streams: dict[str, tuple[EventStream, asyncio.Task[None]]] = {}
         self._mistakes = 0
         self._sent: dict[str, str] = {}
-        """By subscription, the id of the last event that was given to the client."""
+        """By subscription: the id of the last event that was queued for the client."""
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when a subscription cannot go on."""
+        """Has an exception once a subscription fails."""
 
     async def run(self, first: Subscribe | None) -> None:
-        """Serve until one side has enough."""
+        """Serve until the client or the server ends the connection."""
         writer = asyncio.create_task(self._write())
         reader = asyncio.create_task(self._read(first))
         try:
@@ -204,7 +204,7 @@ class LiveConnection:
         await self._outgoing.put(told)
 
     def _note(self, task: asyncio.Task[None]) -> None:
-        """A subscription that fails must not be silent: the client connects again."""
+        """Close the connection if a subscription fails, so that the client reconnects."""
         if not task.cancelled() and task.exception() is not None and not self._broken.done():
             _log.warning("a subscription broke: %s", task.exception())
             self._broken.set_exception(_Over(_RESTARTING, "continue with the last id"))
@@ -225,8 +225,8 @@ class LiveConnection:
                 async with asyncio.timeout(_SEND_S):
                     await self._socket.send_text(dumps(message))
             except TimeoutError:
-                # The queue is bounded, so a client that does not read would hold up its
-                # subscriptions for ever.
+                # The queue is bounded: without a limit, a client that does not read would block
+                # its subscriptions for ever.
                 raise _Over(_TOO_SLOW, "the client does not read") from None
             if message["type"] == "closing":
                 raise _Over(_RESTARTING, "the server is stopping; continue with the last id")
@@ -243,7 +243,7 @@ def parse_subscribe(message: Mapping[str, Any]) -> Subscribe:
 
 
 def from_query(query: Mapping[str, str]) -> Subscribe | None:
-    """The subscription that stands in the address, if one does; `RequestInvalid`."""
+    """The subscription in the address, if any; `RequestInvalid`."""
     given = dict(query)
     if not given:
         return None

@@ -1,8 +1,8 @@
-"""What agents say in a run, as messages that begin, grow and end.
+"""The messages of agents in a run, as they begin, grow and end.
 
-Pieces of an answer come before the answer itself, and are not stored: they may be cut off by a
-failure, or be lost. The event that follows has the whole answer. Whoever passes an answer on piece
-by piece needs both brought together, once, here.
+Deltas of an answer come before the answer, and are not stored: a failure can cut them off, and they
+can be lost. The event that follows has the whole answer. Protocols that send an answer in pieces
+need deltas and events joined, which is done here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ekiden.hub.tails import Shown
 from ekiden.sessions import said
 
 _SILENT = frozenset({"agent_start", "agent_complete", "agent_error", "handoff", "guardrail"})
-"""Types of events after which an answer that was begun does not go on."""
+"""Event types that end an answer that was begun: no more deltas of it follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class SpeechStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """More of a message."""
+    """A further part of a message."""
 
     id: str
     text: str
@@ -37,17 +37,17 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechEnded:
-    """A message is whole."""
+    """A message is complete."""
 
     id: str
     text: str
     refusal: str | None = None
-    """Why the model does not answer; then there is no text."""
+    """The model's refusal; then there is no text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A message that was begun will never be whole; it counts as not said."""
+    """A message that was begun is never completed, and does not count."""
 
     id: str
     text: str
@@ -78,10 +78,10 @@ def without_undone_items(events: Sequence[Event]) -> Iterator[Event]:
 
 
 class Speech:
-    """Makes messages of what is shown; their ids are `prefix` and a number, in order.
+    """Makes messages of deltas and events; their ids are `prefix` and a number, in order.
 
-    The numbers are those of the messages that were said in the end: the same events give the same
-    ids, with and without pieces.
+    Only completed messages are numbered: the same events give the same ids, with and without
+    deltas.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -89,10 +89,10 @@ class Speech:
         self._count = 0
         self._used: set[str] = set()
         self._open: dict[int, tuple[str, str]] = {}
-        """By the place in the model's output: id and text so far."""
+        """Begun messages by their index in the model's output: id and text so far."""
 
     def take(self, shown: Shown) -> Iterator[Spoken]:
-        """What it means for the messages."""
+        """The messages that an event or a delta begins, continues or ends."""
         if isinstance(shown, ModelDelta):
             if shown.kind == "text" and shown.text:
                 yield from self._grow(shown)
@@ -104,7 +104,7 @@ class Speech:
             yield from self.close()
 
     def close(self) -> Iterator[Spoken]:
-        """What was begun does not go on."""
+        """Break off all begun messages."""
         for place in sorted(self._open):
             yield from self._broken(place)
 
@@ -150,7 +150,7 @@ class Speech:
         yield Broken(id=name, text=text)
 
     def _name(self, number: int) -> str:
-        """An id; another one where the message of that number broke off."""
+        """A new id for this number; different from that of a message that broke off."""
         name = f"{self._prefix}{number}"
         while name in self._used:
             name += "b"

@@ -1,9 +1,8 @@
 """Server-sent events: a run or a session while it happens.
 
-The id of an event is its number in its session, so a client that was cut off says which one it had
-last (`Last-Event-ID`) and gets exactly what came after it, from this server or any other on the
-same store. Deltas of answers have no id: they are not stored, and the event that follows has all
-that they said.
+The id of an event is its number in its session. A client that reconnects sends the last id
+(`Last-Event-ID`) and gets exactly the events after it, from any server of the store. Deltas have no
+id: they are not stored, and the event that follows has their whole text.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from ekiden.core.runs import ACTIVE
 from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.project.service import TenantService
-from ekiden.server.metrics.metrics import Metrics, Transport
-from ekiden.server.streams.children import Inner
+from ekiden.server.metrics import Metrics, Transport
+from ekiden.server.streams.follow import Inner
 
 LastEventId: TypeAlias = Annotated[
     str | None,
@@ -47,7 +46,7 @@ _RETRY_MS = 1000
 
 
 def parse_last_id(value: str | None) -> int | None:
-    """The number in `Last-Event-ID`; `RequestInvalid` if it is none that we gave."""
+    """The number in `Last-Event-ID`; `RequestInvalid` if it is not an event id."""
     if value is None or value == "":
         return None
     number = value.rpartition("/")[2]
@@ -57,7 +56,7 @@ def parse_last_id(value: str | None) -> int | None:
 
 
 def encoded(shown: Shown | Inner) -> bytes:
-    """An event or a delta as it is sent; that of an inner session has its depth, and no id."""
+    """An event or a delta as bytes; those of inner sessions have a depth, and no id."""
     if isinstance(shown, Inner):
         inner = shown.shown
         if isinstance(inner, ModelDelta):
@@ -79,9 +78,9 @@ async def run_stream(
     *,
     through_waits: bool,
 ) -> AsyncGenerator[bytes, None]:
-    """The run as `Runs.watch` shows it, and at its end an event `end` with how it stands.
+    """The run as `Runs.watch` shows it, and finally an event `end` with the run.
 
-    Without that, the server stopped: connect again, with the last id.
+    A stream without `end` was cut off: the client reconnects with the last id.
     """
     try:
         async with aclosing(watching):
@@ -102,7 +101,7 @@ async def run_stream(
 async def session_stream(
     desk: TenantService, session_id: str, *, after: int, quiet_s: float
 ) -> AsyncGenerator[bytes, None]:
-    """All that happens in a session, run after run, until it is removed or the server stops."""
+    """All events of a session, run after run, until it is deleted or the server stops."""
     yield format_sse_event(retry=_RETRY_MS)
     watching = desk.runs.watch_session(session_id, after=after, quiet_s=quiet_s)
     try:
@@ -114,7 +113,7 @@ async def session_stream(
 
 
 class Streams:
-    """The streams that are open: not more than so many."""
+    """Counts the open streams, and limits them."""
 
     def __init__(self, metrics: Metrics, *, most: int, heartbeat_s: float) -> None:
         self._metrics = metrics
@@ -122,7 +121,7 @@ class Streams:
         self.heartbeat_s = heartbeat_s
         """Seconds without an event after which a stream sends a heartbeat."""
         self.open = 0
-        """How many there are now."""
+        """The number of open streams."""
 
     def admit(self, transport: Transport) -> Callable[[], None]:
         """Count one more stream, until the returned function is called. Raises `TooManyRequests` at
@@ -135,8 +134,7 @@ class Streams:
         return leaving.close
 
     def check_room(self) -> None:
-        """`TooManyRequests` if one more would be too many: for callers that start something
-        first."""
+        """`TooManyRequests` at the limit: for callers that start something before the stream."""
         if self.open >= self._most:
             raise TooManyRequests("too many streams are open", retry_after_s=5)
 
@@ -146,12 +144,12 @@ class Streams:
     def response(
         self, stream: AsyncGenerator[bytes, None], headers: dict[str, str] | None = None
     ) -> EventSourceResponse:
-        """The stream as an answer."""
+        """The stream as a response."""
         return _Stream(stream, self.admit("sse"), {**_HEADERS, **(headers or {})})
 
 
 class _Stream(EventSourceResponse):
-    """A stream that is closed in the end, also if the client was gone before it began."""
+    """A stream that is always closed, also if the client disconnects before it begins."""
 
     def __init__(
         self,
@@ -188,7 +186,7 @@ EVENT_STREAM: Final[dict[str, Any]] = {
         }
     }
 }
-"""What the OpenAPI document says of streams: OpenAPI 3.1 describes one event of them."""
+"""The description of streams in the OpenAPI document: OpenAPI 3.1 describes one event."""
 
 
 def stream_responses(description: str) -> dict[int | str, dict[str, Any]]:

@@ -62,7 +62,7 @@ from ekiden.project.runs.tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
 from ekiden.server.idempotency import COLLECTION
-from ekiden.server.problems.responses import status_of, words_for
+from ekiden.server.problems import status_of, words_for
 from ekiden.server.streams.follow import FollowedRun, begin_run, join_run, last_event
 from ekiden.storage.base import DocumentWrite
 

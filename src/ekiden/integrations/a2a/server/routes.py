@@ -42,7 +42,7 @@ from ekiden.integrations.a2a.server.handler import (
 )
 from ekiden.integrations.a2a.server.tasks import JSON, TEXT, clean
 from ekiden.server.access.access import Scope, caller_of, may_answer, needs, service_of
-from ekiden.server.middleware.query_marks import takes_query
+from ekiden.server.middleware.refusals import takes_query
 
 CARD: Final = "/.well-known/agent-card.json"
 _STARTING: Final = frozenset(

@@ -18,14 +18,14 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.project.service import TenantService
-from ekiden.server.metrics.events import OTHER, EventMetrics, FewNames, one_of
+from ekiden.server.event_metrics import OTHER, EventMetrics, FewNames, one_of
 from ekiden.storage.base import MessageFilter, SessionFilter, Store
 
 Transport: TypeAlias = Literal["sse", "websocket"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 UNMATCHED: Final = "unmatched"
-"""The route of requests that no route is for."""
+"""The label of requests to unknown paths."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _MOST_ROUTES = 300
@@ -39,7 +39,7 @@ _OPEN = InboxQuery(snoozed=True)
 
 
 class Measured(Protocol):
-    """A desk: one tenant's store, and its inbox."""
+    """One tenant's store and inbox."""
 
     @property
     def tenant(self) -> str: ...
@@ -60,14 +60,14 @@ class Backlog:
     waiting: int = 0
     """Sessions that wait for an answer, a person's or an agent's."""
     inbox: int = 0
-    """Questions that people have not answered; snoozed ones too."""
+    """Open questions to people, including snoozed ones."""
     queued: int = 0
     """Messages between agents that are not settled."""
     is_up: bool = True
-    """Whether the store could be asked."""
+    """Whether the store answered."""
 
     def add(self, other: Backlog) -> None:
-        """Count another tenant in."""
+        """Add the backlog of another tenant."""
         self.ready += other.ready
         self.waiting += other.waiting
         self.inbox += other.inbox
@@ -84,9 +84,9 @@ class StoreGauges:
         self._reading = asyncio.Lock()
 
     async def read(self, tenant_services: Iterable[tuple[str, Measured]]) -> None:
-        """Look at the stores of the desks, each given with its label.
+        """Read the stores of the tenants, each given with its label.
 
-        A store that fails or takes too long is told as down; its backlog then counts as nothing.
+        A store that fails or takes too long is reported as down, with an empty backlog.
         """
         async with self._reading:
             if monotonic() - self._read_at < _FRESH_S:
@@ -100,7 +100,7 @@ class StoreGauges:
             self._read_at = monotonic()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The gauges, as the registry wants them."""
+        """The gauges, in the format of the registry."""
         at_least = f"at most {MOST_COUNTED} of a tenant are counted"
         sessions = GaugeMetricFamily(
             "ekiden_sessions", f"Sessions by status; {at_least}.", labels=["tenant", "status"]
@@ -144,9 +144,9 @@ async def _backlog(desk: Measured) -> Backlog:
 class Metrics:
     """All metrics of one server, in a registry of its own.
 
-    Somebody shows it every event of every tenant once, in the order of the feed, from the moment
-    at which it is made; the server tells it of requests and connections; `collect` gives the page
-    that Prometheus reads. Of one event loop::
+    `Counting` passes it every event of every tenant once, in the order of the feed; the server
+    reports requests and connections; `collect` returns the page for Prometheus. It belongs to one
+    event loop::
 
         metrics = Metrics()
         metrics.observe(event, tenant="default")
@@ -154,7 +154,7 @@ class Metrics:
     """
 
     def __init__(self, *, since_us: int | None = None) -> None:
-        """Events before `since_us`, by default now, are history and not counted."""
+        """Events before `since_us`, by default now, are not counted."""
         self._registry = CollectorRegistry()
         self._events = EventMetrics(self._registry, since_us=since_us)
         self._gauges = StoreGauges()
@@ -188,8 +188,8 @@ class Metrics:
     def http_request(self, *, method: str, route: str | None, status: int, seconds: float) -> None:
         """Count one request.
 
-        `route` is the template of its route, such as ``/api/v1/sessions/{session_id}``, and never
-        its path; `None` if no route is for it.
+        `route` is the template, such as ``/api/v1/sessions/{session_id}``, and not the path; `None`
+        for a path without a route.
         """
         method = one_of(method.upper(), _METHODS)
         route = UNMATCHED if route is None else self._route(route)
@@ -199,7 +199,7 @@ class Metrics:
 
     @contextmanager
     def connection(self, transport: Transport) -> Iterator[None]:
-        """A stream is open for the length of the `with`."""
+        """Count an open stream while the body runs."""
         gauge = self._connections.labels(transport)
         gauge.inc()
         try:
@@ -208,7 +208,7 @@ class Metrics:
             gauge.dec()
 
     async def collect(self, tenant_services: Iterable[Measured]) -> bytes:
-        """The page, with what waits in the stores of the desks; never raises because of a store.
+        """The page, with the backlogs of these tenants; store failures are not raised.
 
         Serve it as `CONTENT_TYPE`.
         """
@@ -219,7 +219,7 @@ class Metrics:
 
 
 class _Page:
-    """A `Collector`: all families, without the times at which counters were made."""
+    """A `Collector` of all metrics, without the creation times of counters."""
 
     def __init__(self, registry: CollectorRegistry, gauges: StoreGauges) -> None:
         self._registry = registry
@@ -237,7 +237,7 @@ _log = logging.getLogger("ekiden.server")
 
 
 class Counting:
-    """One task for each desk; of one event loop.
+    """Counts the events of each tenant, in a task. It belongs to one event loop.
 
     For example::
 
@@ -252,14 +252,14 @@ class Counting:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def watch(self, desk: TenantService) -> None:
-        """Count what happens at the desk from now on; a second call does nothing."""
+        """Count the events of the tenant from now on; a second call does nothing."""
         known = self._tasks.get(desk.tenant)
         if known is None or known.done():
             name = f"ekiden-metrics-{desk.tenant}"
             self._tasks[desk.tenant] = asyncio.create_task(self._count(desk), name=name)
 
     async def close(self) -> None:
-        """Stop."""
+        """Stop counting."""
         tasks, self._tasks = list(self._tasks.values()), {}
         for task in tasks:
             task.cancel()

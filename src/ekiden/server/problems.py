@@ -127,26 +127,26 @@ _BY_ERROR: tuple[tuple[type[EkidenError], int], ...] = (
     (UserError, 422),
     (EkidenError, 422),
 )
-"""The first that fits decides."""
+"""The first match decides."""
 
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
 _RETRY_AFTER_S = {429: 1.0, 503: 2.0, 409: 1.0}
 
 
 def title_of(status: int) -> str:
-    """What HTTP calls a status, today; versions of Python differ."""
+    """HTTP's current name of a status; versions of Python differ."""
     return _TITLES.get(status) or HTTPStatus(status).phrase
 
 
 def status_of(error: EkidenError) -> int:
-    """HTTP's number for one of our errors."""
+    """The HTTP status of an error."""
     return next(status for kind, status in _BY_ERROR if isinstance(error, kind))
 
 
 def problem_response(
     status: int, code: str, detail: str, facts: Mapping[str, Any] | None = None
 ) -> Response:
-    """A problem as an answer."""
+    """A response with a problem."""
     body = {
         **(facts or {}),
         "type": f"urn:ekiden:error:{code}",
@@ -175,7 +175,7 @@ def words_for(error: EkidenError) -> str:
 
 
 def response_of(error: EkidenError) -> Response:
-    """One of our errors as an answer."""
+    """The response to an error."""
     facts: dict[str, Any] = {}
     if isinstance(error, (TooManyRequests, ServerBusy, ServerStopping)) or (
         isinstance(error, IdempotencyConflict) and error.retry_after_s is not None

@@ -20,7 +20,7 @@ from ekiden.inbox.items import ChangeName
 from ekiden.routing.decision import Method
 
 OTHER = "other"
-"""In place of every value beyond the limit, and of every one that is not known."""
+"""The label of unknown values, and of values above a limit."""
 _LONGEST = 100
 
 K = TypeVar("K", bound=Hashable)
@@ -29,9 +29,9 @@ M = TypeVar("M", Counter, Histogram)
 
 
 class FewNames:
-    """Lets the first names through that it sees, and calls all others `OTHER`.
+    """Keeps the first `most` names, and replaces all others by `OTHER`.
 
-    Names come from providers and settings, so there may be any number of them; a label may not.
+    Names come from providers and settings, without a limit; the values of a label need one.
     """
 
     __slots__ = ("_known", "_most")
@@ -58,9 +58,9 @@ def one_of(value: object, known: Collection[str]) -> str:
 
 
 class Series(Generic[M]):
-    """The series of a metric by the values of its labels, each made once.
+    """A cache of a metric's series, by the values of their labels.
 
-    The library's own `labels` takes a lock and looks at every value again, for every event.
+    The library's own `labels` takes a lock and checks every value, for every event.
     """
 
     __slots__ = ("_made", "_metric")
@@ -70,7 +70,7 @@ class Series(Generic[M]):
         self._made: dict[tuple[str, ...], M] = {}
 
     def __call__(self, *labels: str) -> M:
-        """The series of these values."""
+        """The series with these label values."""
         made = self._made.get(labels)
         if made is None:
             made = self._made[labels] = self._metric.labels(*labels)
@@ -78,7 +78,7 @@ class Series(Generic[M]):
 
 
 class Remembered(Generic[K, V]):
-    """The last things that were put in, by key; the oldest are forgotten."""
+    """A dictionary of at most `most` entries; the oldest entries are dropped."""
 
     __slots__ = ("_items", "_most")
 
@@ -90,7 +90,7 @@ class Remembered(Generic[K, V]):
         return len(self._items)
 
     def put(self, key: K, value: V) -> None:
-        """Remember it, unless something is known under the key."""
+        """Add the value, unless the key has one."""
         if key not in self._items:
             if len(self._items) >= self._most:
                 del self._items[next(iter(self._items))]
@@ -105,12 +105,12 @@ MOST_MODELS: Final = 50
 MOST_TENANTS: Final = 20
 
 _SHORT = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Seconds of a tool or a model."""
+"""Buckets in seconds, for tool and model calls."""
 _LONG = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0, 86_400.0, 604_800.0)
-"""Seconds of what may wait for people."""
+"""Buckets in seconds, for runs and handoffs, which may wait for people."""
 _MOST_OPEN = 20_000
 _GRACE_US = 60_000_000
-"""So far apart clocks may be: an event that is older than that when counting begins is history."""
+"""The tolerated difference of clocks: events older than this at the start are not counted."""
 
 _TYPES = frozenset(get_args(EventType))
 _POLICIES = frozenset(get_args(PolicyName))
@@ -123,7 +123,7 @@ _STAGES = frozenset({"input", "output", "handoff", "tool_input", "tool_output"})
 _RESULTS = frozenset({"passed", "failed", "repaired", "warned"})
 _CHANGES = frozenset(get_args(ChangeName))
 _WORK = frozenset({"agent_start", "llm_call", "tool_call", "route", "tool_confirmation"})
-"""With one of these a run begins or goes on, if it has not begun with a message."""
+"""Events that begin or resume a run, if no message does."""
 _TOKENS = (
     ("input_tokens", "input"),
     ("output_tokens", "output"),
@@ -133,7 +133,7 @@ _TOKENS = (
 
 
 class EventMetrics:
-    """Counts events, each once; not for several threads."""
+    """Counts each event once. It is not thread-safe."""
 
     def __init__(self, registry: CollectorRegistry, *, since_us: int | None = None) -> None:
         """Events before `since_us`, by default now, are history: they are not counted. So copies

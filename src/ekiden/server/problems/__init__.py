@@ -1,1 +1,0 @@
-"""Errors as HTTP responses (`application/problem+json`)."""

@@ -1,1 +1,0 @@
-"""The server as a process: its socket, its signals, and its end."""
