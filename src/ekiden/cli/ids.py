@@ -1,9 +1,9 @@
-"""Ids as people type them: whole, or a unique prefix as tables show it."""
+"""Resolves ids that people type: a whole id, or a unique prefix as tables show it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from ekiden.api.methods.values import SESSION_ID
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ekiden.storage.base import Store
 
 _BEGUN: Final = re.compile(r"([a-z]+_[0-9a-z]{4,19})([^0-9a-z].*)?")
-"""The prefix of an id that Ekiden made, and the part below it, such as ``.h1``."""
+"""The beginning of an id that Ekiden made, and the part after it, such as ``.h1``."""
 _LISTED: Final = 5
 _LONGEST: Final = 128
 
 
 async def session_id(sessions: SessionsApi, given: str) -> str:
-    """The session that `given` names; `UsageError` for an ambiguous prefix.
+    """The id of the session that `given` is a prefix of; `UsageError` for an ambiguous prefix.
 
     An unknown prefix is returned unchanged, so that the command reports it.
     """
@@ -50,16 +50,11 @@ def sessions_of(store: Store, project: Project) -> SessionsApi:
 
 
 async def begun_session_id(sessions: SessionsApi, given: str | None) -> str | None:
-    """As `session_id`, for a command that starts a session if there is none: only a prefix of an id
-    that Ekiden made is completed."""
+    """As `session_id`, for a command that starts a missing session: only a prefix of an id that
+    Ekiden made is completed, because any other text can be the id of a new session."""
     if given is None or not given.startswith("ses_") or not _BEGUN.fullmatch(given):
         return given
     return await session_id(sessions, given)
-
-
-async def session_ids(sessions: SessionsApi, given: Sequence[str]) -> list[str]:
-    """As `session_id`, for several."""
-    return [await session_id(sessions, each) for each in given]
 
 
 async def handoff_id(ekiden: Ekiden, given: str) -> str:
@@ -123,7 +118,7 @@ async def _find(
     except EkidenError as exc:
         if exc.code.endswith("not_found"):
             return await only(given, ids, what=what)
-        # The command itself says what is wrong.
+        # The command reports other errors itself.
     return given
 
 

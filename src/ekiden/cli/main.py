@@ -41,7 +41,7 @@ LOCAL_ONLY: Final[Mapping[str, str]] = {
     "store info": "it works with the store itself; run it where that is reachable",
     "mirror run": "it sends from a store; run it where the store is",
 }
-"""The commands that refuse it, with the reason."""
+"""The commands that refuse `--server`, with the reason."""
 
 _OPTION: Final = "--server"
 
@@ -62,27 +62,28 @@ def put_server(arguments: list[str], groups: Mapping[str, object]) -> None:
 
 
 def _take_option(arguments: list[str]) -> str | None:
+    """Remove `--server URL`, and return the URL."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    told: str | None = None
-    place = 0
-    while place < end:
-        word = arguments[place]
-        value, taken = "", 0
+    url: str | None = None
+    index = 0
+    while index < end:
+        word = arguments[index]
+        value, length = "", 0
         if word.startswith(f"{_OPTION}="):
-            value, taken = word.partition("=")[2], 1
+            value, length = word.partition("=")[2], 1
         elif word == _OPTION:
-            if place + 1 >= end:
+            if index + 1 >= end:
                 raise UsageError(f"{_OPTION} needs the server's address")
-            value, taken = arguments[place + 1], 2
-        if not taken:
-            place += 1
+            value, length = arguments[index + 1], 2
+        if not length:
+            index += 1
             continue
-        if told is not None or not value:
+        if url is not None or not value:
             raise UsageError(f"{_OPTION} needs one address, such as http://127.0.0.1:8321")
-        told = value
-        del arguments[place : place + taken]
-        end -= taken
-    return told
+        url = value
+        del arguments[index : index + length]
+        end -= length
+    return url
 
 
 def _options(arguments: list[str]) -> list[str]:
@@ -106,7 +107,7 @@ _MORE = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line `argv` (this process's own by default) and give the exit code."""
+    """Run the command line `argv`, by default that of this process; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     prepare_streams()
     if arguments == ["--version"]:
@@ -129,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(Interrupted.code, "stopped", as_json=as_json)
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # The interpreter flushes standard output once more at its end; give it somewhere to go.
+        # The interpreter flushes standard output at exit, which would fail again on the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.PIPE
     except Exception as exc:

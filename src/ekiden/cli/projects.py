@@ -1,4 +1,4 @@
-"""The project of the current folder, the user, the message of a command and its recipient."""
+"""The project of the current folder, the user, and the message of a command."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def open_project(
 
 
 def _learning(line: StatusLine) -> Callable[[int, int], None]:
-    """Shows on a terminal how far a large team is learnt."""
+    """A function that shows the progress of computing the vectors of a large team's texts."""
 
     def show(done: int, total: int) -> None:
         if done < total:
@@ -99,7 +99,7 @@ def check_addressee(project: Project, address: AddressedMessage) -> None:
 
 
 def tell_problems(problems: Iterable[AgentFileProblem], *, as_json: bool) -> None:
-    """Print the faults of files on standard error."""
+    """Print problems of agent files on standard error."""
     for problem in problems:
         note(dumps({"problem": problem.to_json()}) if as_json else str(relative(problem)))
 
@@ -140,7 +140,7 @@ def relative(problem: AgentFileProblem) -> AgentFileProblem:
 
 
 def title_of(text: str) -> str:
-    """The beginning of the first message, on one line."""
+    """The title of a new session: the beginning of its first message, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
@@ -202,7 +202,7 @@ def read_request(argument: str, more: Sequence[str] = ()) -> AddressedMessage:
 
 
 def read_addressed(argument: str, more: Sequence[str] = ()) -> str:
-    """The same as one text."""
+    """The same text, still with its recipient."""
     from ekiden.project.routing import parse_address
 
     one_argument(argument, more)

@@ -11,10 +11,8 @@ from ekiden.cli.projects import relative
 from ekiden.core.errors import AgentFilesInvalid, EkidenError
 
 if TYPE_CHECKING:
-    from ekiden.core.agent import Team
-    from ekiden.project.project import Project
-if TYPE_CHECKING:
     from ekiden.agents import AgentWatcher, LoadedAgents
+    from ekiden.core.agent import Team
     from ekiden.project.project import Project
 
 
@@ -91,7 +89,7 @@ class Roster:
         try:
             await self.project.__aenter__()
         except BaseException:
-            # Half of its servers are connected: begin with a fresh one the next time.
+            # Some MCP servers may be connected already: start over with a new project.
             await self.close()
             with suppress(EkidenError):
                 self.project = self._load()

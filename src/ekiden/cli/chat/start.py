@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ekiden.storage.base import Store
 
 Manner: TypeAlias = Literal["drawn", "typed", "piped", "json"]
-"""The mode of a chat: a terminal that can move its cursor, one that cannot, pipes, or a program."""
+"""How a chat is held: on a terminal that can move its cursor, on one that cannot, or through pipes
+with text or JSON."""
 
 _HEAVY = (
     "ekiden.project.settings",
@@ -42,7 +43,7 @@ _HEAVY = (
 
 
 class Beginning:
-    """The prompt's status and completions, before and after the chat is ready."""
+    """The prompt's status and completions. The prompt appears before the chat is ready."""
 
     def __init__(self) -> None:
         self.chat: LocalChat | None = None
@@ -50,16 +51,16 @@ class Beginning:
         self.when_done: Callable[[LocalChat], None] | None = None
 
     def status(self) -> Status:
-        """For the prompt."""
+        """The status of the chat, or a placeholder."""
         return Status(agent="…", session_id="") if self.chat is None else self.chat.status()
 
     def sources(self) -> Sources | None:
-        """For completion."""
+        """The choices for completion, once the chat is ready."""
         return self._sources
 
     def is_done(self, chat: LocalChat) -> None:
-        """The chat is ready."""
-        from ekiden.cli.chat.typed.sources import ChatSources
+        """Use this chat, which is ready."""
+        from ekiden.cli.chat.typed.choices import ChatSources
 
         self.chat = chat
         self._sources = ChatSources(chat.roster, chat.store)
@@ -79,7 +80,7 @@ async def open_chat(flags: ChatFlags, *, store: str | None = None) -> int:
 
 
 async def until_left(manner: Manner, hold: Callable[[Interrupts], Awaitable[int]]) -> int:
-    """Run a chat with its interrupts and return the exit code, which may be that of a signal."""
+    """Run a chat with its signal handlers; returns the exit code, which may be that of a signal."""
     interrupts = Interrupts(stops_turns=manner in ("drawn", "typed"))
     with quiet_keys() if manner == "drawn" else nullcontext(), interrupts.installed():
         try:
@@ -118,7 +119,7 @@ async def _hold(flags: ChatFlags, store: str | None, manner: Manner, interrupts:
 
 
 async def _load_modules() -> None:
-    """Load slow modules one by one, so that keys are handled in between."""
+    """Load slow modules one by one, so that the prompt reacts to keys in between."""
     from importlib import import_module
 
     for name in _HEAVY:
@@ -297,7 +298,7 @@ def line_reader(manner: Manner, status: StatusOf, interrupts: Interrupts) -> Rea
 
 
 def screen_for(manner: Manner, *, markdown: bool) -> Screen:
-    """Shows the chat."""
+    """The screen of a chat."""
     if manner == "json":
         from ekiden.cli.chat.screens.plain import JsonScreen
 

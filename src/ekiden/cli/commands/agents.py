@@ -246,7 +246,7 @@ async def agents_match(
 
     If no agent reaches --min-score, the exit code is 5.
     """
-    from ekiden.cli.views.agents import match_table, nobody
+    from ekiden.cli.views.agents import match_table, no_match
     from ekiden.core.documents import to_json
     from ekiden.project.routing import parse_names
 
@@ -268,7 +268,7 @@ async def agents_match(
             print_table(*match_table(shown), wide=wide)
         if not enough:
             team = [each async for each in ekiden.agents.list()]
-            raise NobodyCapable(nobody(found, team, min_score, is_remote=place.is_server))
+            raise NobodyCapable(no_match(found, team, min_score, is_remote=place.is_server))
 
 
 def agents_validate(

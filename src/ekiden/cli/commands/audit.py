@@ -119,22 +119,18 @@ async def audit_verify(
     is 8. Events of runs with `events=False` have no hash. Such events are counted, but are not an
     error. On a terminal, the command shows its progress; with --server, it shows the elapsed time.
     """
-    from contextlib import ExitStack
+    from contextlib import nullcontext
 
     from ekiden.cli.exits import Exit
     from ekiden.cli.terminal.output import export_lines
     from ekiden.cli.views.administration import ProgressLine, print_verification
 
-    progress = ProgressLine(as_json=as_json)
-    with ExitStack() as files:
-        lines = None if against is None else files.enter_context(export_lines(against))
+    opened = nullcontext() if against is None else export_lines(against)
+    with ProgressLine(as_json=as_json) as progress, opened as lines:
         at_server = progress.timing(is_server=place.is_server)
         async with place.open(progress=progress) as ekiden, at_server:
-            try:
-                chosen = await session_id(ekiden.sessions, session or "") or None
-                found = await ekiden.audit.verify(session_id=chosen, against=lines)
-            finally:
-                progress.close()
+            chosen = await session_id(ekiden.sessions, session or "") or None
+            found = await ekiden.audit.verify(session_id=chosen, against=lines)
     show(found, print_verification, as_json=as_json)
     return Exit.OK if found.ok else Exit.TAMPERED
 

@@ -104,11 +104,8 @@ async def bench(
     from ekiden.project.bench import SCENARIOS, Sizes, bench as measure
 
     sizes = Sizes.quick() if quick else Sizes()
-    status = StatusLine(as_json=as_json)
-    try:
+    with StatusLine(as_json=as_json) as status:
         found = await measure(scenarios or tuple(SCENARIOS), sizes, folder, progress=status.show)
-    finally:
-        status.close()
     emit(found)
 
 

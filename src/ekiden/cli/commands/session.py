@@ -129,14 +129,11 @@ async def session_import(
     if user is not None and not user:
         raise UsageError("--user is empty: name the session's user")
     data = _read_file(file)
-    status = StatusLine(as_json=as_json)
-    status.show(f"importing {len(data):,} bytes")
-    try:
+    with StatusLine(as_json=as_json) as status:
+        status.show(f"importing {len(data):,} bytes")
         at_server = status.timing(is_server=place.is_server)
         async with place.open(create=True) as ekiden, at_server:
             made = await ekiden.sessions.import_(data, id=id, user=user)
-    finally:
-        status.close()
     if as_json:
         emit(to_json(made))
     else:

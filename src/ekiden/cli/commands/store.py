@@ -61,21 +61,14 @@ async def store_copy(
     log. If the audit log of the source is broken, the exit code is 8.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.administration import StepLine, print_report
     from ekiden.project.copying import copy_store
 
-    progress = StepLine(as_json=as_json)
-    try:
+    with StepLine(as_json=as_json) as progress:
         report = await copy_store(
             source, target, tenants=_names(tenants), resume=resume, final=final, progress=progress
         )
-    finally:
-        progress.close()
-    if as_json:
-        emit(report.to_json())
-    else:
-        print_report(report)
+    show(report.to_json(), lambda _: print_report(report), as_json=as_json)
     return Exit.OK if report.audit_ok else Exit.TAMPERED
 
 
@@ -132,20 +125,14 @@ async def store_verify(
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.projects import store_address
-    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.administration import StepLine, print_findings
     from ekiden.project.copying import verify_store
 
-    progress = StepLine(as_json=as_json)
-    try:
+    with StepLine(as_json=as_json) as progress:
         found = await verify_store(store_address(store), tenants=_names(tenants), progress=progress)
-    finally:
-        progress.close()
     ok = all(each.ok for each in found)
-    if as_json:
-        emit({"ok": ok, "tenants": [each.to_json() for each in found]})
-    else:
-        print_findings(found)
+    record = {"ok": ok, "tenants": [each.to_json() for each in found]}
+    show(record, lambda _: print_findings(found), as_json=as_json)
     return Exit.OK if ok else Exit.TAMPERED
 
 
@@ -154,31 +141,20 @@ async def store_info(
 ) -> None:
     """Show the store's format and size. Nothing is changed."""
     from ekiden.cli.projects import store_address
-    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.administration import print_info
     from ekiden.project.copying import store_info as facts_of
 
     found = await facts_of(store_address(store), tenants=_names(tenants))
-    if as_json:
-        emit(found)
-    else:
-        print_info(found)
+    show(found, print_info, as_json=as_json)
 
 
 async def _reported(work: Callable[..., Awaitable[BackupReport]], *, as_json: bool) -> int:
     from ekiden.cli.exits import Exit
-    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.administration import StepLine, print_backup
 
-    progress = StepLine(as_json=as_json)
-    try:
+    with StepLine(as_json=as_json) as progress:
         report = await work(progress=progress)
-    finally:
-        progress.close()
-    if as_json:
-        emit(report.to_json())
-    else:
-        print_backup(report)
+    show(report.to_json(), lambda _: print_backup(report), as_json=as_json)
     return Exit.OK if report.ok else Exit.TAMPERED
 
 

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.ids import session_id, session_ids
+from ekiden.cli.ids import session_id
 from ekiden.cli.options import AfterOption, JsonOption, SessionOrNewest, WideOption
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.terminal.output import complain, emit, note, safe, say, show
@@ -314,7 +314,7 @@ async def watch(
         asked = (("--session", session), ("--agent", agent), ("--type", type))
         words = [word for name, values in asked for each in values for word in (name, each)]
         spectator.words = [*words, *place.words(ekiden.url)]
-        chosen = await session_ids(ekiden.sessions, session)
+        chosen = [await session_id(ekiden.sessions, each) for each in session]
         stream = ekiden.events.subscribe(
             sessions=chosen or None,
             agents=agent or None,

@@ -39,7 +39,7 @@ BUSY_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class RemoteResult:
-    """A run at a server, as observers report it."""
+    """The result of a run at a server."""
 
     run: Run
 
@@ -50,12 +50,12 @@ class RemoteResult:
 
     @property
     def chain(self) -> Sequence[str]:
-        """The agents that had it."""
+        """The agents that handled the session."""
         return self.run.chain
 
     @property
     def outcome(self) -> Outcome:
-        """How it ended; failures are described by the server."""
+        """The outcome; failures have the server's description."""
         run, error = self.run, self.run.error
         message = error.message if error is not None else f"the run is {run.status}"
         match run.status:
@@ -71,10 +71,10 @@ class RemoteResult:
                 return Failed(error.code if error is not None else f"run.{run.status}", message)
 
     def to_json(self) -> dict[str, Any]:
-        """As the command prints it."""
-        told = to_json(self.run)
+        """The object that `--json` prints."""
+        record = to_json(self.run)
         names = ("session_id", "agent", "output", "outcome", "chain", "handoffs", "usage")
-        return {name: told[name] for name in names}
+        return {name: record[name] for name in names}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class ServerRun:
     """Whether the run continues, because a question was answered here."""
 
     def begun(self, run: RunStarted | Run) -> None:
-        """From now on the session can be resumed."""
+        """Note the run's session, which can be resumed from now on."""
         self.session_id, self.run_id = run.session_id, run.run_id
         self.observer.begun = True
         words = ["ekiden", "session", "resume", run.session_id, *self.observer.store_words]
@@ -120,7 +120,7 @@ class ServerRun:
         try:
             return [await self.ekiden.inbox.get(each) for each in self._asked]
         except Forbidden:
-            return []  # A key may run agents, and not read what they ask.
+            return []  # A key with the scope `run` only cannot read inbox items.
 
     async def ask_here(self, questions: Sequence[InboxItem]) -> bool:
         """See `WatchedRun`; questions that the key may not answer wait in the inbox."""
@@ -140,7 +140,7 @@ class ServerRun:
         return self._is_answered
 
     async def can_go_on(self) -> bool:
-        """A server resumes it by itself."""
+        """`False`: the server resumes the run itself."""
         return False
 
     async def go_on(self, before: Reported, timeout_s: float | None) -> RemoteResult:
@@ -195,7 +195,7 @@ class ServerRun:
     async def _read(
         self, shown: AsyncStream[Shown], timeout_s: float | None, *, asks: bool = False
     ) -> RemoteResult:
-        """Show it to its end; `TimeoutError` if nothing happens for this long."""
+        """Show the run until its end; `TimeoutError` if nothing happens for `timeout_s`."""
         while True:
             async with asyncio.timeout(timeout_s):
                 each = await anext(shown)

@@ -29,18 +29,17 @@ Start: TypeAlias = Callable[[RunConfig], RunResultStreaming]
 async def read_in_turn(
     observer: RunView, start: Start, config: RunConfig, *, session_id: str
 ) -> RunResult:
-    """Read the run that `start` returns; if the session is taken and `config` allows waiting, say
-    so.
+    """Read the run that `start` returns; report a busy session, if `config` allows to wait for it.
 
-    The first try does not wait: observers learn at once which process holds the session, and the
-    longest wait. Raises the errors of `RunView.read`.
+    The first attempt does not wait, so that the person learns at once which process holds the
+    session, and how long the wait can take. Raises the errors of `RunView.read`.
     """
     if config.on_busy == "refuse":
         return await observer.read(start(config))
     try:
         return await observer.read(start(replace(config, on_busy="refuse")))
     except SessionBusy as busy:
-        # A run under way can meet a session that is busy, too, even its own.
+        # A run in progress can itself find a session busy: only a run that has not begun waits.
         if observer.seen or busy.session_id != session_id:
             raise
         _tell(busy, config.busy_timeout_s, as_json=observer.as_json)
@@ -62,14 +61,14 @@ def _tell(busy: SessionBusy, at_most_s: float, *, as_json: bool) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitPolicy:
-    """Whether to stay while a session waits for people, and how long for each answer."""
+    """Whether to wait while a session waits for people, and how long for each answer."""
 
     stays: bool = False
     timeout_s: float | None = None
 
     @classmethod
     def of(cls, *, wait: bool, timeout_s: float | None, store: str = "") -> WaitPolicy:
-        """From the options; `UsageError` if no other process could answer."""
+        """The policy of these options; `UsageError` if no other process could answer."""
         stays = wait or timeout_s is not None
         if stays and store == "memory:":
             raise UsageError("no other process can answer in memory:; name a persistent store")
@@ -83,7 +82,7 @@ class WatchedRun(Protocol):
     def session_id(self) -> str: ...
 
     async def begin(self) -> Reported:
-        """The run at its end or its wait; `Interrupted` after Ctrl-C."""
+        """Run until the end or a wait; `Interrupted` after Ctrl-C."""
         ...
 
     async def questions(self) -> Sequence[InboxItem]:
@@ -100,7 +99,7 @@ class WatchedRun(Protocol):
         ...
 
     async def go_on(self, before: Reported, timeout_s: float | None) -> Reported:
-        """The run at its next end, after an answer; `TimeoutError` if there is none for this long,
+        """Run until the next end or wait; `TimeoutError` if no answer comes within `timeout_s`,
         `Interrupted` after Ctrl-C."""
         ...
 
@@ -147,7 +146,7 @@ class RunFollower:
 
 
 def tell_waiting(observer: RunView, session_id: str, questions: Sequence[InboxItem]) -> None:
-    """Say what the session waits for."""
+    """Print what the session waits for."""
     if observer.as_json:
         facts = [question_record(item) for item in questions]
         note(dumps({"waiting": {"session_id": session_id, "waiting_for": facts}}))
@@ -163,15 +162,15 @@ Ended: TypeAlias = Callable[[SessionRow], Awaitable[RunResult]]
 
 @dataclass(slots=True, kw_only=True)
 class LocalRun:
-    """A `WatchedRun` of this process, which holds the session while it works: Ctrl-C stops the run,
-    and tools that need approval ask on the terminal."""
+    """A `WatchedRun` in this process: Ctrl-C stops the run, and tools that need approval ask on the
+    terminal."""
 
     observer: RunView
     session: Session
     config: RunConfig
     start: Start
     resume: Start
-    """The run again, after its wait."""
+    """Resumes the run after its wait."""
     ended: Ended
     _is_out: bool = False
     """Whether the store was unreachable at the last read."""
@@ -194,7 +193,7 @@ class LocalRun:
         return await questions_to_people(self.session.store, self.session_id)
 
     async def ask_here(self, questions: Sequence[InboxItem]) -> bool:
-        """The run itself has asked the person at this terminal."""
+        """`False`: the run has already asked the person at this terminal."""
         return False
 
     async def can_go_on(self) -> bool:
@@ -208,10 +207,10 @@ class LocalRun:
         row = await self._until_ready(timeout_s)
         if row is not None:
             return await self.ended(row)
-        return await self._gone_on(cast("RunResult", before))
+        return await self._resume(cast("RunResult", before))
 
     async def read(self, before: Reported) -> Reported:
-        """Unchanged while there is no answer."""
+        """`before`: a waiting run in this process does not change by itself."""
         return before
 
     async def _until_ready(self, timeout_s: float | None) -> SessionRow | None:
@@ -232,8 +231,8 @@ class LocalRun:
         self._is_out = False
         return row
 
-    async def _gone_on(self, before: RunResult) -> RunResult:
-        """The run again; unchanged if another process was faster."""
+    async def _resume(self, before: RunResult) -> RunResult:
+        """The resumed run; `before` if another process resumes it."""
         try:
             return await self.observer.read(self.resume(replace(self.config, on_busy="refuse")))
         except SessionBusy as busy:

@@ -1,4 +1,4 @@
-"""Handoffs that a person requests on the command line: their name, and the report."""
+"""Reports of handoffs that a person requests on the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNDONE = "handoff.rolled_back"
 
 
 def tell_busy(row: SessionRow, timeout_s: float | None, *, as_json: bool) -> None:
-    """If a process runs the session, print that it is asked to hand it over."""
+    """Print that the process that runs the session is asked to hand it over."""
     if row.owner is None:
         return
     longest_s = timeout_s or DEFAULT_TIMEOUT_S

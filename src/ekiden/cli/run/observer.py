@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Reported(Protocol):
-    """How a run ended, locally or at a server."""
+    """The result of a run, locally or at a server."""
 
     @property
     def session_id(self) -> str: ...
@@ -42,13 +42,13 @@ class Reported(Protocol):
     def chain(self) -> Sequence[str]: ...
 
     def to_json(self) -> dict[str, Any]:
-        """As the command prints it."""
+        """The object that `--json` prints."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class RunView:
-    """Shows a run live (if `stream`), or only the chosen agent, and its result."""
+    """Shows the chosen agent and the result of a run; with `stream` all its events."""
 
     as_json: bool
     stream: bool
@@ -84,12 +84,12 @@ class RunView:
         return run.result
 
     def show(self, shown: Event | ModelDelta, session_id: str | None) -> None:
-        """Show an event of the session, or of one that answers it."""
+        """Show an event of the session, or of one that answers its queries."""
         self.begun = self.seen = True
         if isinstance(shown, Event) and (shown.type, shown.session_id) == ("route", session_id):
             self.is_unrouted = not (shown.details or {}).get("agent")
         if isinstance(shown, Event) and shown.session_id != session_id:
-            self._show_beside(shown)
+            self._show_inner(shown)
         elif self.stream:
             self._show(shown)
         elif not self.as_json and isinstance(shown, Event):
@@ -106,8 +106,8 @@ class RunView:
         else:
             self._show_event(shown)
 
-    def _show_beside(self, event: Event) -> None:
-        """Show an event of a session that answers this one."""
+    def _show_inner(self, event: Event) -> None:
+        """Show an event of a session that answers a query of this one."""
         if self.stream and self.as_json:
             emit(_stream_record(event))
         elif self.stream and event.type in ("handoff", "tool_call"):
@@ -123,8 +123,8 @@ class RunView:
         if event.type in ("handoff", "tool_call"):
             for line in transcript([event]):
                 note(f"{line.who}: {line.what}")
-        elif event.type == "task" and (told := task_line(event)) is not None:
-            note(told)
+        elif event.type == "task" and (line := task_line(event)) is not None:
+            note(line)
 
     def report(self, result: Reported, questions: Sequence[InboxItem] = ()) -> Exit:
         """Report how a run ended, and return the exit code; `questions` are those that it waits

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, Self, TextIO, TypeVar
 
 from ekiden.cli.errors import UsageError
 from ekiden.core.privacy.masking import cover
@@ -24,7 +24,7 @@ _UNSAFE = re.compile(
 
 
 def prepare_streams() -> None:
-    """Make standard output and error accept any text, whatever the locale."""
+    """Make standard output and error accept any text, in every locale."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             if stream.isatty():
@@ -56,7 +56,7 @@ def safe(text: str) -> str:
 
 
 def _spelled(char: str) -> str:
-    if char < " ":  # Never stands in JSON as it is.
+    if char < " ":  # JSON contains these characters only as escapes.
         return char.encode("unicode_escape").decode()
     return f"\\u{ord(char):04x}"
 
@@ -108,11 +108,20 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 class StatusLine:
-    """A line on standard error that is overwritten; nothing in a pipe or with --json."""
+    """A line on standard error that is overwritten; nothing in a pipe or with --json.
+
+    As a context manager, it removes the line at the end.
+    """
 
     def __init__(self, *, as_json: bool) -> None:
         self._shows = is_terminal(sys.stderr) and not as_json
         self._last = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def show(self, text: str) -> None:
         """Replace the line's text."""

@@ -19,15 +19,15 @@ _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))
 _KEPT_DIGITS: Final = 12
 """Kept digits of an id that Ekiden made: its millisecond, and 12 random bits."""
 _WHOLE: Final = 24
-"""Ids chosen by users are shown whole up to this length."""
+"""Ids chosen by users are not shortened up to this length."""
 _LONG: Final = 32
 """Names and ids up to this width stay whole; a single word up to this width is not broken."""
 _NARROWEST: Final = ((False, 10), (True, _LONG), (False, 6), (True, 8))
-"""The steps in which columns get narrower: columns of names and ids or others, and down to what."""
+"""How columns get narrower, step by step: whether those with names and ids, and the least width."""
 
 
 class Whole(str):
-    """A cell that users copy: it is cut last, and in its middle."""
+    """A cell that users copy: it is cut last, and only in its middle."""
 
     __slots__ = ()
 
@@ -101,8 +101,8 @@ def narrow_table(headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, widt
     times = [any(isinstance(cell, TimeCell) for cell in cells) for _, cells in columns]
     caps, room = widths, width - 2 * (len(widths) - 1)
     for is_whole, least in _NARROWEST:
-        gives = [one is is_whole and not time for one, time in zip(whole, times, strict=True)]
-        caps = _caps(caps, gives, room, least)
+        shrinks = [one is is_whole and not time for one, time in zip(whole, times, strict=True)]
+        caps = _caps(caps, shrinks, room, least)
     return _aligned(
         zip(
             *(
@@ -162,8 +162,8 @@ def span(seconds: float) -> str:
 def short_ids(ids: Sequence[str]) -> list[str]:
     """Each id as short as it is unique among `ids`.
 
-    An id that Ekiden made keeps enough digits to be unique among unlisted ones too.
-    An audit record of a session with another id is not found by a prefix, and stays whole.
+    An id that Ekiden made keeps enough digits to be unique also among ids that are not listed. The
+    id of an audit record below another kind of id cannot be found by a prefix, and stays whole.
     """
     heads = {each: generated_part(each) or each for each in ids}
     every = sorted(set(heads.values()))
@@ -172,8 +172,9 @@ def short_ids(ids: Sequence[str]) -> list[str]:
         least = _WHOLE - 4 if len(head) > _WHOLE and "/" not in head else len(head)
         if generated_part(head):
             least = head.index("_") + 1 + _KEPT_DIGITS
-        beside = [*every[max(place - 1, 0) : place], *every[place + 1 : place + 2]]
-        shorts[head] = head[: max([least, *(_common(head, other) + 1 for other in beside)])]
+        # In sorted order, the ids with the longest common prefix are neighbours.
+        neighbours = [*every[max(place - 1, 0) : place], *every[place + 1 : place + 2]]
+        shorts[head] = head[: max([least, *(_common(head, other) + 1 for other in neighbours)])]
     return [shorts[heads[each]] + each[len(heads[each]) :] for each in ids]
 
 
@@ -187,7 +188,7 @@ def rich_table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Render
     cells = [[safe(_text(cell)) for cell in row] for row in rows]
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for place, header in enumerate(headers):
-        # Names and ids stay whole, so that they can be copied; texts give way.
+        # Names and ids are not broken, so that they can be copied; texts get the rest of the room.
         is_word = not any(" " in row[place] or cell_len(row[place]) > _LONG for row in cells)
         table.add_column(header, no_wrap=is_word, overflow="fold")
     for row in cells:
@@ -233,23 +234,24 @@ def _common(one: str, other: str) -> int:
     )
 
 
-def _caps(widths: Sequence[int], gives: Sequence[bool], room: int, least: int) -> list[int]:
-    """The width of each column: the widest that give way shrink to equal widths."""
+def _caps(widths: Sequence[int], shrinks: Sequence[bool], room: int, least: int) -> list[int]:
+    """The width of each column: of those that shrink, the widest shrink to equal widths."""
     cap = max(widths)
-    while cap > least and _total(widths, gives, cap) > room:
+    while cap > least and _total(widths, shrinks, cap) > room:
         cap -= 1
-    left = max(room - _total(widths, gives, cap), 0)
+    left = max(room - _total(widths, shrinks, cap), 0)
     caps = []
-    for width, does in reversed(list(zip(widths, gives, strict=True))):
-        wanted = min(width, cap + left) if does else width
-        left -= max(wanted - cap, 0) if does else 0
+    for width, shrinks_too in reversed(list(zip(widths, shrinks, strict=True))):
+        wanted = min(width, cap + left) if shrinks_too else width
+        left -= max(wanted - cap, 0) if shrinks_too else 0
         caps.append(wanted)
     return caps[::-1]
 
 
-def _total(widths: Sequence[int], gives: Sequence[bool], cap: int) -> int:
+def _total(widths: Sequence[int], shrinks: Sequence[bool], cap: int) -> int:
     return sum(
-        min(width, cap) if does else width for width, does in zip(widths, gives, strict=True)
+        min(width, cap) if shrinks_too else width
+        for width, shrinks_too in zip(widths, shrinks, strict=True)
     )
 
 

@@ -12,7 +12,7 @@ from ekiden.sessions import current_events, is_rewind, is_transfer, said
 
 _LABELS = {"rule": "rule-match", "sticky": "kept"}
 _CERTAIN = frozenset({"named", "sticky", "default"})
-"""Methods without guessing, for which a percentage means nothing."""
+"""Methods that do not estimate, so that a confidence means nothing."""
 _CAUSES = {"gave_up": "the previous agent gave up", "switched": "the subject changed"}
 _LONGEST_OUTPUT = 600
 """Characters of a tool's output that are shown."""
@@ -92,7 +92,7 @@ def _transfer_calls(events: Iterable[Event]) -> set[str]:
 
 
 def _is_news(event: Event) -> bool:
-    """Whether the conversation moved, failed to move, or moved back."""
+    """Whether the handoff was made, failed, or was rolled back."""
     status = (event.details or {}).get("status")
     return is_transfer(event) or status in ("failed", "rolled_back")
 

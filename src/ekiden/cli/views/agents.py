@@ -42,7 +42,7 @@ def agent_table(found: Sequence[AgentSummary]) -> Table:
             each.scope,
             each.model or "",
             ", ".join(each.tools),
-            # That everybody may give up, and so hand to the router, goes without saying.
+            # Every agent may give up, which is a handoff to the router: not listed.
             ", ".join(name for name in each.handoffs if name != ROUTER_NAME),
             _short(each.path) if each.path else each.origin,
         )
@@ -102,14 +102,14 @@ def match_table(found: Sequence[Match]) -> Table:
     ]
 
 
-def nobody(
+def no_match(
     found: Sequence[Match], team: Sequence[AgentSummary], min_score: float, *, is_remote: bool
 ) -> str:
     """The message when no agent is good enough."""
     if not found:
         return "no agent is left: --exclude names all of them"
     best = found[0]
-    start = f"no agent has a score of {min_score:g} or more for {_asked(best)}"
+    start = f"no agent has a score of {min_score:g} or more for {_requirements(best)}"
     if best.fits:
         lacks = f", which lacks {', '.join(best.missing)}" if best.missing else ""
         return f"{start}; the closest is {best.agent} with {best.score:.2f}{lacks}"
@@ -178,7 +178,7 @@ def _with_standing(presence: AgentPresence) -> str:
     return presence.agent if presence.known else f"{presence.agent} (not in the team)"
 
 
-def _asked(match: Match) -> str:
+def _requirements(match: Match) -> str:
     text = ", ".join((*match.matched, *match.missing))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
@@ -211,7 +211,7 @@ def _tool_line(tool: Mapping[str, Any]) -> str:
 
 
 def _checks(guardrails: Mapping[str, Any] | None) -> Iterator[str]:
-    """Its guardrails: what they check, and how."""
+    """The guardrails of an agent: what they check, and how."""
     if guardrails is None:
         return
     if guardrails["output_schema"] is not None:
@@ -224,7 +224,7 @@ def _checks(guardrails: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _remembers(memory: Mapping[str, Any] | None) -> str:
-    """Its memory: what it recalls, and how."""
+    """The memory of an agent: what it recalls, and how."""
     if memory is None or not memory["enabled"]:
         return ""
     facts = [
@@ -240,7 +240,7 @@ def _remembers(memory: Mapping[str, Any] | None) -> str:
 
 
 def _takes(agent: AgentDetails) -> str:
-    """Whether it accepts handoffs, if not always."""
+    """When an agent accepts handoffs; empty if always."""
     if agent.available is False:
         return "no handoffs: it is not available"
     most = agent.max_sessions

@@ -19,10 +19,10 @@ _MAX_CHARS = 200
 
 
 def plan_lines(plan: PlanPreview) -> Iterator[str]:
-    """The tasks of the request, who split it, and changes on the way."""
+    """The tasks of the request, how it was split, and notes about changes."""
     tasks = plan.tasks
     count = f"{len(tasks)} tasks" if len(tasks) > 1 else "1 task"
-    yield f"{_method(plan)} → {count}, {_whose(plan)}"
+    yield f"{_method(plan)} → {count}, {_supervisor(plan)}"
     if plan.reasoning:
         yield f"because: {_flat(plan.reasoning)}"
     yield ""
@@ -38,7 +38,7 @@ def _method(plan: PlanPreview) -> str:
     return "by rules" if plan.method == "rules" else "by the supervisor's own decomposer"
 
 
-def _whose(plan: PlanPreview) -> str:
+def _supervisor(plan: PlanPreview) -> str:
     if plan.supervisor is not None:
         return f"supervisor {plan.supervisor}"
     return "no supervisor: among all agents that requests can be routed to"

@@ -42,7 +42,7 @@ class Glyphs:
     arrow: str = "→"
 
     def own(self, text: str) -> str:
-        """`text` with Ekiden's arrows as they are drawn here."""
+        """`text` with the arrows that this terminal can show."""
         return text if self.arrow == "→" else text.replace("→", self.arrow)
 
 
@@ -389,12 +389,12 @@ def _write(lines: Iterable[TraceLine] | Sequence[TraceLine]) -> None:
         sys.stdout.flush()
 
 
-def trace_of(told: SessionTrace) -> Trace:
+def trace_of(found: SessionTrace) -> Trace:
     """A trace as a tree."""
     from ekiden.tracing import Trace
 
-    spans = [_span_of(each) for each in told.spans]
-    return Trace(trace_id=told.trace_id, session_id=told.session_id, spans=spans)
+    spans = [_span_of(each) for each in found.spans]
+    return Trace(trace_id=found.trace_id, session_id=found.session_id, spans=spans)
 
 
 def _span_of(told: TraceSpan) -> Span:

@@ -9,7 +9,7 @@ import pytest
 
 from ekiden.cli.chat.commands.inbox import split_answer
 from ekiden.cli.chat.local import LocalChat
-from ekiden.cli.chat.typed.sources import ChatSources
+from ekiden.cli.chat.typed.choices import ChatSources
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import text_of

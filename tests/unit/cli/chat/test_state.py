@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.cli.chat.local import LocalChat
-from ekiden.cli.chat.typed.sources import ChatSources
+from ekiden.cli.chat.typed.choices import ChatSources
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper

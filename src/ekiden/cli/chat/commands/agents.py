@@ -131,7 +131,7 @@ def _shown(chat: LocalChat, key: str) -> CommandReply:
 
 
 def _on_disk(project: Project) -> LoadedSettings:
-    """The settings in the files as they are now, below those of the command line."""
+    """The settings in the files as they are now; options of the command line override them."""
     from ekiden.project.settings import load_settings
 
     given = {

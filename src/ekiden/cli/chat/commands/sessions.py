@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ekiden.api.sessions import SessionSummary
 from ekiden.cli.chat.local import LocalChat
 from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table, told
-from ekiden.cli.chat.typed.picker import session_options
+from ekiden.cli.chat.typed.choices import session_options
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.terminal.transcript import shorten, transcript

@@ -39,7 +39,7 @@ _CODE_THEME = "ansi_dark"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A heading, a paragraph, a list, a code block …, or lines that Markdown would hide."""
+    """A block of Markdown, such as a paragraph or a list, or lines that Markdown would hide."""
 
     text: str
     is_markdown: bool = True
@@ -96,7 +96,7 @@ def clean(text: str) -> str:
 def _prepare(tokens: Iterable[Token], *, coloured: bool) -> None:
     for token in tokens:
         if token.type == "softbreak":
-            # Whoever writes lines in a chat means lines.
+            # In a chat, single line breaks are meant as such.
             token.type = "hardbreak"
         elif token.type == "fence" and not (coloured and len(token.content) <= _MOST_COLOURED):
             token.info = ""
@@ -289,14 +289,14 @@ class RichScreen:
 
 _SHORTEST_PAUSE_S = 0.05
 _SHARE = 8
-"""Drawing takes at most one part in this many of the time."""
+"""Drawing takes at most 1/8 of the time."""
 
 
 class StreamedAnswer:
     """Draws one answer of an agent on `console`.
 
-    The growing block is drawn below all others, as much of it as fits on the screen. It is wiped
-    when it is complete, so that the final text is drawn once.
+    Only the last block still changes: as much of it as fits on the screen is redrawn in place. It
+    is wiped when it is complete, so that the final text is drawn once.
     """
 
     def __init__(self, console: Console, *, markdown: bool = True) -> None:
@@ -307,12 +307,12 @@ class StreamedAnswer:
         self._live: Live | None = None
         self._printed = False
         self.text = ""
-        """Everything that was fed, as it came."""
+        """The whole text that was fed."""
         self.pause_s = _SHORTEST_PAUSE_S
         """How long to wait before the next `draw`, so that drawing does not use all the time."""
 
     def feed(self, piece: str) -> None:
-        """Take a piece; it is seen with the next `draw`."""
+        """Add a piece of the answer; the next `draw` shows it."""
         self.text += piece
         piece = self._waiting_cr + piece
         self._waiting_cr = "\r" if piece.endswith("\r") else ""
@@ -403,12 +403,12 @@ def _is_empty(row: list[Segment]) -> bool:
 def _rows(
     console: Console, text: str, *, markdown: bool, coloured: bool = True
 ) -> list[list[Segment]]:
-    """The lines of the screen that `text` takes, all drawn before any is shown."""
+    """`text` as lines of the screen; an error of drawing happens before anything is shown."""
     from rich.text import Text
 
     options = console.options.update(height=None)
     if markdown:
-        # Strangers write the text, and others the code that draws it.
+        # The text is untrusted, and a library draws it: if that fails, show the plain text.
         with suppress(Exception):
             return console.render_lines(drawn(text, coloured=coloured), options, pad=False)
     return console.render_lines(Text(text), options, pad=False)

@@ -67,7 +67,7 @@ class CommandReply:
     record: Mapping[str, Any] = field(default_factory=dict)
     shapes: Sequence[Shape] = ()
     is_remark: bool = False
-    """Not requested: it does not belong to the answers."""
+    """A remark that no command requested; a pipe gets it on standard error."""
 
 
 class Screen(Protocol):
@@ -108,7 +108,7 @@ def told(type: str, text: str, **facts: Any) -> CommandReply:
 
 
 class HeldScreen:
-    """A `Screen` that holds back output, in order, while a question is open."""
+    """A `Screen` that delays output, in order, while a question is open."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -116,7 +116,7 @@ class HeldScreen:
 
     @contextmanager
     def held(self) -> Iterator[Screen]:
-        """While the body runs, only it can show something, on the screen that this yields."""
+        """While the body runs, only the yielded screen shows something; other output waits."""
         waiting = self._waiting = []
         try:
             yield self._screen

@@ -93,7 +93,7 @@ class TypedLines(LineReader):
         self._interrupted = False
         self._is_reading = False
         self._answer: asyncio.Future[str | None] | None = None
-        """Receives the next line of a `read` in progress."""
+        """Receives the next line of a `read` in progress, which answers a question."""
 
     async def read(self) -> str | None:
         self._prompt()
@@ -128,7 +128,7 @@ class TypedLines(LineReader):
 
         if not self._is_reading:
             return await ask_on_terminal(Question(line=question))
-        # Whatever is typed now arrives at the `read` under way.
+        # The `read` in progress gets the next line, and passes it on as the answer.
         sys.stderr.write(question)
         sys.stderr.flush()
         self._answer = asyncio.get_running_loop().create_future()
@@ -172,7 +172,7 @@ def start_reading(descriptor: int) -> asyncio.Future[bytes]:
             chunk = b""
         try:
             loop.call_soon_threadsafe(give, chunk)
-        except RuntimeError:  # the loop is closed: nobody is interested any more
+        except RuntimeError:  # the loop is closed: the input is not needed any more
             return
 
     threading.Thread(target=read, name="ekiden-chat-input", daemon=True).start()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
 
-    from ekiden.cli.chat.typed.picker import PickerList
+    from ekiden.cli.chat.typed.choices import PickerList
 
 
 LEAVE_HINT = "Ctrl-C again leaves, or Ctrl-D"
@@ -97,7 +97,7 @@ async def choose(
     output: Output | None = None,
 ) -> int | None:
     """The index of the chosen option; `None` after Esc, q or Ctrl-C. The list is wiped."""
-    from ekiden.cli.chat.typed.picker import PickerList
+    from ekiden.cli.chat.typed.choices import PickerList
 
     choice = PickerList(options, start=start, height=_HEIGHT)
     lines = Window(
@@ -324,7 +324,7 @@ class TerminalReader:
 
 
 class _PutAside(Exception):
-    """Ends a prompt that will be shown again."""
+    """Ends a prompt that is shown again later, with the typed text."""
 
     def __init__(self, typed: Document) -> None:
         super().__init__()
