@@ -333,8 +333,8 @@ class TeamWithStore(TeamAtWork):
             except asyncio.CancelledError:
                 if not session:
                     raise
-                told = await stopped(store, session, to=to, by=who, how_to_resume=hint)
-                raise Interrupted(told) from None
+                message = await stopped(store, session, to=to, by=who, how_to_resume=hint)
+                raise Interrupted(message) from None
 
 
 def _here(

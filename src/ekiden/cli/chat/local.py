@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ekiden.api.local.context import LocalContext
 from ekiden.api.local.sessions import summary_of
 from ekiden.cli.chat.conversation import AUTO, Chat, waiting_reply
-from ekiden.cli.chat.screens.screen import Screen, told
+from ekiden.cli.chat.screens.screen import Screen, text_reply
 from ekiden.cli.chat.typed.reader import Interrupts
 from ekiden.cli.exits import Exit, defect, exit_for_error, exit_for_outcome
 from ekiden.cli.place import VIA
@@ -190,7 +190,7 @@ class LocalChat(Chat):
             text = "stopped; nothing was kept"
             if self.is_unfinished:
                 text = "stopped; /resume continues, or type something else"
-            self.screen.reply(told("stopped", text, session_id=self.session_id))
+            self.screen.reply(text_reply("stopped", text, session_id=self.session_id))
         elif code == Exit.WAITING:
             questions, reason = await self.questions(), await self.waits_for()
             self.screen.reply(waiting_reply(self.session_id, questions, reason))

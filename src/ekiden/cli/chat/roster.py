@@ -60,15 +60,15 @@ class Roster:
         `tell` is called at once with slow steps, such as connecting to MCP servers. Changed files
         are read again. A faulty file is reported, and the last working team stays.
         """
-        told: list[str] = []
+        notes: list[str] = []
         news = None if self._watcher is None else self._watcher.look()
         if news is not None:
-            told.extend(await self._read_again(news))
+            notes.extend(await self._read_again(news))
         if not self._is_entered:
             self.project.tell = tell
             await self._enter()
-            told.extend(self.project.notes)
-        return told
+            notes.extend(self.project.notes)
+        return notes
 
     async def reload(self) -> EkidenError | None:
         """Read settings and agents again; on an error, which is returned, nothing changes."""
@@ -97,16 +97,16 @@ class Roster:
         self._is_entered = True
 
     async def _read_again(self, news: News) -> list[str]:
-        told = list(news.problems)
+        notes = list(news.problems)
         if news.changed or news.gone:
             problem = await self.reload()
             if problem is not None:
-                return [*told, f"{problem.code}: {problem}", "the agents stay unchanged"]
+                return [*notes, f"{problem.code}: {problem}", "the agents stay unchanged"]
         if news.changed:
-            told.append(f"reloaded: {', '.join(news.changed)}")
+            notes.append(f"reloaded: {', '.join(news.changed)}")
         if news.gone:
-            told.append(f"gone: {', '.join(news.gone)}")
-        return told
+            notes.append(f"gone: {', '.join(news.gone)}")
+        return notes
 
 
 class AgentFiles:

@@ -211,10 +211,12 @@ async def handoff_cancel(
 
     async with place.work(by=by, as_json=as_json) as (ekiden, _):
         try:
-            told = await ekiden.handoffs.cancel(await handoff_id(ekiden, handoff), reason=reason)
+            cancelled = await ekiden.handoffs.cancel(
+                await handoff_id(ekiden, handoff), reason=reason
+            )
         except HandoffSettled as exc:
-            told = from_json(CancelledHandoff, exc.handoff)
-    return report_cancel(told, as_json=as_json)
+            cancelled = from_json(CancelledHandoff, exc.handoff)
+    return report_cancel(cancelled, as_json=as_json)
 
 
 async def handoff_answer(
@@ -275,8 +277,8 @@ async def handoff_answer(
         try:
             result = await controller.answer(session, said, by=who, give_back=back)
         except asyncio.CancelledError:
-            told = await stopped(opened, session, to="", by=who, how_to_resume=hint)
-            raise Interrupted(told) from None
+            message = await stopped(opened, session, to="", by=who, how_to_resume=hint)
+            raise Interrupted(message) from None
         questions = await questions_to_people(opened, session)
     observer = RunView(as_json=as_json, stream=False, how_to_resume=hint, store_words=words)
     observer.report(result, questions)

@@ -314,9 +314,9 @@ class HelpPage:
         text = " ".join(("Usage:", *plain(usage).removeprefix("Usage:").split()))
         _print(console, [*_wrapped(text, indent=len("Usage: ")), ""])
 
-    def render_description(self, console: Console, options: ConsoleOptions, told: Any) -> None:
+    def render_description(self, console: Console, options: ConsoleOptions, part: Any) -> None:
         """The description of the command, and an example."""
-        lines = list(paragraphs(plain(told)))
+        lines = list(paragraphs(plain(part)))
         example = EXAMPLES.get(" ".join(self._words[:2])) or EXAMPLES.get(" ".join(self._words[:1]))
         if example is not None:
             lines += ["Example:" if "\n" not in example else "Examples:", ""]
@@ -386,9 +386,9 @@ def _wrapped(text: str, *, indent: int = 0) -> list[str]:
     )
 
 
-def plain(told: Any) -> str:
+def plain(part: Any) -> str:
     """A part of a help page as text."""
-    text = getattr(told, "primary_renderable", told)
+    text = getattr(part, "primary_renderable", part)
     return str(getattr(text, "plain", text) or "").strip("\n")
 
 

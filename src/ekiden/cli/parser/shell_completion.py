@@ -173,8 +173,8 @@ def _agents_here() -> set[str]:
     for folder in agent_folders(Path.cwd()):
         for path in sorted(folder.path.glob("**/*.md" if folder.nested else "*.md"))[:1000]:
             with path.open(encoding="utf-8", errors="replace") as file:
-                told = _NAME.search(file.read(4096))
-            names.add(told[1] if told else path.stem)
+                named = _NAME.search(file.read(4096))
+            names.add(named[1] if named else path.stem)
     return names
 
 

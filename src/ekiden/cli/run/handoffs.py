@@ -75,20 +75,20 @@ def report_start(end: HandoffEnd, *, hint: str, as_json: bool) -> int:
     return Exit.OK
 
 
-def report_cancel(told: CancelledHandoff, *, as_json: bool) -> int:
+def report_cancel(cancelled: CancelledHandoff, *, as_json: bool) -> int:
     """Report the cancellation of a handoff, and return the exit code."""
-    show(told, _line(told), as_json=as_json)
-    if told.error is not None and told.error.code == "CANCELLED":
+    show(cancelled, _line(cancelled), as_json=as_json)
+    if cancelled.error is not None and cancelled.error.code == "CANCELLED":
         return Exit.OK
-    if told.is_pending:
+    if cancelled.is_pending:
         message = "the process that runs the session did not roll it back in time; try again"
         complain("session.busy", message, as_json=as_json)
         return Exit.BUSY
     message = (
-        f"handoff {told.id} is settled ({told.status}) and is unchanged; hand the session on "
-        "with `ekiden handoff start`"
+        f"handoff {cancelled.id} is settled ({cancelled.status}) and is unchanged; hand the "
+        "session on with `ekiden handoff start`"
     )
-    complain(HandoffSettled.code, message, as_json=as_json, status=told.status)
+    complain(HandoffSettled.code, message, as_json=as_json, status=cancelled.status)
     return Exit.FAILED
 
 

@@ -103,10 +103,10 @@ def _deadline(item: InboxItem, now_us: int) -> str:
 
 def _end(item: InboxItem) -> str:
     choice = "" if item.answer is None else item.answer.choice or item.answer.text
-    told = " ".join(word for word in (item.status, _closed_by(item)) if word)
+    ending = " ".join(word for word in (item.status, _closed_by(item)) if word)
     if item.status == "expired" and choice:
-        told = "expired, by default"
-    return shorten(f"{told}: {choice}" if choice else told, _LONGEST_SUBJECT)
+        ending = "expired, by default"
+    return shorten(f"{ending}: {choice}" if choice else ending, _LONGEST_SUBJECT)
 
 
 def _closed_by(item: InboxItem) -> str:

@@ -96,8 +96,8 @@ def reason_pairs(route: RouteAnalysis) -> list[tuple[str, str]]:
 
     A reason that the line or a stage already shows is not repeated.
     """
-    told = route.agent is None or any(each.reason == route.reason for each in route.stages)
-    pairs = [("because", route.reason)] if route.reason and not told else []
+    is_shown = route.agent is None or any(each.reason == route.reason for each in route.stages)
+    pairs = [("because", route.reason)] if route.reason and not is_shown else []
     if route.matched_keywords:
         pairs.append(("keywords", ", ".join(route.matched_keywords)))
     if route.matched_patterns:
@@ -117,8 +117,8 @@ def score_rows(route: RouteAnalysis, *, everybody: bool = False) -> list[tuple[s
 
     With `everybody`, agents that no stage mentions follow without scores, unless there are many.
     """
-    told = [score for stage in route.stages for score in stage.candidates]
-    scores = told or [each for each in route.candidates if each.method != "none"]
+    staged = [score for stage in route.stages for score in stage.candidates]
+    scores = staged or [each for each in route.candidates if each.method != "none"]
     rows: list[tuple[str, ...]] = [
         (
             Whole(score.agent),

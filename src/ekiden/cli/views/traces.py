@@ -263,9 +263,9 @@ def _words(span: Span, look: Glyphs) -> str:
             method = f"{details.get('method')} {sure} %" if sure is not None else ""
             return f"{method} {_text(content.get('reason'))}".strip()
         case "tool_confirmation":
-            told = UNANSWERED.get(str(details.get("status")))
-            if told is not None:
-                return told
+            text = UNANSWERED.get(str(details.get("status")))
+            if text is not None:
+                return text
             answer = "yes" if details.get("approved") else "no"
             return f"{answer}, by {details.get('by')}"
         case "inbox":
@@ -397,28 +397,28 @@ def trace_of(found: SessionTrace) -> Trace:
     return Trace(trace_id=found.trace_id, session_id=found.session_id, spans=spans)
 
 
-def _span_of(told: TraceSpan) -> Span:
+def _span_of(found: TraceSpan) -> Span:
     from ekiden.tracing import Span, Tokens
 
-    tokens = told.tokens or {}
+    tokens = found.tokens or {}
     return Span(
-        trace_id=told.trace_id,
-        span_id=told.span_id,
-        parent_id=told.parent_id,
-        kind=told.kind,
-        name=told.name,
-        session_id=told.session_id,
-        agent_name=told.agent_name,
-        correlation_id=told.correlation_id,
-        started_at_us=round(told.started_at * 1e6),
-        ended_at_us=None if told.ended_at is None else round(told.ended_at * 1e6),
-        status=told.status,
-        error=told.error,
-        details=told.details or {},
-        content=told.content or {},
+        trace_id=found.trace_id,
+        span_id=found.span_id,
+        parent_id=found.parent_id,
+        kind=found.kind,
+        name=found.name,
+        session_id=found.session_id,
+        agent_name=found.agent_name,
+        correlation_id=found.correlation_id,
+        started_at_us=round(found.started_at * 1e6),
+        ended_at_us=None if found.ended_at is None else round(found.ended_at * 1e6),
+        status=found.status,
+        error=found.error,
+        details=found.details or {},
+        content=found.content or {},
         tokens=Tokens(
             tokens.get("requests", 0), *(tokens.get(f"{name}_tokens", 0) for name in _TOKENS)
         ),
-        cost=told.cost,
-        links=tuple(told.links or ()),
+        cost=found.cost,
+        links=tuple(found.links or ()),
     )

@@ -1,4 +1,5 @@
-"""Refuses requests before the application, and writes problems in another protocol's format.
+"""Refuses requests before the application, and writes problems in another protocol's format; also
+the marks by which routes declare their query parameters.
 
 Keys, rates, origins and bodies are checked before a route is found, and faults are reported as
 problem details. Clients of other protocols do not understand these, so they are translated.
@@ -23,12 +24,12 @@ _DENIAL = "websocket.http.response"
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, error: EkidenError) -> None:
-    """Answer with the problem; a WebSocket that cannot be answered so is closed unaccepted."""
+    """Answer with the problem; a WebSocket whose server cannot send it is closed unaccepted."""
     await answer(scope, receive, send, response_of(error))
 
 
 async def answer(scope: Scope, receive: Receive, send: Send, response: Response) -> None:
-    """Answer with `response`, before the application did."""
+    """Answer with `response` instead of the application."""
     if scope["type"] == "websocket" and _DENIAL not in (scope.get("extensions") or {}):
         await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         return
@@ -47,11 +48,12 @@ def header(scope: Scope, name: str) -> str | None:
 
 
 MARK: Final = "__query__"
+"""The attribute in which an endpoint names its query parameters; `None`: any."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def takes_query(*names: str) -> Callable[[F], F]:
-    """Say which parameters a route reads that FastAPI does not know of."""
+    """Declare query parameters that a route reads itself, without FastAPI."""
 
     def mark(endpoint: F) -> F:
         setattr(endpoint, MARK, names)
@@ -61,18 +63,17 @@ def takes_query(*names: str) -> Callable[[F], F]:
 
 
 def takes_any_query(endpoint: F) -> F:
-    """Say that a route reads no parameters and may be called with any: what a browser or a cache
-    adds to the address of a file."""
+    """Declare that a route ignores query parameters, which browsers and caches add to files."""
     setattr(endpoint, MARK, None)
     return endpoint
 
 
 Reshape: TypeAlias = Callable[[int, dict[str, Any]], tuple[int, Mapping[str, Any]] | None]
-"""From the status and body of a problem to those that are sent instead; `None` leaves it."""
+"""Returns the status and body to send instead of a problem; `None` leaves it unchanged."""
 
 
 class Reshaping:
-    """Passes the response on; a problem is held back until it is complete."""
+    """Sends the response; a problem is held back until it is complete, and then reshaped."""
 
     def __init__(self, send: Send, reshape: Reshape) -> None:
         self._send = send
@@ -81,7 +82,7 @@ class Reshaping:
         self._body = b""
 
     async def __call__(self, message: Message) -> None:
-        """One message of the application."""
+        """Send a message of the application, or hold it back."""
         if message["type"] == "http.response.start" and _is_problem(message):
             self._start = message
         elif self._start is None:
@@ -92,12 +93,12 @@ class Reshaping:
                 await self._reshaped(self._start)
 
     async def _reshaped(self, start: Message) -> None:
-        told = self._reshape(start["status"], loads(self._body))
-        if told is None:
+        reshaped = self._reshape(start["status"], loads(self._body))
+        if reshaped is None:
             await self._send(start)
             await self._send({"type": "http.response.body", "body": self._body})
             return
-        body = dumps(told[1]).encode()
+        body = dumps(reshaped[1]).encode()
         kept = [
             (name, value)
             for name, value in start["headers"]
@@ -108,7 +109,7 @@ class Reshaping:
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
         ]
-        await self._send({**start, "status": told[0], "headers": headers})
+        await self._send({**start, "status": reshaped[0], "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
 
 

@@ -243,8 +243,8 @@ def _illustrate(operation: dict[str, Any], text: OperationText) -> None:
 
 
 def _header(name: str, *, required: bool = True) -> dict[str, Any]:
-    told = HEADER_TEXTS[name]
-    return {"description": told, "required": required, "schema": {"type": "string"}}
+    text = HEADER_TEXTS[name]
+    return {"description": text, "required": required, "schema": {"type": "string"}}
 
 
 def _share(operation: dict[str, Any], shared: dict[str, Any]) -> None:

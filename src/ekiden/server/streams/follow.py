@@ -184,7 +184,7 @@ class _Followed:
         self.depth = depth
         self.agent: str | None = None
 
-    def told(self, shown: Shown | None) -> Shown | Inner | None:
+    def wrapped(self, shown: Shown | None) -> Shown | Inner | None:
         """The event or delta as observers get it; that of an inner session is wrapped."""
         if isinstance(shown, Event):
             self.agent = shown.agent or self.agent
@@ -247,14 +247,14 @@ async def _merged(
                         continue
                     await follow_asked(shown, place.depth)
                     go_on(place)
-                    yield place.told(shown)
+                    yield place.wrapped(shown)
             for task, place in list(followed.items()):
                 assert place.tail is not None
                 task.cancel()  # Nothing is lost: a task that is already done has its result.
                 await asyncio.wait({task})
                 left = None if task.cancelled() else task.result()
                 if left is not None and left is not _END:
-                    yield place.told(left)
+                    yield place.wrapped(left)
                 async with aclosing(
                     _rest(desk, place.tail.session_id, place.tail.after, place.depth)
                 ) as rest:

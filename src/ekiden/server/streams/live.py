@@ -170,8 +170,8 @@ class LiveConnection:
             after=wanted.after, where=wanted.where(), follow=wanted.follow
         )
         await stream.__aenter__()
-        told = {"type": "subscribed", "subscription": wanted.id, "after": stream.position or ""}
-        await self._outgoing.put(told)
+        notice = {"type": "subscribed", "subscription": wanted.id, "after": stream.position or ""}
+        await self._outgoing.put(notice)
         # `subscribed` is queued before the task begins, so it comes before the first event.
         self._sent[wanted.id] = stream.position or ""
         task = asyncio.create_task(self._follow(wanted.id, stream, follow=wanted.follow))
@@ -186,8 +186,8 @@ class LiveConnection:
         stream.close()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        told = {"type": "unsubscribed", "subscription": name, "after": self._sent.pop(name)}
-        await self._outgoing.put(told)
+        notice = {"type": "unsubscribed", "subscription": name, "after": self._sent.pop(name)}
+        await self._outgoing.put(notice)
 
     async def _follow(self, name: str, stream: EventStream, *, follow: bool) -> None:
         async for found in stream:
@@ -200,8 +200,8 @@ class LiveConnection:
             self._streams.pop(name, None)
             stream.close()
         end = "closing" if follow else "done"
-        told = {"type": end, "subscription": name, "after": stream.position or ""}
-        await self._outgoing.put(told)
+        notice = {"type": end, "subscription": name, "after": stream.position or ""}
+        await self._outgoing.put(notice)
 
     def _note(self, task: asyncio.Task[None]) -> None:
         """Close the connection if a subscription fails, so that the client reconnects."""

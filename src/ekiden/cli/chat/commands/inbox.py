@@ -6,7 +6,15 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Quoted, Shape, Table, told
+from ekiden.cli.chat.screens.screen import (
+    CommandReply,
+    Lines,
+    Pairs,
+    Quoted,
+    Shape,
+    Table,
+    text_reply,
+)
 from ekiden.cli.errors import UsageError
 from ekiden.cli.views.inbox import answer_words, question_line, question_record
 from ekiden.tools.output import spelled_out
@@ -29,7 +37,7 @@ async def listed(chat: Chat, argument: str) -> CommandReply:
         text = "the inbox is empty"
         if chat.is_waiting:
             text = f"{text}; this session waits for {await chat.waits_for()}"
-        return told("inbox", text, items=[])
+        return text_reply("inbox", text, items=[])
     rows = [
         (
             "*" if item.id in mine else "",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.api.sessions import SessionSummary
 from ekiden.cli.chat.local import LocalChat
-from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table, told
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table, text_reply
 from ekiden.cli.chat.typed.choices import session_options
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
@@ -39,7 +39,7 @@ async def current(chat: Chat, argument: str) -> CommandReply:
     found = chat.summary
     if found is None:
         name = chat.session_id or "this session"
-        return told(
+        return text_reply(
             "session",
             f"{name} is new and has no messages yet",
             session_id=chat.session_id,
@@ -133,7 +133,7 @@ async def export(chat: Chat, argument: str) -> CommandReply:
     session = chat.stored_session("nothing to export").session_id
     record = await chat.api.sessions.export(session)
     path = _written(argument or f"{session}.json", dumps(record) + "\n")
-    return told("export", f"{session} is in {path}", session_id=session, path=str(path))
+    return text_reply("export", f"{session} is in {path}", session_id=session, path=str(path))
 
 
 def _written(name: str, text: str) -> Path:

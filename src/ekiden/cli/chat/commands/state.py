@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Shape, Table, told
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Shape, Table, text_reply
 from ekiden.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ async def forget(chat: LocalChat, argument: str) -> CommandReply:
         raise UsageError("name the key: /memory forget KEY; /memory lists the keys")
     if not await _memory(chat).forget(argument):
         raise MemoryNotFound(argument)
-    return told("forgotten", f"{argument} is forgotten", key=argument)
+    return text_reply("forgotten", f"{argument} is forgotten", key=argument)
 
 
 def _memory(chat: LocalChat) -> Memory:

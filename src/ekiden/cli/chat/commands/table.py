@@ -14,7 +14,7 @@ from ekiden.cli.chat.commands import (
     state as state_commands,
 )
 from ekiden.cli.chat.local import LocalChat
-from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Table, told
+from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Table, text_reply
 from ekiden.cli.errors import UsageError
 from ekiden.cli.exits import Exit
 
@@ -102,11 +102,11 @@ async def _model(chat: LocalChat, argument: str) -> CommandReply:
 
         resolve_model(argument)
         chat.config = replace(chat.config, model=argument)
-        return told("model", f"all agents now answer with {argument}", model=argument)
+        return text_reply("model", f"all agents now answer with {argument}", model=argument)
     model = chat.config.model or chat.roster.project.settings.model
     shown = model if isinstance(model, str | None) else type(model).__name__
     text = f"the model is {shown}" if shown else ("every agent uses its own model, if it needs one")
-    return told("model", text, model=shown)
+    return text_reply("model", text, model=shown)
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {

@@ -125,8 +125,8 @@ def _tool(event: Event, details: Mapping[str, Any]) -> str:
 def _confirmation(details: Mapping[str, Any]) -> str | None:
     if not details.get("approved"):
         reason = details.get("reason")
-        told = UNANSWERED.get(str(details.get("status")), "not allowed")
-        return f"· {details.get('tool')}  {told}" + (f": {short(reason)}" if reason else "")
+        result = UNANSWERED.get(str(details.get("status")), "not allowed")
+        return f"· {details.get('tool')}  {result}" + (f": {short(reason)}" if reason else "")
     if details.get("edited"):
         return f"· {details.get('tool')}  allowed with other arguments"
     return None

@@ -102,7 +102,7 @@ class Screen(Protocol):
         ...
 
 
-def told(type: str, text: str, **facts: Any) -> CommandReply:
+def text_reply(type: str, text: str, **facts: Any) -> CommandReply:
     """A reply of plain lines."""
     return CommandReply(type=type, record={**facts, "text": text}, shapes=(Lines(text=text),))
 
