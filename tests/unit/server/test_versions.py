@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.server.answers import Matching, Versions, etag_of, install, parse_if_match
+from ekiden.server.answers import Matching, Versions, etag_of, install_handlers, parse_if_match
 from tests.support.cases import each_case
 
 
@@ -43,7 +43,7 @@ def test_what_is_no_tag_is_refused(text: str) -> None:
 
 def test_a_route_takes_the_header_and_its_problems_are_told() -> None:
     app = FastAPI()
-    install(app)
+    install_handlers(app)
 
     @app.put("/thing")
     async def change(versions: Matching) -> dict[str, Versions]:

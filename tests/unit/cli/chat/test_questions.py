@@ -11,7 +11,7 @@ import pytest
 
 from ekiden.cli.chat.local import LocalChat
 from ekiden.cli.chat.screens.plain import drawn_plain
-from ekiden.cli.chat.screens.screen import ChatQuestions, HeldScreen, told
+from ekiden.cli.chat.screens.screen import ChatQuestions, HeldScreen, text_reply
 from ekiden.cli.terminal.prompts import Question, TerminalApprover
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event
@@ -67,7 +67,7 @@ async def test_what_happens_while_a_question_is_open_is_shown_afterwards(answer:
 
     def happen() -> None:
         screen.show(event)
-        screen.reply(told("x", "a reply"))
+        screen.reply(text_reply("x", "a reply"))
         screen.note("a note")
         screen.error("x.y", "broke")
         screen.break_off()
