@@ -11,8 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from unicodedata import normalize
 
-from ekiden.agents.checks import ProblemReport
-from ekiden.agents.definition import AgentDefinition, AgentFileProblem, Origin
+from ekiden.agents.definition import AgentDefinition, AgentFileProblem, Origin, ProblemReport
 from ekiden.agents.yaml.nodes import Mapping, Scalar
 from ekiden.core.dataclass import dataclass
 from ekiden.core.profile import Scope
@@ -36,18 +35,30 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """A place in a file."""
+_FOLDERS: dict[str, Origin] = {
+    ".ekiden": "ekiden",
+    ".claude": "claude",
+    ".gemini": "gemini",
+    ".agents": "agents",
+}
 
+_MAX_FRONT_MATTER = 64 * 1024
+"""In characters."""
+
+_FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_EXAMPLE = "begin the file with a line ---, then name: and other keys, then a second line ---"
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
     line: int
     column: int
 
 
 def read_bytes(path: Path, report: ProblemReport) -> bytes | None:
-    """The content of the file; `None`, with the reason in the report, when it cannot be had.
+    """The content of the file; `None`, with the reason in the report, if it cannot be read.
 
-    Never waits: a pipe or a device is refused before anything is read from it.
+    Never blocks: pipes and devices are refused unread.
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -67,22 +78,23 @@ def read_bytes(path: Path, report: ProblemReport) -> bytes | None:
 
 
 def _content(descriptor: int, report: ProblemReport) -> bytes | None:
-    seen = os.fstat(descriptor)
-    # What was a file a moment ago may be something else by now.
-    if not stat.S_ISREG(seen.st_mode):
+    status = os.fstat(descriptor)
+    # The path can point to another object since the first check.
+    if not stat.S_ISREG(status.st_mode):
         _not_a_file(report)
         return None
     parts: list[bytes] = []
     left = MAX_FILE_BYTES + 1
-    # Python makes room for all that may come: for the usual file a thirtieth of the maximum.
-    while left > 0 and (part := os.read(descriptor, min(left, seen.st_size + 1))):
+    # `os.read` allocates all that it is asked for: a usual file needs a thirtieth of the maximum.
+    while left > 0 and (part := os.read(descriptor, min(left, status.st_size + 1))):
         parts.append(part)
         left -= len(part)
     return b"".join(parts)
 
 
-def decode(data: bytes, report: ProblemReport) -> str | None:
-    """The text, with ``\\n`` between lines and without a byte order mark; `None` if it is none."""
+def _decode(data: bytes, report: ProblemReport) -> str | None:
+    """The text with ``\\n`` as line break and without a byte order mark; `None` if it is not
+    text."""
     if len(data) > MAX_FILE_BYTES:
         report.error(
             None,
@@ -99,7 +111,7 @@ def decode(data: bytes, report: ProblemReport) -> str | None:
     except UnicodeDecodeError as exc:
         before = exc.object[: exc.start].decode("utf-8", "replace")
         report.error(
-            spot(before.replace("\r\n", "\n"), None),
+            _end_of(before.replace("\r\n", "\n")),
             "not_utf8",
             f"the byte 0x{exc.object[exc.start]:02x} here is not UTF-8; save the file as UTF-8",
         )
@@ -108,7 +120,7 @@ def decode(data: bytes, report: ProblemReport) -> str | None:
     nul = text.find("\0")
     if nul >= 0:
         report.error(
-            spot(text, nul),
+            _end_of(text[:nul]),
             "nul_character",
             "there is a NUL character here, so the file is not text; remove it",
         )
@@ -116,10 +128,8 @@ def decode(data: bytes, report: ProblemReport) -> str | None:
     return text
 
 
-def spot(text: str, index: int | None) -> Spot:
-    """Line and column of `index`, or of the end of the text."""
-    before = text if index is None else text[:index]
-    return Spot(before.count("\n") + 1, len(before) - before.rfind("\n"))
+def _end_of(text: str) -> _Position:
+    return _Position(text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
 def _not_a_file(report: ProblemReport) -> None:
@@ -137,35 +147,16 @@ def _unreadable(exc: OSError | ValueError, report: ProblemReport) -> None:
     report.error(None, "unreadable", f"the file cannot be read: {reason}")
 
 
-_FOLDERS: dict[str, Origin] = {
-    ".ekiden": "ekiden",
-    ".claude": "claude",
-    ".gemini": "gemini",
-    ".agents": "agents",
-}
-
-MAX_FRONT_MATTER = 64 * 1024
-"""Characters."""
-
-_FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
-_EXAMPLE = "begin the file with a line ---, then name: and other keys, then a second line ---"
-
-
-@dataclass(frozen=True, slots=True)
-class FileParts:
-    """A file in two."""
-
-    front: str
-    """What is between the two lines ``---``; its first line is the file's second."""
-    body: str
-    """The instructions, without blank lines around them."""
-
-
-def split(text: str, report: ProblemReport) -> FileParts | None:
-    """Front matter and instructions; `None`, with the reason in the report, if there are not two.
+def _split(text: str, report: ProblemReport, origin: Origin) -> tuple[str, str] | None:
+    """Front matter and instructions; `None`, with the reason in the report, if one is missing.
 
     The front matter is between a first line ``---`` and the next line ``---``.
     """
+    if origin != "ekiden" and not text.startswith("---"):
+        report.warning(
+            None, "not_an_agent", "the file has no front matter, so it is not read as an agent"
+        )
+        return None
     if not text.strip():
         report.error(None, "empty_file", f"the file is empty; {_EXAMPLE}, then the instructions")
         return None
@@ -182,23 +173,22 @@ def split(text: str, report: ProblemReport) -> FileParts | None:
             "the front matter that begins here has no end; write a line --- after its last key",
         )
         return None
-    if closing.start() - start > MAX_FRONT_MATTER:
+    if closing.start() - start > _MAX_FRONT_MATTER:
         report.error(
             None,
             "too_large",
-            f"the front matter is longer than {MAX_FRONT_MATTER // 1024} KB; move long texts "
+            f"the front matter is longer than {_MAX_FRONT_MATTER // 1024} KB; move long texts "
             "into the instructions below it",
         )
         return None
-    return FileParts(text[start : closing.start()], text[closing.end() :].strip())
+    return text[start : closing.start()], text[closing.end() :].strip()
 
 
 def _report_missing(text: str, report: ProblemReport) -> None:
     late = _FENCE.search(text)
     if late is not None and not text[: late.start()].strip():
-        line = text.count("\n", 0, late.start()) + 1
         report.error(
-            Spot(line, 1),
+            _end_of(text[: late.start()]),
             "no_front_matter",
             "--- must be the first line; remove everything before it",
         )
@@ -235,7 +225,7 @@ def read_agent_file(
     path = Path(path)
     report = ProblemReport(path)
     data = read_bytes(path, report)
-    text = None if data is None else decode(data, report)
+    text = None if data is None else _decode(data, report)
     return _read(text, report, origin or origin_of(path), scope)
 
 
@@ -250,7 +240,7 @@ def read_agent_text(
     problems."""
     report = ProblemReport(Path(path))
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    return _read(decode(data, report), report, origin, scope)
+    return _read(_decode(data, report), report, origin, scope)
 
 
 def origin_of(path: Path) -> Origin:
@@ -271,16 +261,16 @@ def _read(text: str | None, report: ProblemReport, origin: Origin, scope: Scope)
     parts = None if text is None else _split(text, report, origin)
     root, found = None, None
     if parts is not None:
+        front, body = parts
         if origin == "ekiden":
-            root = parse_front_matter(parts.front, report)
+            root = parse_front_matter(front, report)
+            if root is not None:
+                found = read_own(root, body, report, scope)
         else:
-            root = parse_front_matter(parts.front, report, is_key=is_key, is_strict=is_safety_key)
-    if parts is not None and root is not None:
-        if origin == "ekiden":
-            found = read_own(root, parts.body, report, scope)
-        else:
-            found = read_foreign(root, parts.body, report, origin, scope)
-        if not parts.body and found is not None and found.a2a is None:
+            root = parse_front_matter(front, report, is_key=is_key, is_strict=is_safety_key)
+            if root is not None:
+                found = read_foreign(root, body, report, origin, scope)
+        if not body and found is not None and found.a2a is None:
             report.warning(
                 None,
                 "no_instructions",
@@ -298,17 +288,7 @@ def _read(text: str | None, report: ProblemReport, origin: Origin, scope: Scope)
     )
 
 
-def _split(text: str, report: ProblemReport, origin: Origin) -> FileParts | None:
-    if origin != "ekiden" and not text.startswith("---"):
-        report.warning(
-            None, "not_an_agent", "the file has no front matter, so it is not read as an agent"
-        )
-        return None
-    return split(text, report)
-
-
 def _name(root: Mapping | None) -> str | None:
-    """The name of a file that has errors."""
     for key, value in root.entries if root else ():
         if key.text == "name" and isinstance(value, Scalar) and value.text.strip():
             return normalize("NFC", value.text.strip())

@@ -1,11 +1,11 @@
-"""An agent as a file defines it: plain values, before tools and models are looked up."""
+"""The definition of an agent in its file, before tools and models are resolved; file problems."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.dataclass import dataclass
@@ -27,11 +27,14 @@ from ekiden.core.profile import (
 )
 
 FIRST_LINE = 2
-"""Of front matter, in the file: the line after ``---``."""
+"""The line of the file where front matter begins, after ``---``."""
+
+PERSON = "person:"
+"""Prefix of a handoff target that is a role of people instead of an agent."""
 
 
 def printable(text: str) -> str:
-    """The text with control characters and the like as escapes: safe for a terminal and a log."""
+    """The text with unprintable characters escaped: safe for a terminal and a log."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
@@ -43,20 +46,20 @@ Place: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenCondition:
-    """A condition in a file; whether it can be read is for others to say."""
+    """An unparsed condition in a file."""
 
     at: str
-    """The key that has it, as ``handoffs[0].condition``."""
+    """Its key, such as ``handoffs[0].condition``."""
     text: str
     line: int
     column: int
     front: str = field(default="", compare=False, repr=False)
-    """The front matter that it stands in."""
+    """The front matter that contains it."""
 
     def place(self, position: int) -> Place:
-        """Where in the file the character at `position` of `text` stands.
+        """The place in the file of the character at `position` of `text`.
 
-        Where the file says it with escapes, so that this cannot be told, where the text begins.
+        If the file writes the text with escapes, the place where the text begins.
         """
         rows = self.front.split("\n")[self.line - FIRST_LINE :]
         rest = "\n".join(rows)[self.column - 1 :]
@@ -70,9 +73,10 @@ class WrittenCondition:
 
 
 def _found(rest: str, text: str, position: int) -> int | None:
-    """The index in `rest`, which says `text` in one of YAML's ways; `None` if that is unclear.
+    """The index in `rest` of the character at `position` of `text`; `None` if it is unclear.
 
-    The two differ in spaces and line breaks, and in the quotes and backslashes of quoted texts.
+    `rest` has the text as YAML writes it: spaces and line breaks can differ, and quoted texts have
+    quotes and backslashes.
     """
     quote = rest[:1] if rest[:1] in ("'", '"') else ""
     at = rest.find("\n") + 1 if rest[:1] in ("|", ">") else len(quote)
@@ -95,7 +99,7 @@ def _found(rest: str, text: str, position: int) -> int | None:
 
 
 Origin: TypeAlias = Literal["ekiden", "claude", "gemini", "agents"]
-"""Which tool the file was written for."""
+"""The tool that a file was written for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,12 +184,12 @@ class MemoryDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorDefinition:
-    """`supervisor`: the agent splits what it is given among others."""
+    """The section `supervisor` of an agent file: the agent splits requests among other agents."""
 
     agents: tuple[Peer, ...] | None = None
-    """Who gets tasks; `None`: all agents of the project that are no supervisors."""
+    """The agents that get tasks. `None`: all agents of the project except supervisors."""
     fallback: Peer | None = None
-    """`None`: the last one."""
+    """The agent for tasks that no other agent can do. `None`: the last of `agents`."""
     concurrency: int = 8
     timeout_s: float = 60.0
     retries: int = 1
@@ -198,12 +202,12 @@ class SupervisorDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteDefinition:
-    """`a2a`: the agent works elsewhere, and is called over A2A."""
+    """The section `a2a` of an agent file: the agent is remote and called over A2A."""
 
     card: str
     token_env: str | None = None
     header: str | None = None
-    """`None`: `Authorization`, with `Bearer`."""
+    """The header for the token. `None`: `Authorization`, with `Bearer`."""
     timeout_s: float = 300.0
     line: int = 1
     column: int = 1
@@ -289,3 +293,72 @@ class AgentFileProblem:
             "message": self.message,
             "severity": self.severity,
         }
+
+
+MAX_PROBLEMS = 100
+"""Maximum number of errors of one file, and of warnings: a hostile file must not fill the screen
+or the memory."""
+_SHOWN = 60
+"""Maximum length of a quoted text, in characters."""
+_MAX_MESSAGE = 600
+
+
+class FilePosition(Protocol):
+    """An object with a position in the file."""
+
+    @property
+    def line(self) -> int: ...
+    @property
+    def column(self) -> int: ...
+
+
+class ProblemReport:
+    """Collects the problems of the file at `path`, in the order in which they are found."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problems: list[AgentFileProblem] = []
+        self.front = ""
+        """The front matter; empty until it is found."""
+        self.conditions: list[WrittenCondition] = []
+        """The unparsed conditions of the file."""
+        self._count = {"error": 0, "warning": 0}
+
+    @property
+    def failed(self) -> bool:
+        """Whether the file has an error."""
+        return self._count["error"] > 0
+
+    def error(self, place: FilePosition | None, code: str, message: str) -> None:
+        """Add an error: the file cannot be used. Without a place, it is reported for line 1."""
+        self._add(place, code, message, "error")
+
+    def warning(self, place: FilePosition | None, code: str, message: str) -> None:
+        """Add a warning: the file can be used."""
+        self._add(place, code, message, "warning")
+
+    def _add(
+        self,
+        place: FilePosition | None,
+        code: str,
+        message: str,
+        severity: Literal["error", "warning"],
+    ) -> None:
+        self._count[severity] += 1
+        if self._count[severity] > MAX_PROBLEMS:
+            return
+        self.problems.append(
+            AgentFileProblem(
+                path=self.path,
+                line=place.line if place else 1,
+                column=place.column if place else 1,
+                code=f"agent.{code}",
+                message=printable(message[:_MAX_MESSAGE]),
+                severity=severity,
+            )
+        )
+
+
+def shown(text: str) -> str:
+    """The text quoted, shortened and safe for a terminal."""
+    return printable(repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…"))

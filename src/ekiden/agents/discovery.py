@@ -1,4 +1,4 @@
-"""Where agent files are looked for."""
+"""The folders with agent files, and the files in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.profile import Scope
 
 MAX_FILES = 10_000
-"""In one folder."""
+"""Maximum number of files in one folder."""
 _MAX_NESTING = 8
 
 _FOREIGN: tuple[tuple[str, Origin], ...] = (
@@ -30,17 +30,17 @@ class AgentFolder:
     origin: Origin = "ekiden"
     scope: Scope = "project"
     nested: bool = False
-    """Whether folders inside count too."""
+    """Whether subfolders are included."""
 
 
 class FoundFile(NamedTuple):
-    """A file as a folder lists it, unread."""
+    """An unread file in a folder."""
 
     path: str
     mark: tuple[int, ...]
-    """Differs when the file was changed or replaced."""
+    """Changes when the file is changed or replaced. Empty: the file's status is unknown."""
     changed_ns: int
-    """When the file was last written or renamed, as far as the file system tells."""
+    """The time of the last write or rename, in nanoseconds since the epoch."""
 
 
 def agent_folders(
@@ -75,9 +75,9 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def find_files(folder: AgentFolder, problems: list[AgentFileProblem]) -> list[FoundFile]:
-    """The agent files in the folder by name; a folder that does not exist has none.
+    """The agent files in the folder, by path; a missing folder has none.
 
-    Files whose names begin with a dot are passed over: editors write such.
+    Files whose names begin with a dot are ignored: they are temporary files of editors.
     """
     found: list[FoundFile] = []
     waiting = [(str(folder.path), 0)]
@@ -110,10 +110,10 @@ def _found(entry: os.DirEntry[str]) -> FoundFile:
     try:
         seen = entry.stat()
     except OSError:
-        # Reading it will tell why; until it is something else, there is nothing new to tell.
+        # Reading the file reports the error; the empty mark keeps it from being reported again.
         return FoundFile(entry.path, (), 0)
     mark = (seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino, seen.st_mode)
-    # Elsewhere than on POSIX, ctime is when the file was made.
+    # On Windows, ctime is the time of creation.
     return FoundFile(entry.path, mark, mark[1] if os.name == "posix" else mark[0])
 
 

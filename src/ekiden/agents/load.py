@@ -1,4 +1,4 @@
-"""All agent files of a project: definitions, problems, and what changes."""
+"""Loads all agent files of a project and watches them for changes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ekiden.agents.agent_file import AgentFile, read_agent_file, read_agent_text, read_bytes
-from ekiden.agents.checks import ProblemReport, shown
-from ekiden.agents.definition import AgentDefinition, AgentFileProblem, printable
+from ekiden.agents.definition import (
+    AgentDefinition,
+    AgentFileProblem,
+    ProblemReport,
+    printable,
+    shown,
+)
 from ekiden.agents.discovery import AgentFolder, FoundFile, agent_folders, find_files
 from ekiden.agents.team_checks import check_team
 
@@ -23,7 +28,7 @@ _CACHED = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shadowed:
-    """A file that is not used because another one, of a folder that wins, has its name."""
+    """A file that is not used: a folder of higher precedence has an agent of the same name."""
 
     name: str
     path: Path
@@ -109,7 +114,7 @@ def combine(
     *,
     known: Collection[str] = (),
 ) -> LoadedAgents:
-    """The files of all folders together; the folder that comes first wins."""
+    """The files of all folders, in order of precedence."""
     all_problems = list(problems)
     definitions: list[AgentDefinition] = []
     partial: list[AgentDefinition] = []
@@ -157,13 +162,13 @@ def _same_name(folder: AgentFolder, file: AgentFile, first: AgentFile) -> AgentF
 
 
 _SETTLED_NS = 100_000_000
-"""A file written less than this before it was read may be written again at, for the file system,
-the same time; until then its content is compared."""
+"""Time stamps of file systems are coarse: a file written less than this before it was read can
+change again without a new time stamp. Until then its content is compared."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """A file as it was last read."""
+    """The last read of a file."""
 
     mark: tuple[int, ...]
     settled: bool
@@ -186,13 +191,13 @@ class AgentWatcher:
     """
 
     def __init__(self, folders: Sequence[AgentFolder], *, known: Collection[str] = ()) -> None:
-        """Reads all files; `known` are agents that are not in files."""
+        """Reads all files; `known` names agents that have no file."""
         self.folders = tuple(folders)
         self._known_names = tuple(known)
         self._files: dict[str, _Known] = {}
         self._folder_problems: list[AgentFileProblem] = []
         self.loaded = self._read(*self._list())
-        """What the files gave when they were last read."""
+        """The result of the last read."""
 
     def changed(self) -> bool:
         """Whether a file was changed, added or removed since the last read."""
@@ -200,7 +205,7 @@ class AgentWatcher:
         found = [each for files in listed for each in files]
         if problems != self._folder_problems or len(found) != len(self._files):
             return True
-        return any(self._is_new(each, folder) for folder, each in self._each(listed))
+        return any(self._is_changed(each, folder) for folder, each in self._each(listed))
 
     def poll(self) -> LoadedAgents | None:
         """Read changed files again; `None` if nothing changed."""
@@ -218,7 +223,7 @@ class AgentWatcher:
             for found in files:
                 yield folder, found
 
-    def _is_new(self, found: FoundFile, folder: AgentFolder) -> bool:
+    def _is_changed(self, found: FoundFile, folder: AgentFolder) -> bool:
         known = self._files.get(found.path)
         if known is None or known.mark != found.mark:
             return True
@@ -236,7 +241,8 @@ class AgentWatcher:
             if known is None or known.mark != found.mark or not known.settled:
                 settled = _is_settled(found)
                 file = _file(found, folder)
-                good = file.definition or (known.good if known and _is_bad(file) else None)
+                failed = any(each.severity == "error" for each in file.problems)
+                good = file.definition or (known.good if known and failed else None)
                 known = _Known(found.mark, settled, file, good)
             files[found.path] = known
         self._files, self._folder_problems = files, problems
@@ -253,10 +259,6 @@ def _file(found: FoundFile, folder: AgentFolder) -> AgentFile:
 
 def _is_settled(found: FoundFile) -> bool:
     return time.time_ns() - found.changed_ns > _SETTLED_NS
-
-
-def _is_bad(file: AgentFile) -> bool:
-    return any(problem.severity == "error" for problem in file.problems)
 
 
 def _usable(known: _Known) -> AgentFile:

@@ -1,4 +1,4 @@
-"""Capabilities: comparable names, who has which, how well they match, which are missing."""
+"""Declared capabilities: comparable names, the index of agents, matches and missing names."""
 
 from __future__ import annotations
 
@@ -13,38 +13,30 @@ from ekiden.core.documents import Value
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Capability
 
-# Names of capabilities, made comparable.
-#
-# Case, full-width and other compatibility forms, and the kind and number of spaces, underscores
-# and hyphens do not count.
-#
-# ``Code-Review``, ``code_review`` and ``ＣＯＤＥ ＲＥＶＩＥＷ`` are one name.
-
-
 T = TypeVar("T")
 
 TAG = "tag:"
-"""Before a required name: only a tag of that name will do."""
+"""Prefix of a required name that matches tags only."""
 
 _LONG = 1_000
-"""Of a longer name the form is not looked at: normalising takes time with the square of it."""
+"""Longer names are not normalized, because the time of normalization grows with the square."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """One thing that is required."""
+    """One required capability."""
 
     text: str
-    """As it was asked for."""
+    """The name as the caller wrote it."""
     key: str
-    """The folded name, or the folded tag."""
+    """The folded name or tag."""
     tag_only: bool = False
 
 
 def requirements(required: Iterable[str]) -> tuple[Requirement, ...]:
-    """What is required, in the order asked, each once.
+    """The requirements in order, each once.
 
-    `UserError` for something that is no name, and for one text where several belong.
+    Raises `UserError` for an invalid name, and for one text instead of a list.
     """
     found: dict[tuple[str, bool], Requirement] = {}
     for name in several(required, "required capabilities"):
@@ -54,14 +46,18 @@ def requirements(required: Iterable[str]) -> tuple[Requirement, ...]:
 
 
 def several(given: Iterable[T], what: str) -> Iterable[T]:
-    """`given` as it is; `UserError` for a single text, which would be taken letter by letter."""
+    """`given` unchanged. Raises `UserError` for a single text, which would be read by letters."""
     if isinstance(given, str):
         raise UserError(f"{what} are a list of names, not one text: write [{given!r:.80}]")
     return given
 
 
 def folded(name: str) -> str:
-    """The form in which names and tags are compared; it is empty only for an empty text."""
+    """The form in which names and tags are compared; empty only for an empty text.
+
+    ``Code-Review``, ``code_review`` and ``ＣＯＤＥ ＲＥＶＩＥＷ`` have the same form: case, full
+    width, spaces, underscores and hyphens make no difference.
+    """
     if name.isascii():
         plain = name.lower()
     elif len(name) > _LONG:
@@ -72,7 +68,7 @@ def folded(name: str) -> str:
 
 
 def checked(name: object, what: str) -> str:
-    """The folded form; `UserError` for what is not a text or is empty."""
+    """The folded form. Raises `UserError` if `name` is not a text, or empty."""
     key = folded(name) if isinstance(name, str) else ""
     if not key:
         raise UserError(f"{what} is a text that is not empty, not {name!r:.80}")
@@ -152,32 +148,32 @@ class Match(Value):
 
 
 class Held(NamedTuple):
-    """A capability that meets a requirement, and how."""
+    """A capability that meets a requirement."""
 
     score: float
-    """What it counts, 0 to 1."""
+    """The score, 0 to 1."""
     capability: Capability
     by: By
     similarity: float | None = None
 
 
 Holders: TypeAlias = Mapping[str, Held]
-"""By agent: the best that it has for one requirement."""
+"""The best capability of each agent for one requirement."""
 
 
 class Holdings:
-    """An index from folded names and tags to those who have them."""
+    """An index from folded names and tags to agents."""
 
     def __init__(self) -> None:
         self.capabilities: dict[str, tuple[Capability, ...]] = {}
-        """By agent, as registered."""
+        """The registered capabilities by agent."""
         self._by_name: dict[str, dict[str, Held]] = {}
         self._by_tag: dict[str, dict[str, Held]] = {}
         self._keys: dict[str, tuple[Collection[str], Collection[str]]] = {}
-        """By agent: under which names and tags it stands in the index."""
+        """The names and tags of each agent in the index."""
 
     def put(self, agent: str, capabilities: Iterable[Capability]) -> None:
-        """Let `agent` have these and no others; on a `UserError` nothing has changed."""
+        """Set the capabilities of `agent`. If it raises `UserError`, nothing is changed."""
         held = tuple(capabilities)
         by_name: dict[str, Held] = {}
         by_tag: dict[str, Held] = {}
@@ -195,14 +191,14 @@ class Holdings:
         _add(self._by_tag, agent, by_tag)
 
     def remove(self, agent: str) -> None:
-        """Forget `agent`, if it is known."""
+        """Remove `agent`, if it is in the index."""
         self.capabilities.pop(agent, None)
         names, tags = self._keys.pop(agent, ((), ()))
         _drop(self._by_name, agent, names)
         _drop(self._by_tag, agent, tags)
 
     def holders(self, requirement: Requirement) -> Holders:
-        """Those who have it: by name, and else by tag."""
+        """The agents that meet the requirement, by name or else by tag."""
         tagged = self._by_tag.get(requirement.key, {})
         named = {} if requirement.tag_only else self._by_name.get(requirement.key, {})
         return {**tagged, **named} if tagged and named else named or tagged
@@ -224,7 +220,7 @@ def _grade(agent: str, capability: Capability) -> float:
 
 
 def _keep_best(found: dict[str, Held], key: str, held: Held) -> None:
-    """Of equals the one whose name is first, so that the order given does not count."""
+    """Keep the best capability; ties go to the first name, so that the order does not matter."""
     best = found.get(key)
     if best is None or (-held.score, held.capability.name) < (-best.score, best.capability.name):
         found[key] = held

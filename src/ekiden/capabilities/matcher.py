@@ -1,4 +1,4 @@
-"""Who can do what, and who is the best for a task."""
+"""Finds the best agent for the capabilities that a task requires."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 MIN_SCORE = 0.5
 MIN_SIMILARITY = 0.5
-"""Measured with the local embedder on pairs in English, Chinese and Japanese: four in five of those
-that mean the same are nearer than this, and one in thirty of those that do not."""
+"""Measured with the local embedder on pairs of texts in English, Chinese and Japanese: four in five
+pairs with the same meaning have a higher similarity, and one in thirty of other pairs."""
 
 
 class CapabilityMatcher:
@@ -202,37 +202,38 @@ class CapabilityMatcher:
 
         Does nothing without an embedder, or when all names are known names or tags.
         """
-        strange = [each.key for each in requirements(required) if self._is_strange(each)]
-        if self._meaning is None or not strange:
+        unknown = [each.key for each in requirements(required) if self._is_unknown(each)]
+        if self._meaning is None or not unknown:
             return
-        told, asked = self._meaning.unknown(strange)
-        if told or asked:
-            vectors = await asyncio.to_thread(self._meaning.embedder.embed, [*told, *asked])
-            self._meaning.learn(told, asked, vectors)
+        declared, queries = self._meaning.missing_vectors(unknown)
+        if declared or queries:
+            texts = [*declared, *queries]
+            vectors = await asyncio.to_thread(self._meaning.embedder.embed, texts)
+            self._meaning.add_vectors(declared, queries, vectors)
 
-    def _is_strange(self, requirement: Requirement) -> bool:
+    def _is_unknown(self, requirement: Requirement) -> bool:
         return not requirement.tag_only and not self._holdings.holders(requirement)
 
     def _holders(self, requirement: Requirement) -> Holders:
-        if self._meaning is not None and self._is_strange(requirement):
+        if self._meaning is not None and self._is_unknown(requirement):
             return self._meaning.holders(requirement.key)
         return self._holdings.holders(requirement)
 
     def _scores(self, columns: Sequence[Holders], min_score: float) -> Mapping[str, float]:
-        """Those who reach `min_score`, in any order."""
-        everybody = self._holdings.capabilities
+        """The agents with at least `min_score`, in any order."""
+        agents = self._holdings.capabilities
         if not columns:
-            return dict.fromkeys(everybody, 1.0)
+            return dict.fromkeys(agents, 1.0)
         shares: dict[str, list[float]] = {}
         for holders in columns:
             for agent, held in holders.items():
                 shares.setdefault(agent, []).append(held.score)
         count = len(columns)
-        scores = dict.fromkeys(everybody, 0.0) if min_score == 0 else {}
+        scores = dict.fromkeys(agents, 0.0) if min_score == 0 else {}
         for agent, share in shares.items():
             if len(share) / count < min_score:
                 continue
-            # Summed without rounding: the order of the required names makes no difference.
+            # `fsum` does not round, so the order of the required names makes no difference.
             score = fsum(share) / count
             if score >= min_score:
                 scores[agent] = score

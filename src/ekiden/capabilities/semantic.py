@@ -1,4 +1,4 @@
-"""Matches capabilities by meaning when no name fits."""
+"""Matches capabilities by meaning if no name matches."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _REMEMBERED = 256
-"""So many texts that were asked for keep their vectors."""
+"""The number of required names whose vectors are cached."""
 
 
 class SemanticMatcher:
-    """Finds the capabilities whose name or description is near to a text.
+    """Finds the capabilities whose name or description is similar to a required name.
 
-    The two are compared apart and the nearer counts: joined into one text, they would be near to
-    few of the words that mean the same. Vectors are computed when they are first needed, and kept.
-    `capabilities` is looked at again after `changed`.
+    Name and description are compared separately, and the higher similarity counts: a joined text
+    would be similar to few synonyms. Vectors are computed when they are first needed, and cached.
+    Call `changed` after a change of `capabilities`.
     """
 
     def __init__(
@@ -37,40 +37,43 @@ class SemanticMatcher:
         self._capabilities = capabilities
         self._min_similarity = min_similarity
         self._vectors: dict[str, NDArray[np.float32]] = {}
-        self._asked: dict[str, NDArray[np.float32]] = {}
+        self._queries: dict[str, NDArray[np.float32]] = {}
+        """The vectors of required names."""
         self._owners: dict[str, list[tuple[str, Capability]]] | None = None
-        """By text: whose capability says it; `None` until it is needed."""
+        """The agents and capabilities of each text. `None`: not computed yet."""
         self._matrix: NDArray[np.float32] | None = None
-        """A row for every text of the owners, in their order."""
+        """A row for every text in `_owners`, in their order."""
 
     def changed(self) -> None:
-        """To be called when an agent's capabilities are others."""
+        """Discard cached texts after the capabilities of an agent have changed."""
         self._owners = self._matrix = None
 
-    def unknown(self, asked: Iterable[str]) -> tuple[list[str], list[str]]:
-        """What has no vector yet: of the capabilities' texts, and of `asked`."""
-        told = [text for text in self._said() if text not in self._vectors]
-        return told, [text for text in dict.fromkeys(asked) if text not in self._asked]
+    def missing_vectors(self, queries: Iterable[str]) -> tuple[list[str], list[str]]:
+        """The texts without vectors: texts of capabilities, and required names."""
+        declared = [text for text in self._texts() if text not in self._vectors]
+        return declared, [text for text in dict.fromkeys(queries) if text not in self._queries]
 
-    def learn(self, told: list[str], asked: list[str], vectors: NDArray[np.float32]) -> None:
-        """Take the vectors of the capabilities' texts and then of those that are asked for."""
-        self._vectors.update(zip(told, vectors[: len(told)], strict=True))
-        self._asked.update(zip(asked, vectors[len(told) :], strict=True))
-        for text in list(self._asked)[: max(0, len(self._asked) - _REMEMBERED)]:
-            del self._asked[text]
+    def add_vectors(
+        self, declared: list[str], queries: list[str], vectors: NDArray[np.float32]
+    ) -> None:
+        """Store the vectors of the texts of capabilities, then of the required names."""
+        self._vectors.update(zip(declared, vectors[: len(declared)], strict=True))
+        self._queries.update(zip(queries, vectors[len(declared) :], strict=True))
+        for text in list(self._queries)[: max(0, len(self._queries) - _REMEMBERED)]:
+            del self._queries[text]
 
-    def holders(self, asked: str) -> Holders:
-        """By agent, the capability that counts most: its proficiency times the similarity.
+    def holders(self, query: str) -> Holders:
+        """The best capability of each agent, by proficiency times similarity.
 
-        Blocks while it computes what is not known yet.
+        It blocks while it computes missing vectors.
         """
-        told, new = self.unknown([asked])
-        if told or new:
-            self.learn(told, new, self.embedder.embed([*told, *new]))
-        owners = self._said()
+        declared, new = self.missing_vectors([query])
+        if declared or new:
+            self.add_vectors(declared, new, self.embedder.embed([*declared, *new]))
+        owners = self._texts()
         if not owners:
             return {}
-        near = self._rows() @ self._asked[asked]
+        near = self._rows() @ self._queries[query]
         found: dict[str, Held] = {}
         for text, cosine in zip(owners, near.tolist(), strict=True):
             if cosine >= self._min_similarity:
@@ -78,7 +81,7 @@ class SemanticMatcher:
                     _keep_best(found, agent, capability, min(cosine, 1.0))
         return found
 
-    def _said(self) -> Mapping[str, list[tuple[str, Capability]]]:
+    def _texts(self) -> Mapping[str, list[tuple[str, Capability]]]:
         if self._owners is None:
             self._owners = {}
             for agent, capabilities in self._capabilities.items():
@@ -89,7 +92,7 @@ class SemanticMatcher:
 
     def _rows(self) -> NDArray[np.float32]:
         if self._matrix is None:
-            owners = self._said()
+            owners = self._texts()
             self._vectors = {text: self._vectors[text] for text in owners}
             self._matrix = np.stack(list(self._vectors.values()))
         return self._matrix

@@ -48,7 +48,7 @@ def open_project(
     from ekiden.project.project import load_project
     from ekiden.project.settings import load_settings
     from ekiden.project.trust import inspect_workspace
-    from ekiden.routing.meaning.stage import LEARNING
+    from ekiden.routing.router import LEARNING
 
     root = Path.cwd()
     team = flags.team

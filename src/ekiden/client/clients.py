@@ -20,7 +20,7 @@ from ekiden.api.sessions import CalledSessions
 from ekiden.api.state import CalledState
 from ekiden.api.traces import CalledCosts, CalledTraces
 from ekiden.client.ekiden import Ekiden, at_server
-from ekiden.client.wire import Manners, Wire, api_key_of, server_address
+from ekiden.client.wire import ConnectionPolicy, Wire, api_key_of, server_address
 
 
 class _Connected:
@@ -43,12 +43,12 @@ class _Connected:
         sends the request again, at most `retries` times. The first retry waits `backoff_s` seconds.
         Retries are idempotent. `transport` is an `httpx2` transport that replaces the network.
         """
-        manners = Manners(timeout_s=timeout_s, retries=retries, backoff_s=backoff_s)
-        self._wire = Wire(server_address(url), api_key_of(api_key), manners, transport)
+        policy = ConnectionPolicy(timeout_s=timeout_s, retries=retries, backoff_s=backoff_s)
+        self._wire = Wire(server_address(url), api_key_of(api_key), policy, transport)
         self._add(at_server(self._wire))
 
-    def _add(self, there: Ekiden) -> None:
-        """Give the client the resources of the interface."""
+    def _add(self, remote: Ekiden) -> None:
+        """Set the resources as attributes of the client."""
         raise NotImplementedError
 
     @property
@@ -70,26 +70,26 @@ class AsyncClient(_Connected):
                 print(shown)
     """
 
-    def _add(self, there: Ekiden) -> None:
-        self.ekiden = there
-        self.agents = there.agents
-        self.audit = there.audit
-        self.collaborations = there.collaborations
-        self.costs = there.costs
-        self.events = there.events
-        self.handoffs = there.handoffs
-        self.inbox = there.inbox
-        self.keys = there.keys
-        self.mirror = there.mirror
-        self.plans = there.plans
-        self.runs = there.runs
-        self.settings = there.settings
-        self.memory = there.memory
-        self.state = there.state
-        self.messages = there.messages
-        self.sessions = there.sessions
-        self.traces = there.traces
-        self.workers = there.workers
+    def _add(self, remote: Ekiden) -> None:
+        self.ekiden = remote
+        self.agents = remote.agents
+        self.audit = remote.audit
+        self.collaborations = remote.collaborations
+        self.costs = remote.costs
+        self.events = remote.events
+        self.handoffs = remote.handoffs
+        self.inbox = remote.inbox
+        self.keys = remote.keys
+        self.mirror = remote.mirror
+        self.plans = remote.plans
+        self.runs = remote.runs
+        self.settings = remote.settings
+        self.memory = remote.memory
+        self.state = remote.state
+        self.messages = remote.messages
+        self.sessions = remote.sessions
+        self.traces = remote.traces
+        self.workers = remote.workers
 
     async def close(self) -> None:
         """Close the connections; runs at the server continue."""
@@ -111,26 +111,26 @@ class Client(_Connected):
             print(client.runs.run("Where is my order 1042?").output)
     """
 
-    def _add(self, there: Ekiden) -> None:
+    def _add(self, remote: Ekiden) -> None:
         self._portal = Portal()
-        self.agents = CalledAgents(there.agents, self._portal)
-        self.audit = CalledAudit(there.audit, self._portal)
-        self.collaborations = CalledCollaborations(there.collaborations, self._portal)
-        self.costs = CalledCosts(there.costs, self._portal)
-        self.events = CalledEvents(there.events, self._portal)
-        self.handoffs = CalledHandoffs(there.handoffs, self._portal)
-        self.inbox = CalledInbox(there.inbox, self._portal)
-        self.keys = CalledKeys(there.keys, self._portal)
-        self.mirror = CalledReplicas(there.mirror, self._portal)
-        self.plans = CalledPlans(there.plans, self._portal)
-        self.runs = CalledRuns(there.runs, self._portal)
-        self.settings = CalledSettings(there.settings, self._portal)
-        self.memory = CalledMemory(there.memory, self._portal)
-        self.state = CalledState(there.state, self._portal)
-        self.messages = CalledMessages(there.messages, self._portal)
-        self.sessions = CalledSessions(there.sessions, self._portal)
-        self.traces = CalledTraces(there.traces, self._portal)
-        self.workers = CalledWorkers(there.workers, self._portal)
+        self.agents = CalledAgents(remote.agents, self._portal)
+        self.audit = CalledAudit(remote.audit, self._portal)
+        self.collaborations = CalledCollaborations(remote.collaborations, self._portal)
+        self.costs = CalledCosts(remote.costs, self._portal)
+        self.events = CalledEvents(remote.events, self._portal)
+        self.handoffs = CalledHandoffs(remote.handoffs, self._portal)
+        self.inbox = CalledInbox(remote.inbox, self._portal)
+        self.keys = CalledKeys(remote.keys, self._portal)
+        self.mirror = CalledReplicas(remote.mirror, self._portal)
+        self.plans = CalledPlans(remote.plans, self._portal)
+        self.runs = CalledRuns(remote.runs, self._portal)
+        self.settings = CalledSettings(remote.settings, self._portal)
+        self.memory = CalledMemory(remote.memory, self._portal)
+        self.state = CalledState(remote.state, self._portal)
+        self.messages = CalledMessages(remote.messages, self._portal)
+        self.sessions = CalledSessions(remote.sessions, self._portal)
+        self.traces = CalledTraces(remote.traces, self._portal)
+        self.workers = CalledWorkers(remote.workers, self._portal)
 
     def close(self) -> None:
         """Close the connections; runs at the server continue."""

@@ -50,7 +50,7 @@ RESOURCES: Final[Mapping[str, str]] = {
     "traces": "traces.TracesApi",
     "workers": "administration.WorkersApi",
 }
-"""The attributes of `Ekiden`, and the interface of each: its module in `ekiden.api`, its name."""
+"""The attributes of `Ekiden`, each with its interface: the module in `ekiden.api`, and the name."""
 
 
 class Ekiden:
@@ -93,10 +93,10 @@ class Ekiden:
         self.url = url
         self._make = make
 
-    if not TYPE_CHECKING:  # So that a wrong name is an error for type checkers.
+    if not TYPE_CHECKING:  # Type checkers must report unknown attributes.
 
         def __getattr__(self, name: str) -> Any:
-            # Each is made when it is first used: to load all takes longer than most commands do.
+            # Resources are created at first use: loading all takes longer than most commands.
             if name not in RESOURCES:
                 raise AttributeError(f"Ekiden has no {name!r}; it has {', '.join(RESOURCES)}")
             found = self._make(name, interface_of(name))
@@ -149,19 +149,19 @@ class Ekiden:
             if isinstance(opened, str):
                 opened = await stack.enter_async_context(open_store(opened))
             await opened.open()
-            desk = None
+            service = None
             if team is not None:
                 members = team if isinstance(team, Team) else Team(team)
                 project = await stack.enter_async_context(project_of(members, loaded))
-                desk = TenantService(project, opened, workers=workers)
-                stack.push_async_callback(desk.stop)
-                await desk.open()
+                service = TenantService(project, opened, workers=workers)
+                stack.push_async_callback(service.stop)
+                await service.open()
             yield at_store(
                 LocalContext(
                     store=opened,
                     settings=loaded.settings,
-                    project=None if desk is None else desk.project,
-                    runs=None if desk is None else desk.runs,
+                    project=None if service is None else service.project,
+                    runs=None if service is None else service.runs,
                     caller=caller,
                     has_deadlines=True,
                 )
@@ -181,15 +181,15 @@ class Ekiden:
         EKIDEN_API_KEY, or the content of the file that EKIDEN_API_KEY_FILE names. `AsyncClient`
         describes the other options."""
         from ekiden.client.errors import ClientMisconfigured
-        from ekiden.client.wire import Manners, Wire, api_key_of, server_address
+        from ekiden.client.wire import ConnectionPolicy, Wire, api_key_of, server_address
 
         for name, text in (("url", url), ("key", key)):
             if text is not None and not isinstance(text, str):
                 raise ClientMisconfigured(f"{name} is a text, not {type(text).__name__}")
         if not (timeout_s > 0 and retries >= 0):
             raise ClientMisconfigured("timeout_s must be above 0, and retries not below 0")
-        manners = Manners(timeout_s=timeout_s, retries=retries)
-        wire = Wire(server_address(url), api_key_of(key), manners)
+        policy = ConnectionPolicy(timeout_s=timeout_s, retries=retries)
+        wire = Wire(server_address(url), api_key_of(key), policy)
         try:
             yield at_server(wire)
         finally:
@@ -211,14 +211,10 @@ def at_server(wire: Wire) -> Ekiden:
         from ekiden.client.remote import remote
 
         base: type = object
-        if name == "events":
-            from ekiden.client.events import RemoteEvents
+        if name in ("events", "runs"):
+            from ekiden.client.streams import RemoteEvents, RemoteRuns
 
-            base = RemoteEvents
-        elif name == "runs":
-            from ekiden.client.runs import RemoteRuns
-
-            base = RemoteRuns
+            base = RemoteEvents if name == "events" else RemoteRuns
         return checked(interface, remote(interface, wire, base=base))
 
     return Ekiden(wire.url, make)

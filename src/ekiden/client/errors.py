@@ -1,4 +1,4 @@
-"""Errors of clients, and problem details of a server as the exceptions that caused them.
+"""Errors of clients, and the conversion of a server's error responses to exceptions.
 
 EkidenError
 ├── ServerUnavailable
@@ -61,7 +61,7 @@ _MODULES = (
     "ekiden.core.plan",
 )
 
-_BLANK: Mapping[str, Mapping[str, Any]] = {
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "session.not_found": {"session_id": ""},
     "session.exists": {"session_id": ""},
     "session.lease_lost": {"session_id": ""},
@@ -80,7 +80,7 @@ _BLANK: Mapping[str, Mapping[str, Any]] = {
     "server.stopping": {"retry_after_s": 5.0},
     "model.failed": {"status": None},
 }
-"""Attributes that these errors have, for when the server does not tell them."""
+"""Defaults of the attributes of these errors, for servers that do not send them."""
 
 _CODE = re.compile(r"[a-z0-9_.]{1,80}", re.ASCII)
 _ALIASES = {"status_of_item": "status", "closed_by": "by"}
@@ -88,9 +88,9 @@ _OWN = frozenset({"type", "title", "status", "detail", "code"})
 
 
 def error_of(status: int, body: Any) -> EkidenError:
-    """The exception that the answer means: of its code's class, with the server's words.
+    """The exception for an error response: the class of its code, with the server's message.
 
-    A code that no class has, and an answer that tells no code, are a `ServerProblem`.
+    A response with an unknown code or without a code is a `ServerProblem`.
     """
     if not isinstance(body, Mapping) or not _is_code(body.get("code")):
         return ServerProblem("client.problem", status, _words(status, body))
@@ -101,15 +101,15 @@ def error_of(status: int, body: Any) -> EkidenError:
         return ServerProblem(code, status, detail, facts=facts)
     error = kind.__new__(kind, detail)
     error.args = (detail,)
-    told = {_ALIASES.get(name, name): value for name, value in facts.items()}
-    for name, value in {**_BLANK.get(code, {}), **told}.items():
+    named = {_ALIASES.get(name, name): value for name, value in facts.items()}
+    for name, value in {**_DEFAULTS.get(code, {}), **named}.items():
         if name.isidentifier() and not hasattr(kind, name):
             setattr(error, name, value)
     return error
 
 
 def _is_code(code: Any) -> bool:
-    """Whether it is like one of ours: programs compare it, and terminals show it as it is."""
+    """Whether it has the form of our codes. Programs compare codes, and terminals show them."""
     return isinstance(code, str) and _CODE.fullmatch(code) is not None
 
 
@@ -131,6 +131,6 @@ def _below(kind: type[EkidenError]) -> Iterator[type[EkidenError]]:
 
 
 def _words(status: int, body: Any) -> str:
-    said = body.get("detail") if isinstance(body, Mapping) else None
-    extra = f": {str(said)[:300]}" if said else ""
+    detail = body.get("detail") if isinstance(body, Mapping) else None
+    extra = f": {str(detail)[:300]}" if detail else ""
     return f"the server answered with status {status}{extra}; is this an Ekiden server?"

@@ -1,4 +1,4 @@
-"""The interface over HTTP: each method is the request that its declaration says."""
+"""The interfaces over HTTP: each method sends the request that its declaration describes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ekiden.core.documents import from_json
 from ekiden.core.values import loads
 
 _WAITS: Final = ("wait_s", "timeout_s")
-"""Parameters that tell how long the server may wait before it answers."""
+"""Parameters that let the server wait before it responds."""
 
 
 def remote(interface: type, wire: Wire, *, base: type = object) -> Any:
@@ -42,7 +42,7 @@ def remote(interface: type, wire: Wire, *, base: type = object) -> Any:
 
 
 class _Lazy:
-    """A method that is made when it is first used: to read all declarations takes a while."""
+    """A method that is created at its first use: reading all declarations is slow."""
 
     def __init__(self, interface: type, name: str) -> None:
         self._interface, self._name = interface, name
@@ -55,7 +55,7 @@ class _Lazy:
 
 
 def _requests(interface: type, name: str) -> Callable[..., dict[str, Any]]:
-    """Makes path, parameters and body of a call of its arguments."""
+    """A function that makes path, parameters and body of a request from the arguments of a call."""
     about = endpoints(interface)[name]
     taken = parameters(interface, name)
     has_body = any(each.in_body for each in taken)
@@ -68,7 +68,7 @@ def _requests(interface: type, name: str) -> Callable[..., dict[str, Any]]:
         document: Any = None
         for each in taken:
             if each.in_path:
-                text = part(_addressed(each, bound[each.name]))
+                text = part(_path_part(each, bound[each.name]))
                 path = path.replace(f"{{{each.name}}}", text)
                 path = path.replace(f"{{{each.name}:path}}", text)
             elif each.is_body:
@@ -76,7 +76,7 @@ def _requests(interface: type, name: str) -> Callable[..., dict[str, Any]]:
                 headers["Content-Type"] = "application/octet-stream"
             elif (value := bound.get(each.name)) is not None and value != each.default:
                 if each.param is not None and each.param.if_match:
-                    headers["If-Match"] = _tags(value)
+                    headers["If-Match"] = _etags(value)
                 else:
                     (body if each.in_body else params)[each.name] = _sent(value)
             elif each.in_body and each.default is inspect.Parameter.empty:
@@ -122,14 +122,14 @@ def _method(interface: type, name: str) -> Any:
 
         return streaming
 
-    async def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def requested(self: Any, *args: Any, **kwargs: Any) -> Any:
         wanted = request(self, args, kwargs)
         given_s = {**(wanted["body"] or {}), **wanted["params"]} if has_body else wanted["params"]
         wait_s = max((given_s.get(name) or 0.0 for name in _WAITS), default=0.0)
         found = await self.wire.ask(about.method, **wanted, once=about.is_secret, wait_s=wait_s)
         return None if given is NoneType else from_json(given, found)
 
-    return asked
+    return requested
 
 
 async def _lines(wire: Wire, kind: Any, wanted: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
@@ -139,13 +139,11 @@ async def _lines(wire: Wire, kind: Any, wanted: Mapping[str, Any]) -> AsyncGener
                 yield line if kind is str else from_json(kind, loads(line))
 
 
-def _addressed(each: Parameter, value: str) -> str:
-    """The part of a path."""
+def _path_part(each: Parameter, value: str) -> str:
     return f"@{value.removeprefix('@')}" if each.param is not None and each.param.has_at else value
 
 
-def _tags(versions: Any) -> str:
-    """Versions as ETags."""
+def _etags(versions: Any) -> str:
     several = [versions] if isinstance(versions, int) else versions
     return ", ".join(f'"v{each}"' for each in several)
 

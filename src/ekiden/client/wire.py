@@ -1,4 +1,4 @@
-"""Requests to a server: its address, sending, safe retries, and reading responses."""
+"""HTTP requests to a server: address, key, retries, and reading responses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ API = "/api/v1"
 
 
 def server_address(url: str | None) -> str:
-    """`url`, or that of the environment, without a trailing slash; `ClientMisconfigured`."""
+    """`url`, or the address in EKIDEN_SERVER, without a trailing slash. Raises
+    `ClientMisconfigured`."""
     found = (os.environ.get(SERVER_VARIABLE) if url is None else url) or ""
     if not found:
         raise ClientMisconfigured(
@@ -41,7 +42,7 @@ def server_address(url: str | None) -> str:
         )
     try:
         parts = urlsplit(found)
-        parts.port  # noqa: B018 (raises for what is no port)
+        parts.port  # noqa: B018 (raises for an invalid port)
     except ValueError as exc:
         raise ClientMisconfigured(f"the server's address cannot be read: {exc}") from exc
     if parts.username is not None or parts.password is not None:
@@ -64,7 +65,7 @@ def server_address(url: str | None) -> str:
 
 
 def api_key_of(given: str | None) -> str | None:
-    """`given`, or the key of the environment, or of the file that it names."""
+    """`given`, or the key in EKIDEN_API_KEY, or in the file that EKIDEN_API_KEY_FILE names."""
     key = given
     if key is None:
         key = os.environ.get(KEY_VARIABLE)
@@ -84,48 +85,48 @@ def api_key_of(given: str | None) -> str | None:
 _PAUSES = 240
 _LONGEST_WAIT_S = 60.0
 _STREAM_SILENCE_S = 60.0
-"""A stream sends a heartbeat every few seconds; after this long without one it is dead."""
-_AGAIN = frozenset({429, 503})
+"""The timeout of a stream without data. The server sends a heartbeat every few seconds."""
+_RETRIED = frozenset({429, 503})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manners:
+class ConnectionPolicy:
     """Timeouts and retries of a client."""
 
     timeout_s: float = 120.0
-    """For one response; longer than the server waits for the end of a run."""
+    """The timeout of one response; longer than the server waits for the end of a run."""
     connect_timeout_s: float = 10.0
     retries: int = 4
-    """How often a request is sent again when the server is unavailable or busy."""
+    """The number of retries if the server is unavailable or busy."""
     backoff_s: float = 0.25
     """Seconds before the first retry; doubled for each further one."""
 
     def wait_s(self, attempt: int) -> float:
-        """Before sending again for the `attempt`-th time; differs from client to client."""
+        """The delay before the `attempt`-th retry, with jitter."""
         most: float = min(self.backoff_s * 2.0 ** (attempt - 1), _LONGEST_WAIT_S)
         return most * random.uniform(0.5, 1.0)
 
     @property
     def reconnect_s(self) -> float:
-        """How long a stream that was cut off tries to go on: a server that is started anew is away
-        for some seconds. A minute, unless the pauses are shorter or longer than usual."""
+        """How long a lost stream tries to reconnect: a minute with the default `backoff_s`. A
+        restart of the server takes some seconds."""
         return _PAUSES * self.backoff_s if self.retries else 0.0
 
     def pause_s(self, attempt: int, error: Exception) -> float:
-        """As `wait_s`, and not less than the server asked for."""
-        told = getattr(error, "retry_after_s", None) or 0.0
-        return max(told, self.wait_s(attempt)) if self.backoff_s else 0.0
+        """The delay before a retry: `wait_s`, but at least the server's `Retry-After`."""
+        requested = getattr(error, "retry_after_s", None) or 0.0
+        return max(requested, self.wait_s(attempt)) if self.backoff_s else 0.0
 
 
 @dataclass(slots=True)
 class Wire:
-    """The connections to one server, of one event loop."""
+    """The connections to one server, in one event loop."""
 
     url: str
     api_key: str | None = field(repr=False)
-    manners: Manners
+    policy: ConnectionPolicy
     transport: Any = None
-    """An `httpx2` transport instead of the network's."""
+    """An `httpx2` transport that replaces the network."""
     _http: httpx2.AsyncClient | None = field(default=None, repr=False)
 
     async def ask(
@@ -139,30 +140,28 @@ class Wire:
         once: bool = False,
         wait_s: float = 0.0,
     ) -> Any:
-        """The JSON of the answer, `None` if there is none; repeated where that is safe.
+        """Send a request, with safe retries; returns the JSON of the response, `None` if empty.
 
-        `wait_s`: how long the server may take on purpose, beside its usual time.
-
-        A POST has an `Idempotency-Key`, so that a server that has done it already tells the same
-        again. With `once` it has none, and is not sent again when its answer is lost. Raises what
-        the server tells, and `ServerUnavailable`.
+        `wait_s` is added to the timeout, for a server that waits on purpose. A POST has an
+        `Idempotency-Key`, so that a retry returns the first response. With `once` it has none, and
+        is not retried if the response is lost. Raises the server's error, or `ServerUnavailable`.
         """
         sent = self._headers(headers, key=method == "POST" and not once)
         lost = False
-        for attempt in range(1, self.manners.retries + 2):
-            is_last = attempt > self.manners.retries
+        for attempt in range(1, self.policy.retries + 2):
+            is_last = attempt > self.policy.retries
             try:
                 answer = await self._send(method, path, params, body, sent, wait_s)
             except ServerUnavailable:
                 if is_last or once:
                     raise
                 lost = True
-                await asyncio.sleep(self.manners.wait_s(attempt))
+                await asyncio.sleep(self.policy.wait_s(attempt))
                 continue
             if answer.is_success:
                 return _json(answer)
             if lost and method == "DELETE" and answer.status_code == 404:
-                return None  # It was done, and only the answer was lost.
+                return None  # The first request deleted it; only its response was lost.
             error = error_of(answer.status_code, _json(answer))
             pause_s = self._may_wait(answer, error, attempt, lost=lost)
             if is_last or pause_s is None:
@@ -180,13 +179,13 @@ class Wire:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx2.Response]:
-        """The answer while it comes, sent once; raises what the server tells, and
-        `ServerUnavailable`, also for a connection that breaks while it is read."""
+        """Send a request once, and stream the response. Raises the server's error, or
+        `ServerUnavailable`, also if the connection is lost while the response is read."""
         _require_httpx2()
         import httpx2
 
         sent = {"Accept": "text/event-stream", **self._headers(headers, key=False)}
-        timeout = httpx2.Timeout(_STREAM_SILENCE_S, connect=self.manners.connect_timeout_s)
+        timeout = httpx2.Timeout(_STREAM_SILENCE_S, connect=self.policy.connect_timeout_s)
         try:
             async with self._opened().stream(
                 method,
@@ -221,7 +220,7 @@ class Wire:
         _require_httpx2()
         import httpx2
 
-        manners = self.manners
+        policy = self.policy
         try:
             return await self._opened().request(
                 method,
@@ -229,9 +228,7 @@ class Wire:
                 params=_texts(params),
                 content=_content(body),
                 headers=dict(headers),
-                timeout=httpx2.Timeout(
-                    manners.timeout_s + wait_s, connect=manners.connect_timeout_s
-                ),
+                timeout=httpx2.Timeout(policy.timeout_s + wait_s, connect=policy.connect_timeout_s),
             )
         except httpx2.RequestError as exc:
             raise ServerUnavailable(self.url, _problem(exc)) from exc
@@ -239,14 +236,14 @@ class Wire:
     def _may_wait(
         self, answer: httpx2.Response, error: EkidenError, attempt: int, *, lost: bool
     ) -> float | None:
-        """How long before the request may be sent again; `None` if that is of no use."""
+        """The delay before a retry; `None` if a retry is useless."""
         under_way = lost and error.code == "request.idempotency"
-        if answer.status_code not in _AGAIN and not under_way:
+        if answer.status_code not in _RETRIED and not under_way:
             return None
-        told = _seconds(answer.headers.get("Retry-After"))
-        if told is not None and told > _LONGEST_WAIT_S:
+        requested = _seconds(answer.headers.get("Retry-After")) or 0.0
+        if requested > _LONGEST_WAIT_S:
             return None
-        return max(told or 0.0, self.manners.wait_s(attempt)) if self.manners.backoff_s else 0.0
+        return max(requested, self.policy.wait_s(attempt)) if self.policy.backoff_s else 0.0
 
     def _headers(self, more: Mapping[str, str] | None, *, key: bool) -> dict[str, str]:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
@@ -256,7 +253,7 @@ class Wire:
             headers["Authorization"] = f"Bearer {self.api_key}"
         headers |= more or {}
         if acting_agent() is not None:
-            headers[AGENT_HEADER] = "1"  # The server lets no agent decide what people are asked.
+            headers[AGENT_HEADER] = "1"  # The server does not let agents answer for people.
         return headers
 
     def _opened(self) -> httpx2.AsyncClient:
@@ -266,19 +263,18 @@ class Wire:
 
             self._http = httpx2.AsyncClient(
                 timeout=httpx2.Timeout(
-                    self.manners.timeout_s, connect=self.manners.connect_timeout_s
+                    self.policy.timeout_s, connect=self.policy.connect_timeout_s
                 ),
                 limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
                 headers={"User-Agent": f"ekiden/{__version__}"},
                 transport=self.transport,
                 verify=_trust(self.url),
-                follow_redirects=False,  # A key is for the server that it was given for.
+                follow_redirects=False,  # A redirect could send the key to another server.
             )
         return self._http
 
 
 def _require_httpx2() -> None:
-    """Raise `ClientMisconfigured` if the HTTP library is not installed."""
     try:
         import_module("httpx2")
     except ImportError as exc:
@@ -305,12 +301,12 @@ def _json(answer: httpx2.Response) -> Any:
 
 
 def _content(body: Any) -> str | bytes | None:
-    """JSON, unless it is bytes already."""
+    """The body as JSON text; bytes are sent unchanged."""
     return body if body is None or isinstance(body, bytes) else dumps(body)
 
 
 def _texts(params: Mapping[str, Any] | None) -> httpx2.QueryParams:
-    """Lists as the same name several times, and truth as HTTP writes it."""
+    """The query parameters: a list repeats its name, booleans are `true` and `false`."""
     _require_httpx2()
     import httpx2
 
@@ -336,7 +332,7 @@ def _problem(exc: Exception) -> str:
 
 
 def part(text: str) -> str:
-    """An id or a name, quoted as one part of a path."""
+    """An id or a name, quoted as one part of a path. Raises `ClientMisconfigured`."""
     if text in ("", ".", ".."):
         raise ClientMisconfigured(f"{text!r} is not an id or a name")
     try:

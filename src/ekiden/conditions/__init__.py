@@ -1,4 +1,4 @@
-"""Conditions: the small, safe language in which handoff conditions and triggers are written."""
+"""Conditions: a small, safe expression language for handoffs and triggers."""
 
 from ekiden.conditions.condition import (
     Condition as Condition,

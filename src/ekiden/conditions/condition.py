@@ -1,6 +1,6 @@
-"""Conditions: parsed once, evaluated over facts; the result and how it came about.
+"""Conditions: parsed once, evaluated over facts; the result and its trace.
 
-Nothing that a condition says can fail. What has no value is false, and the trace says why:
+Evaluation never fails. An expression without a value is false, and the trace has the reason:
 
 =============================================  ==========================================
 written                                        when the field ``x`` is missing
@@ -18,9 +18,9 @@ written                                        when the field ``x`` is missing
 ``exists(x)``                                  false
 =============================================  ==========================================
 
-So a condition that compares never fires because something is not there, unless it says ``not``;
-``exists(x)`` asks for it. The same holds for everything else that has no value: NaN, a whole
-number beyond 2**63, division by zero, an object that is not JSON, text that is no number.
+So a comparison is never true because a field is missing, unless the condition has ``not``; use
+``exists(x)`` to test for a field. Other expressions without a value: NaN, a whole number beyond
+2**63, division by zero, an object that is not JSON, text that is not a number.
 
 =====================================  ==================================================
 written                                gives
@@ -72,7 +72,7 @@ from ekiden.core.errors import ConditionError
 from ekiden.core.values import dumps
 
 _MAX_ENTRIES: Final = 40
-"""So many parts are put into an event."""
+"""Maximum number of parts in an event."""
 _MAX_EXPLANATION: Final = 2_000
 
 
@@ -107,12 +107,12 @@ class ConditionTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionSource:
-    """What was read of a condition's text."""
+    """A parsed condition."""
 
     text: str
     root: Node
     parts: tuple[Node, ...]
-    """All parts that have a place on the trace, in the order of the text."""
+    """All parts that the trace records, in the order of the text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,8 +169,9 @@ class Evaluation:
         """
         decided = list(_decisions(self._source.root))
         parts = [part for part in decided if not isinstance(part, Constant)] or decided
-        said = [self._explained(part) for part in parts if self._was_seen(part)]
-        return short_text("; ".join(said or [self._explained(self._source.root)]), _MAX_EXPLANATION)
+        lines = [self._explained(part) for part in parts if self._of(part) is not UNSEEN]
+        text = "; ".join(lines or [self._explained(self._source.root)])
+        return short_text(text, _MAX_EXPLANATION)
 
     def _entries(self) -> Iterator[ConditionTrace]:
         for part, seen in zip(self._source.parts, self._seen, strict=True):
@@ -193,9 +194,6 @@ class Evaluation:
             seen for each, seen in zip(self._source.parts, self._seen, strict=True) if each is part
         )
 
-    def _was_seen(self, part: Node) -> bool:
-        return self._of(part) is not UNSEEN
-
     def _explained(self, part: Node) -> str:
         seen = self._of(part)
         truth = "true" if is_true(seen) else "false"
@@ -209,13 +207,12 @@ class Evaluation:
         return " → ".join(steps) + note
 
     def _with_values(self, part: Node) -> str:
-        """The part with values in the place of its operands."""
         match part:
             case Comparison(operands=operands, symbols=symbols):
-                said = [self._value(operands[0])]
+                words = [self._value(operands[0])]
                 for symbol, operand in zip(symbols, operands[1:], strict=True):
-                    said += [symbol, self._value(operand)]
-                return " ".join(said)
+                    words += [symbol, self._value(operand)]
+                return " ".join(words)
             case Not(operand=operand):
                 return f"not {self._value(operand)}"
             case FunctionCall(predicate=True, function=function, arguments=arguments):
@@ -237,7 +234,7 @@ class Evaluation:
 
 
 def _decisions(node: Node) -> Iterator[Node]:
-    """The largest parts that are not made of others by ``and``, ``or`` and ``not``."""
+    """The largest parts without ``and``, ``or`` and ``not`` at their top."""
     match node:
         case Logic(parts=parts):
             for part in parts:
@@ -291,7 +288,7 @@ class Condition:
         try:
             found = self._traced(run)
             value = is_true(found)
-        except Exception as exc:  # no stack or memory left: the facts cannot cause others
+        except Exception as exc:  # No stack or memory left; facts cannot cause other errors.
             found, value = NoValue(f"evaluation failed ({type(exc).__name__})"), False
             if seen:
                 seen[0] = found

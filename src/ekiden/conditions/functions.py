@@ -1,6 +1,7 @@
-"""The functions of conditions: pure, total, and listed here for the documentation.
+"""The functions of conditions. The documentation is generated from this list.
 
-Each gets known values, never `NoValue`, and gives a known value or `NoValue` with the reason.
+A function gets known values, never `NoValue`, and returns a known value, or `NoValue` with the
+reason. It never raises.
 """
 
 from __future__ import annotations
@@ -13,8 +14,15 @@ from types import MappingProxyType
 from typing import Any, Final
 from unicodedata import normalize
 
-from ekiden.conditions.operators import bounded, contained
-from ekiden.conditions.values import NUMBERS, NoValue, is_list, items_of, kind_of
+from ekiden.conditions.values import (
+    NUMBERS,
+    NoValue,
+    bounded,
+    contained,
+    is_list,
+    items_of,
+    kind_of,
+)
 
 _MAX_PATTERN_MEMORY = 256 * 1024
 _MAX_DIGITS = 15
@@ -24,25 +32,26 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """One function that conditions may call."""
+    """A function of conditions."""
 
     signature: str
-    """As it is written, such as ``len(value)``."""
+    """For example ``len(value)``."""
     description: str
     """One line for people."""
     least: int
-    """So many arguments it needs."""
+    """The minimum number of arguments."""
     most: int | None
-    """So many it takes; `None`: any number."""
+    """The maximum number of arguments. `None`: no maximum."""
     call: Callable[..., Any]
     predicate: bool = False
-    """Whether it answers yes or no: then it is false, not without value, when it cannot tell."""
+    """Whether it returns a boolean: `NoValue` then becomes false."""
     needs_now: bool = False
     """Whether `call` gets the present time before the arguments."""
 
 
 def matcher(pattern: str) -> Callable[[Any], Any]:
-    """What ``matches`` calls for a pattern. `ValueError`, with advice, if it cannot be used."""
+    """The function that ``matches`` calls for a pattern. Raises `ValueError` with advice for an
+    invalid pattern."""
     import re2
 
     options = re2.Options()
@@ -54,10 +63,10 @@ def matcher(pattern: str) -> Callable[[Any], Any]:
     except UnicodeEncodeError:
         raise ValueError("it has half of a character (a lone surrogate)") from None
     except re2.error as exc:
-        said = exc.args[0] if exc.args else exc
-        said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        problem = exc.args[0] if exc.args else exc
+        problem = problem.decode("utf-8", "replace") if isinstance(problem, bytes) else str(problem)
         raise ValueError(
-            f"{said[:120]}; patterns use RE2: no look-around, no back-references, and \\ "
+            f"{problem[:120]}; patterns use RE2: no look-around, no back-references, and \\ "
             "before a literal ( [ * + ? ."
         ) from None
 
@@ -187,7 +196,7 @@ def _moment(name: str, then: Any) -> Any:
 
 
 def _special(*_: Any) -> None:
-    """In the place of functions whose argument is looked at when the condition is read."""
+    """A placeholder for functions that the parser handles."""
 
 
 def _function(signature: str, description: str, call: Callable[..., Any], **more: Any) -> Function:

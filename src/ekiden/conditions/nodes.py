@@ -1,4 +1,4 @@
-"""The parts of a condition that was read: a small tree, which knows its places in the text."""
+"""The syntax tree of a condition; each node has its place in the text."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ekiden.conditions.values import Step
 class _Part:
     start: int
     end: int
-    """From where to where in the text, without parentheses around it."""
+    """The end in the text. Start and end exclude parentheses around the part."""
     depth: int = 1
-    """How many parts stand in one another here."""
+    """The depth of the tree below and including this part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant(_Part):
-    """A literal; a list of literals is one too."""
+    """A literal, or a list of literals."""
 
     value: Any
 
@@ -35,21 +35,21 @@ class Name(_Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exists(_Part):
-    """Whether a field is there."""
+    """Whether a field exists."""
 
     name: Name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListNode(_Part):
-    """A list with at least one item that is no literal."""
+    """A list with at least one item that is not a literal."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minus(_Part):
-    """A number with the other sign."""
+    """A negated number."""
 
     operand: Node
 
@@ -69,7 +69,7 @@ class Comparison(_Part):
 
     operands: tuple[Node, ...]
     symbols: tuple[str, ...]
-    """One fewer than operands."""
+    """The operators; one less than operands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +82,14 @@ class Logic(_Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Not(_Part):
-    """The opposite."""
+    """``not``."""
 
     operand: Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionCall(_Part):
-    """A function, with its arguments."""
+    """The call of a function."""
 
     function: str
     arguments: tuple[Node, ...]
@@ -113,7 +113,7 @@ Node: TypeAlias = (
 
 
 def children_of(node: Node) -> tuple[Node, ...]:
-    """What stands directly in `node`, in the order of the text."""
+    """The direct parts of `node`, in the order of the text."""
     match node:
         case Constant() | Name() | Exists():
             return ()
@@ -128,7 +128,7 @@ def children_of(node: Node) -> tuple[Node, ...]:
 
 
 def parts_of(root: Node) -> Iterator[Node]:
-    """All of the tree but its constants, in the order of the text, a whole before its parts."""
+    """All nodes except constants, in the order of the text; a node comes before its parts."""
     if not isinstance(root, Constant):
         yield root
     for child in children_of(root):

@@ -1,9 +1,8 @@
-"""Reading a condition.
+"""The parser of conditions.
 
-The grammar is that of Python's expressions without almost everything: what is not written here
-cannot be said, so there is nothing to forbid. It is read by our own hand and not by Python's
-parser, which changes with every release, warns about texts such as ``"\\d"``, counts in bytes,
-takes no field that is called ``from``, and can be brought down by nesting::
+The grammar is a small part of Python's expressions. It has no dangerous parts, so nothing has to be
+forbidden. Python's parser is not used: it changes with every release, warns about texts such as
+``"\\d"``, counts in bytes, rejects a field named ``from``, and can be crashed by nesting::
 
     or:          and ("or" and)*
     and:         not ("and" not)*
@@ -35,17 +34,16 @@ from ekiden.conditions.nodes import (
     Node,
     Not,
 )
-from ekiden.conditions.operators import COMPARISONS
 from ekiden.conditions.tokens import Token, fault, tokens_of, unexpected, value_expected
-from ekiden.conditions.values import NUMBERS, Step, kind_of
+from ekiden.conditions.values import COMPARISONS, NUMBERS, Step, kind_of
 from ekiden.core.errors import ConditionError
 from ekiden.core.text.wording import suggestion
 
 MAX_CHARS: Final = 2_000
 MAX_NESTING: Final = 20
-"""Brackets, ``not`` and ``-`` in one another: each takes some fifteen calls to read."""
+"""Maximum nesting of brackets, ``not`` and ``-``. Each level needs about fifteen nested calls."""
 MAX_DEPTH: Final = 60
-"""Parts in one another; ``a + b + c`` has three levels."""
+"""Maximum depth of the tree; ``a + b + c`` has three levels."""
 MAX_PARTS: Final = 500
 
 _LITERALS: Final[Mapping[str, Any]] = {
@@ -60,7 +58,7 @@ _ORDERINGS = frozenset({"<", "<=", ">", ">="})
 
 
 def parse(text: str) -> Node:
-    """The tree of `text`; `ConditionError` with the place and the way out if it is none."""
+    """The tree of `text`. Raises `ConditionError` with the place and a suggestion."""
     if len(text) > MAX_CHARS:
         raise fault(
             text[:MAX_CHARS],
@@ -72,12 +70,10 @@ def parse(text: str) -> Node:
         raise ConditionError(
             "it is empty; write a condition such as confidence < 0.5", text=text, position=0
         )
-    return _Parser(text).whole()
+    return _Parser(text).parse()
 
 
 class _Parser:
-    """Reads one text from its first token to its last."""
-
     __slots__ = ("_at", "_nesting", "_parts", "_text", "_tokens")
 
     def __init__(self, text: str) -> None:
@@ -87,7 +83,7 @@ class _Parser:
         self._nesting = 0
         self._parts = 0
 
-    def whole(self) -> Node:
+    def parse(self) -> Node:
         found = self._or()
         if self._next.kind != "end":
             raise self._unexpected()
@@ -122,7 +118,7 @@ class _Parser:
         self._take()
 
     def _made(self, kind: Callable[..., Any], start: int, *inside: Node, **fields: Any) -> Any:
-        """A part from `start` up to what was taken last."""
+        """A node from `start` to the last taken token."""
         self._parts += 1
         depth = 1 + max((each.depth for each in inside), default=0)
         if depth > MAX_DEPTH:
@@ -139,7 +135,7 @@ class _Parser:
         )
 
     def _deeper(self, read: Callable[[], Node]) -> Node:
-        """What `read` finds one level further in: so the call stack is bounded, too."""
+        """The result of `read`, one level deeper. The limit also bounds Python's call stack."""
         self._nesting += 1
         if self._nesting > MAX_NESTING:
             raise self._too_deep(self._next.start, MAX_NESTING)
@@ -176,7 +172,7 @@ class _Parser:
         start = self._next.start
         operands = [self._sum()]
         symbols: list[str] = []
-        while symbol := self._comparing():
+        while symbol := self._take_comparison():
             places = [operands[-1].start, self._next.start]
             operands.append(self._sum())
             symbols.append(symbol)
@@ -188,8 +184,8 @@ class _Parser:
         )
         return made
 
-    def _comparing(self) -> str | None:
-        """The sign or words of a comparison, taken, if there is one next."""
+    def _take_comparison(self) -> str | None:
+        """Take the operator of a comparison, if it is next."""
         token = self._next
         if token.kind not in ("sign", "word"):
             return None
@@ -202,7 +198,7 @@ class _Parser:
         return "not in"
 
     def _check_comparison(self, symbol: str, operands: list[Node], places: list[int]) -> None:
-        """A literal of a kind that this comparison never takes is a mistake."""
+        """Refuse a literal of a kind that the comparison never accepts."""
         for operand, place in zip(operands, places, strict=True):
             if isinstance(operand, Constant) and symbol in _ORDERINGS:
                 kind = kind_of(operand.value)
@@ -291,7 +287,7 @@ class _Parser:
         return made
 
     def _items(self, closing: str) -> list[Node]:
-        """What stands up to the closing bracket, with commas between."""
+        """The parts up to the closing bracket, separated by commas."""
         items: list[Node] = []
         while not self._is(closing):
             items.append(self._deeper(self._or))

@@ -1,7 +1,7 @@
-"""A condition's tree as functions that call each other: read once, evaluated often.
+"""Compiles the tree of a condition to closures.
 
-There are two programs of one tree. The plain one only computes; the traced one also writes what
-each part gave into its place of `Run.seen`. Both use the same operators, so they cannot differ.
+There are two programs for each tree. The plain one only computes; the traced one also stores the
+value of each part in `ConditionRun.seen`. Both use the same operators, so their results are equal.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from ekiden.conditions.nodes import (
     Node,
     Not,
 )
-from ekiden.conditions.operators import ARITHMETIC, COMPARISONS, Operator
 from ekiden.conditions.values import (
     ABSENT,
+    ARITHMETIC,
+    COMPARISONS,
     SIMPLE,
     UNCHANGING,
     NoValue,
+    Operator,
     Step,
     is_true,
     kind_of,
@@ -39,7 +41,7 @@ from ekiden.conditions.values import (
 )
 
 UNSEEN: Final = object()
-"""In the place of a part that was not evaluated."""
+"""The entry in `ConditionRun.seen` of a part that was not evaluated."""
 
 
 class ConditionRun:
@@ -53,20 +55,20 @@ class ConditionRun:
         self.seen = seen
 
     def now(self) -> Any:
-        """The present time, the same during one evaluation."""
+        """The present time; it does not change during one evaluation."""
         if self._now is None:
             self._now = time.time()
         return known(self._now)
 
 
 Code: TypeAlias = Callable[[ConditionRun], Any]
-"""Gives the known value of one part, or `NoValue`."""
+"""Computes the known value of one part, or `NoValue`."""
 Places: TypeAlias = Mapping[int, int]
-"""Where in `Run.seen` a part has its place, by the part's `id`; constants have none."""
+"""The position of each part in `ConditionRun.seen`, by the `id` of the part, without constants."""
 
 
 def program(node: Node, places: Places | None = None) -> Code:
-    """The code of `node`, which also fills `Run.seen` if `places` are given."""
+    """The code of `node`; with `places` it also fills `ConditionRun.seen`."""
     code = _code(node, places)
     place = None if places is None else places.get(id(node))
     if isinstance(node, Comparison) or (isinstance(node, FunctionCall) and node.predicate):
@@ -75,7 +77,7 @@ def program(node: Node, places: Places | None = None) -> Code:
 
 
 def _decided(code: Code, place: int | None) -> Code:
-    """A yes or no: what has no value is a no, and its reason is seen."""
+    """Code that returns a boolean: `NoValue` becomes false, and the trace keeps its reason."""
     if place is None:
         return lambda run: code(run) is True
 
@@ -127,7 +129,7 @@ def _reading(steps: tuple[Step, ...], dotted: str) -> Code:
     first = steps[0]
 
     def read_field(run: ConditionRun) -> Any:
-        """The usual case, a field of a plain mapping, in a fraction of the time."""
+        """The fast path for the usual case: a field of a plain dict."""
         facts = run.facts
         if type(facts) is not dict:
             return read(run)
@@ -152,7 +154,7 @@ def _reading(steps: tuple[Step, ...], dotted: str) -> Code:
 
 
 def _missing(dotted: str, holder: Any, step: Step) -> NoValue:
-    """A field that is not there; if nothing could be, because of what stands before it."""
+    """The `NoValue` of a missing field; says if the value before it cannot have fields."""
     holder = known(holder)
     fitting = "list" if isinstance(step, int) else "mapping"
     kind = "" if type(holder) is NoValue else kind_of(holder)
@@ -209,7 +211,7 @@ def _comparison(
 
 
 def _logic(parts: list[Code], *, stop: bool) -> Code:
-    """As in Python: the first part that decides it, else the last."""
+    """As in Python: the first part that decides, or the last part."""
     *firsts, last = parts
 
     def decide(run: ConditionRun) -> Any:

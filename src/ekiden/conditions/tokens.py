@@ -1,4 +1,4 @@
-"""A condition's text as tokens with places, and messages for what does not parse."""
+"""Splits the text of a condition into tokens; messages for syntax errors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Kind: TypeAlias = Literal["word", "number", "text", "sign", "bad", "end"]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One piece of a condition."""
+    """One token of a condition."""
 
     kind: Kind
     written: str
     start: int
     end: int
     value: Any = None
-    """Of a number or text: what it stands for. Of a bad one: what to write instead."""
+    """The value of a number or text; for a ``bad`` token, what to write instead."""
 
 
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -89,9 +89,9 @@ _ESCAPES: Final[Mapping[str, str]] = {
 
 
 def tokens_of(text: str) -> list[Token]:
-    """All pieces of `text`, with one of kind ``end`` after the last.
+    """All tokens of `text`, and one of kind ``end``.
 
-    What cannot be a piece is one of kind ``bad``, for the parser to tell of when it gets there.
+    Invalid text becomes a token of kind ``bad``, which the parser reports if it reaches it.
     """
     found: list[Token] = []
     at = 0
@@ -176,7 +176,7 @@ def _number_of(text: str, at: int, end: int) -> Token:
 
 
 def _text_at(text: str, at: int) -> Token:
-    """A text in either quote. A backslash that escapes nothing is kept: patterns have many."""
+    """A quoted text. A backslash that escapes nothing is kept, because patterns have many."""
     quote = text[at]
     parts: list[str] = []
     end = at + 1
@@ -197,16 +197,16 @@ def _text_at(text: str, at: int) -> Token:
 _INDENT = "    "
 _BEFORE = 48
 _AFTER = 24
-"""So many characters of a long condition are shown on either side of the fault."""
+"""The number of characters of a long condition that are shown before and after the fault."""
 
 
 def fault(text: str, position: int, problem: str) -> ConditionError:
-    """The error for what is wrong at `position` of `text`; `problem` names the way out."""
+    """The error for a fault at `position` of `text`; `problem` has the way out."""
     return ConditionError(problem, text=text, position=position, excerpt=_excerpt(text, position))
 
 
 def _excerpt(text: str, position: int) -> str:
-    """The line of the fault, and below it a caret that stands under it on a terminal."""
+    """The line of the fault, and a line with a caret under the fault."""
     begin = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     end = len(text) if end < 0 else end
@@ -217,15 +217,12 @@ def _excerpt(text: str, position: int) -> str:
 
 
 def _printable(text: str) -> str:
-    return "".join(each if each.isprintable() else _stand_in(each) for each in text)
-
-
-def _stand_in(character: str) -> str:
-    return " " if character.isspace() else "\ufffd"
+    return "".join(
+        each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text
+    )
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal `text` takes."""
     return sum(_columns(each) for each in text)
 
 
@@ -260,7 +257,7 @@ _SPELLED: Final[Mapping[str, str]] = {
 
 
 def unexpected(token: Token, before: Token) -> str:
-    """Why `token` cannot stand after `before`, where the expression could have ended."""
+    """Why `token` cannot follow `before`, after which the expression could end."""
     if token.kind == "bad":
         return str(token.value)
     if token.kind == "word":
@@ -290,21 +287,21 @@ def _unexpected_word(word: str) -> str:
 
 
 def value_expected(token: Token, before: Token | None) -> str | None:
-    """Why no value can begin with `token`, which follows `before`; `None` if one can."""
+    """Why no value can begin with `token`, which follows `before`; `None` if a value can."""
     if token.kind == "bad":
         return str(token.value)
     if token.kind == "end":
         after = "" if before is None else f" after {before.written[:20]}"
         return f"a value is missing{after}"
     if token.kind == "word":
-        return _no_name(token.written)
+        return _word_fault(token.written)
     if token.written == "+":
         return "leave out the + before a number"
     after = "" if before is None else f" between {before.written[:20]} and {token.written}"
     return f"a value is missing{after or f' before {token.written}'}"
 
 
-def _no_name(word: str) -> str | None:
+def _word_fault(word: str) -> str | None:
     if word in _ASKED_FIRST:
         return _NO_WORDS[word]
     if word == "not":

@@ -1,34 +1,35 @@
-"""The values that a condition computes with, and their short form in traces.
+"""The values of conditions, their operators, and their short form in traces.
 
-Facts come from anywhere, so nothing here trusts them: what is read of them is turned into plain
-values first (`known`), and of objects that are neither mappings nor lists nothing is ever called.
+Facts are untrusted: values are converted to plain values first (`known`), and no method is called
+of objects that are neither mappings nor lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import islice
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
 from ekiden.core.values import dumps
 
 MAX_NUMBER: Final = 2**63
-"""A whole number beyond this, to either side, is no value."""
+"""The largest absolute value of whole numbers; larger numbers are `NoValue`."""
 
 Step: TypeAlias = str | int
 """One step into a structure: the key of a mapping, or the index of a list."""
 
 
 class NoValue:
-    """Stands for a value that there is not, and says why. It is false."""
+    """The result of an expression without a value, with the reason. It is false."""
 
     __slots__ = ("name", "reason")
 
     def __init__(self, reason: str, *, name: str | None = None) -> None:
         self.reason = reason
         self.name = name
-        """The dotted name of the field, if it is a missing one."""
+        """The dotted name of a missing field. `None`: another reason."""
 
     def __bool__(self) -> bool:
         return False
@@ -36,21 +37,21 @@ class NoValue:
 
 ABSENT: Final = object()
 NUMBERS: Final = frozenset({int, float})
-"""The types of numbers; a boolean is none."""
+"""The types of numbers; a boolean is not a number."""
 SIMPLE: Final = frozenset({str, bool, type(None), NoValue})
-"""The types of known values that are neither numbers nor made of others."""
+"""The types of known values that are neither numbers nor containers."""
 UNCHANGING: Final = SIMPLE | NUMBERS
-"""The types of known values that stay what they are."""
+"""The immutable types of known values."""
 _PLAIN = frozenset({str, bool, type(None), list, dict, tuple})
 _SEQUENCES = frozenset({list, tuple})
 _UNREADABLE = NoValue("a value that cannot be read")
 
 
 def known(value: Any) -> Any:
-    """`value` as a plain one: text, number, boolean, null, list or mapping; else `NoValue`.
+    """`value` as text, number, boolean, null, list or mapping; `NoValue` for other types.
 
-    Text and numbers of derived types, such as an enum's, become what they derive from; a set
-    becomes a list, in alphabetical order when it has texts only. A mapping stays the object it is.
+    Derived types of text and numbers, such as enums, are converted to their base types. A set
+    becomes a list, sorted if it has only texts. A mapping is returned unchanged.
     """
     kind = type(value)
     if kind is int:
@@ -86,7 +87,7 @@ def _converted(value: Any) -> Any:
 
 
 def kind_of(value: Any) -> str:
-    """What a known value is, in the words of messages."""
+    """The type of a known value, as named in messages."""
     kind = type(value)
     if kind is str:
         return "text"
@@ -112,7 +113,7 @@ def is_mapping(value: Any) -> bool:
 
 
 def is_true(value: Any) -> bool:
-    """Whether a known value counts as true: not null, not 0, not empty, and there."""
+    """Whether a known value counts as true: not null, 0, empty or `NoValue`."""
     kind = type(value)
     if kind is bool or kind in _PLAIN or kind in NUMBERS or kind is NoValue:
         return bool(value)
@@ -128,9 +129,9 @@ def items_of(value: Any) -> Iterator[Any]:
 
 
 def step_into(holder: Any, step: Step) -> Any:
-    """What stands under `step` in `holder`, not looked at yet; `ABSENT` if nothing does.
+    """The unconverted value at `step` in `holder`; `ABSENT` if there is none.
 
-    Only mappings are asked for text, and only lists for a position. Raises what a mapping raises.
+    Only mappings have keys, and only lists have positions. Passes on exceptions of a mapping.
     """
     if type(holder) is dict and type(step) is str:
         return holder.get(step, ABSENT)
@@ -149,20 +150,20 @@ _MAX_TEXT = 120
 _MAX_ITEMS = 8
 _MAX_DEPTH = 3
 _MAX_SHOWN = 24
-"""So many values are shown of one structure."""
+"""Maximum number of values that are shown of one structure."""
 MAX_LINE = 200
-"""So long is a value in a line for people."""
+"""Maximum length of a value in a line for people."""
 
 _SHORT = frozenset({bool, int, type(None), NoValue})
 
 
 def shortened(value: Any) -> Any:
-    """A known value as JSON, of at most some 3,000 characters; `NoValue` is null."""
+    """A known value as JSON, with at most about 3,000 characters; `NoValue` becomes null."""
     return _Shortener().of(value, 0)
 
 
 class _Shortener:
-    """Shows one structure, until there is no room."""
+    """Shortens one structure to `_MAX_SHOWN` values."""
 
     __slots__ = ("_room",)
 
@@ -216,3 +217,202 @@ def short_text(text: str, most: int = _MAX_TEXT) -> str:
 def line(value: Any) -> str:
     """A shortened value in a line for people."""
     return short_text(dumps(value), MAX_LINE)
+
+
+# Operators take two known values and return a known value, or `NoValue` with the reason. They never
+# raise. If an operand is `NoValue`, it is the result, so that its reason is kept.
+
+Operator: TypeAlias = Callable[[Any, Any], Any]
+
+_MAX_COMPARED_DEPTH = 40
+_MAX_COMPARED = 10_000
+"""Maximum number of comparisons to decide whether two structures are equal: a structure can contain
+itself, or the same part many times."""
+
+_SCALARS = frozenset({str, bool, type(None)})
+
+
+def equal(left: Any, right: Any) -> Any:
+    """Whether two values are equal; values of different kinds are not."""
+    kind = type(left)
+    if kind is type(right) and kind in _SCALARS:
+        return left == right
+    if kind in NUMBERS and type(right) in NUMBERS:
+        return left == right
+    return _Equality().compare(left, right)
+
+
+def unequal(left: Any, right: Any) -> Any:
+    """The opposite of `equal`; `NoValue` stays `NoValue`."""
+    found = equal(left, right)
+    return found if type(found) is NoValue else not found
+
+
+class _Equality:
+    """One comparison of two structures, with a limited number of steps."""
+
+    __slots__ = ("_left_over",)
+
+    def __init__(self, *, more: int = 0) -> None:
+        self._left_over = _MAX_COMPARED + more
+
+    def compare(self, left: Any, right: Any, depth: int = 0) -> Any:
+        if type(left) in NUMBERS and type(right) in NUMBERS:
+            return left == right
+        for side in (left, right):
+            if type(side) is NoValue:
+                return side
+        kind = kind_of(left)
+        if kind != kind_of(right):
+            return False
+        self._left_over -= 1
+        if depth > _MAX_COMPARED_DEPTH or self._left_over < 0:
+            return NoValue("too large to compare")
+        if kind == "list":
+            return self._lists(left, right, depth)
+        if kind == "mapping":
+            try:
+                return self._mappings(left, right, depth)
+            except Exception:
+                return NoValue("a mapping that cannot be read")
+        return left == right
+
+    def _lists(self, left: Any, right: Any, depth: int) -> Any:
+        if len(left) != len(right):
+            return False
+        unsure: Any = True
+        for one, other in zip(items_of(left), items_of(right), strict=False):
+            found = self.compare(one, other, depth + 1)
+            if found is False or self._left_over < 0:
+                return found
+            unsure = found if unsure is True else unsure
+        return unsure
+
+    def _mappings(self, left: Any, right: Any, depth: int) -> Any:
+        size = len(left)
+        if size != len(right):
+            return False
+        if size > self._left_over:
+            return NoValue("too large to compare")
+        keys = list(islice(left, size))
+        if not all(isinstance(key, str) for key in chain(keys, islice(right, size))):
+            return NoValue("a mapping with a name that is not text")
+        unsure: Any = True
+        for key in keys:
+            other = step_into(right, key)
+            if other is ABSENT:
+                return False
+            found = self.compare(known(step_into(left, key)), known(other), depth + 1)
+            if found is False or self._left_over < 0:
+                return found
+            unsure = found if unsure is True else unsure
+        return unsure
+
+
+def _ordering(symbol: str, compare: Operator) -> Operator:
+    def order(left: Any, right: Any) -> Any:
+        if type(left) in NUMBERS and type(right) in NUMBERS:
+            return compare(left, right)
+        if type(left) is str and type(right) is str:
+            return compare(left, right)
+        if type(left) is NoValue:
+            return left
+        if type(right) is NoValue:
+            return right
+        one, other = kind_of(left), kind_of(right)
+        if one == other:
+            return NoValue(f"cannot order by {symbol}: {one} and {other}")
+        return NoValue(f"cannot compare {one} with {other}")
+
+    return order
+
+
+def contained(part: Any, whole: Any) -> Any:
+    """Whether a list has an item, a text has a part, or a mapping has a key."""
+    for side in (part, whole):
+        if type(side) is NoValue:
+            return side
+    if is_list(whole):
+        return _member(part, whole)
+    if type(whole) is str:
+        return part in whole if type(part) is str else _cannot_look(part, whole)
+    if is_mapping(whole) and type(part) is str:
+        try:
+            return step_into(whole, part) is not ABSENT
+        except Exception:
+            return NoValue("a mapping that cannot be read")
+    return _cannot_look(part, whole)
+
+
+def not_contained(part: Any, whole: Any) -> Any:
+    """The opposite of `contained`; `NoValue` stays `NoValue`."""
+    found = contained(part, whole)
+    return found if type(found) is NoValue else not found
+
+
+def _member(part: Any, whole: Any) -> Any:
+    """Whether a list has an item; `NoValue` if only items without a value could be equal to it."""
+    kind = type(part)
+    number = kind in NUMBERS
+    unsure: Any = False
+    equality = _Equality(more=2 * len(whole))
+    for item in whole:
+        if type(item) in _SCALARS:
+            if type(item) is kind and item == part:
+                return True
+            continue
+        if number and type(item) in NUMBERS and -MAX_NUMBER <= item <= MAX_NUMBER:
+            if item == part:
+                return True
+            continue
+        found = equality.compare(part, known(item))
+        if found is True:
+            return True
+        unsure = found if type(found) is NoValue else unsure
+    return unsure
+
+
+def _cannot_look(part: Any, whole: Any) -> NoValue:
+    return NoValue(f"cannot look for {kind_of(part)} in {kind_of(whole)}")
+
+
+def _arithmetic(symbol: str, compute: Operator) -> Operator:
+    def calculate(left: Any, right: Any) -> Any:
+        if type(left) in NUMBERS and type(right) in NUMBERS:
+            try:
+                return bounded(compute(left, right))
+            except ZeroDivisionError:
+                return NoValue("division by zero")
+        for side in (left, right):
+            if type(side) is NoValue:
+                return side
+        return NoValue(f"cannot calculate {kind_of(left)} {symbol} {kind_of(right)}")
+
+    return calculate
+
+
+def bounded(number: Any) -> Any:
+    """The result of a calculation; `NoValue` if it is too large or undefined."""
+    if type(number) is float:
+        return number if isfinite(number) else NoValue("too large a number")
+    return known(number)
+
+
+COMPARISONS: Final[Mapping[str, Operator]] = {
+    "==": equal,
+    "!=": unequal,
+    "<": _ordering("<", operator.lt),
+    "<=": _ordering("<=", operator.le),
+    ">": _ordering(">", operator.gt),
+    ">=": _ordering(">=", operator.ge),
+    "in": contained,
+    "not in": not_contained,
+}
+ARITHMETIC: Final[Mapping[str, Operator]] = {
+    "+": _arithmetic("+", operator.add),
+    "-": _arithmetic("-", operator.sub),
+    "*": _arithmetic("*", operator.mul),
+    "/": _arithmetic("/", operator.truediv),
+    "//": _arithmetic("//", operator.floordiv),
+    "%": _arithmetic("%", operator.mod),
+}

@@ -1,7 +1,7 @@
-"""Files of arrays in the user's cache, which are mapped into memory when they are read.
+"""Files of arrays in the user's cache folder, which are mapped into memory.
 
-They are read as untrusted data: a line of JSON with names, types, shapes and checksums, then the
-numbers; nothing in a file is run or unpickled.
+The files are untrusted data: a line of JSON with names, types, shapes and checksums, then the
+numbers. Nothing in a file is executed or unpickled.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from ekiden.embeddings.cache_folder import write_whole
 
 BAD_FILE: Final = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
-"""What `read_arrays` raises for a file that is missing, damaged or of another version."""
+"""Errors that `read_arrays` raises for a file that is missing, damaged or of another version."""
 _MOST_HEADER: Final = 64 * 1024
 _CHECKED: Final = 1 << 25
-"""Larger arrays are bytes, each of which means something: they need no checksum."""
+"""The size up to which arrays have a checksum, because computing it takes time."""
 _ALIGNED: Final = 64
 _TYPES: Final = ("<f4", "<i4", "|u1")
 
@@ -36,7 +36,7 @@ class Arrays(NamedTuple):
 
 
 def read_arrays(path: Path, key: str) -> Arrays:
-    """The content of the file that was written with this key; one of `BAD_FILE`."""
+    """The content of the file, if it was written with this key. Raises one of `BAD_FILE`."""
     with path.open("rb") as file:
         line = file.readline(_MOST_HEADER)
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -66,7 +66,7 @@ def write_arrays(
     arrays: Mapping[str, NDArray[Any]],
     numbers: Mapping[str, int | float] | None = None,
 ) -> None:
-    """Write a file that is there whole or not at all; `OSError`."""
+    """Write the arrays atomically. Raises `OSError`."""
     plain = {name: np.ascontiguousarray(each) for name, each in arrays.items()}
     listed = [
         [name, each.dtype.str, each.shape, crc32(each.data) if each.nbytes <= _CHECKED else None]
@@ -79,5 +79,5 @@ def write_arrays(
 
 
 def _padded(size: int) -> int:
-    """So that every array begins where processors read fast."""
+    """The size rounded up, so that every array is aligned for fast access."""
     return -(-size // _ALIGNED) * _ALIGNED

@@ -1,4 +1,4 @@
-"""The role of an embedder: texts to vectors."""
+"""The interface of embedders, which convert texts to vectors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors whose nearness is nearness of meaning."""
+    """Converts texts to vectors: texts with similar meanings get similar vectors."""
 
     @property
     def name(self) -> str:
-        """Which one it is, with its version: vectors of two names cannot be compared."""
+        """The name with the version. Vectors of different names cannot be compared."""
         ...
 
     @property
@@ -24,17 +24,17 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One row of length 1 for every text, in order; an empty text is a row of zeros.
+        """A row of length 1 for every text, in order; a row of zeros for an empty text.
 
-        Blocks while it computes; safe to call from several threads.
+        It blocks while it computes, and is thread-safe.
         """
         ...
 
 
 @runtime_checkable
 class KnowingEmbedder(Embedder, Protocol):
-    """An embedder that tells which texts it understands."""
+    """An embedder that can tell which texts it understands."""
 
     def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """For each text whether its vector has a meaning."""
+        """For each text, whether its vector is meaningful."""
         ...

@@ -1,4 +1,4 @@
-"""The user's folder for data that can be made again."""
+"""The user's folder for cached data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def cache_folder(name: str) -> Path:
-    """Where this platform keeps such data, for example ``$XDG_CACHE_HOME/ekiden/routing``."""
+    """The user's folder for cached data, for example ``$XDG_CACHE_HOME/ekiden/routing``."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(named):
         return Path(named, "ekiden", name)
@@ -23,7 +23,7 @@ def cache_folder(name: str) -> Path:
 
 
 def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Write a file that is there whole or not at all; `OSError`."""
+    """Write a file atomically: as a temporary file that is then renamed. Raises `OSError`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:

@@ -1,7 +1,7 @@
-"""Which letters a text is made of, as a vector: what an embedding of meaning forgets.
+"""An embedder for the letters of a text, which embeddings of meaning lose.
 
-Names, product codes and rare words are near to nothing in an embedding of meaning; two texts that
-share them share pieces of words, and so have vectors that are near each other here.
+Embeddings of meaning have no useful vectors for names, product codes and rare words. Two texts that
+share such words share pieces of words, so their vectors here are similar.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[^\W_]+")
 _FIRST_WITHOUT_SPACES = "\u2e80"
-"""From here on are the scripts that do not put spaces between words."""
+"""The first character of scripts without spaces between words."""
 
 MAX_CHARACTERS = 2_000
 
 
 class HashingEmbedder:
-    """Pieces of words, hashed into a vector; the same on every machine, and learnt from nothing.
+    """Hashes pieces of words into a vector. It needs no model and gives the same result everywhere.
 
     For example::
 
@@ -37,7 +37,7 @@ class HashingEmbedder:
         self.name = f"hashing-1/{dimensions}"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As `Embedder.embed`; what comes after the first 2,000 characters is not looked at."""
+        """See `Embedder.embed`. Only the first 2,000 characters count."""
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
             hashes = np.fromiter(map(_hash, _pieces(text)), dtype=np.int64)

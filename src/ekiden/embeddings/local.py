@@ -1,16 +1,17 @@
-"""Embeddings of meaning without a network: a small multilingual encoder that runs on numpy."""
+"""Embeddings of meaning on this machine: a small multilingual encoder that runs on numpy."""
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module, metadata
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ekiden.core.text.wording import lazy_pattern
-from ekiden.embeddings.one_thread import one_thread
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,14 +23,14 @@ _DIMENSIONS = 512
 _BATCH = 64
 
 MAX_CHARACTERS = 2_000
-"""What comes after is not looked at: what a text is about shows early, and time is bounded."""
+"""Only this many characters of a text count: its subject shows early, and it limits the time."""
 
 MISSING = f"the package {_DISTRIBUTION} is not installed: pip install 'ekiden[local]'"
 
 _SPACE, _UNKNOWN = "\u2581", "<unk>"
 _LETTERS_OF_A_PIECE = 3
-"""A word whose pieces have fewer letters on average is not known. 7 of 6,750 test requests of
-CLINC150 and xSID have no known word, for example "yup" and "hush"."""
+"""A word is known if its pieces have at least this many letters on average. 7 of 6,750 test
+requests of CLINC150 and xSID have no known word, for example "yup" and "hush"."""
 _SCRIPTS_WITHOUT_SPACES = lazy_pattern(r"[\u0e00-\u0e7f\u2e80-\U0003ffff]")
 
 _UNSEEN = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufeff\s]+")
@@ -38,9 +39,9 @@ _UNSEEN = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufeff\s]+")
 class LocalEmbedder:
     """The Universal Sentence Encoder, multilingual, version 3: 512 numbers, 16 languages.
 
-    The weights (30 MB, inside the package) are read at the first text; that takes about a second
-    once for each user, see `local_tables`. Texts in different languages that mean the same get
-    vectors that are near. Use `local_embedder` to get one.
+    The weights (30 MB, inside the package) are loaded at the first text; this takes about a second
+    once per user, see `local_tables`. Texts with the same meaning in different languages get
+    similar vectors. `local_embedder` returns the embedder of the process.
     """
 
     dimensions = _DIMENSIONS
@@ -51,7 +52,7 @@ class LocalEmbedder:
         self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As `Embedder.embed`. Of a long text the first 2,000 characters count."""
+        """See `Embedder.embed`. Only the first 2,000 characters count."""
         import numpy as np
 
         plain = list(map(_plain, texts))
@@ -64,7 +65,7 @@ class LocalEmbedder:
         return vectors
 
     def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """For each text whether it has a word that is in the vocabulary, or nearly so.
+        """For each text, whether it has a word that is in the vocabulary, or similar to one.
 
         Random letters also get a vector, but this vector is meaningless.
         """
@@ -80,11 +81,11 @@ class LocalEmbedder:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the weights are read."""
+        """Whether the weights are loaded."""
         return self._encoder is not None
 
     def load(self) -> None:
-        """Read the weights."""
+        """Load the weights."""
         with self._lock:
             self._loaded()
 
@@ -101,8 +102,11 @@ def _plain(text: str) -> str:
 
 
 def _has_known_word(pieces: Iterable[str]) -> bool:
-    """Where a script has no spaces between words, a single known character is a word. Words of two
-    letters count if most words are such: key mashing contains some by chance."""
+    """Whether the pieces of a text contain a known word.
+
+    In scripts without spaces, one known character is a word. Words of two letters count only if
+    most words have two letters: random letters contain some by chance.
+    """
     letters = count = words = short = 0
     for piece in (*pieces, _SPACE):
         own = piece.removeprefix(_SPACE)
@@ -123,7 +127,7 @@ def _has_known_word(pieces: Iterable[str]) -> bool:
 
 
 def local_embedder() -> LocalEmbedder | None:
-    """The process's embedder, or `None` when the extra ``local`` is not installed (`MISSING`)."""
+    """The embedder of the process; `None` if the extra ``local`` is not installed (`MISSING`)."""
     if find_spec(_MODULE) is None:
         return None
     return _only()
@@ -139,3 +143,69 @@ def _version() -> str:
         return metadata.version(_DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+# Small matrices on one thread: the library that numpy computes with wakes a thread for every core,
+# and they wait for each other longer than they compute. A sentence takes 3 ms on one thread and 20
+# to 100 ms on two.
+
+_EXTENSIONS = ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath")
+_NAMES = (
+    "scipy_openblas_{}_num_threads64_",
+    "scipy_openblas_{}_num_threads",
+    "openblas_{}_num_threads64_",
+    "openblas_{}_num_threads",
+)
+"""The names in numpy's own builds, and in those of Linux distributions."""
+
+_lock = threading.Lock()
+_inside = 0
+_before = 0
+
+
+class _Threads(NamedTuple):
+    get: Callable[[], int]
+    set: Callable[[int], object]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let numpy compute on one thread inside the `with`.
+
+    The setting is global: other threads of the process also compute on one thread meanwhile. It
+    does nothing if numpy uses another library than OpenBLAS.
+    """
+    global _before, _inside
+    threads = _threads()
+    if threads is None:
+        yield
+        return
+    with _lock:
+        if not _inside:
+            _before = threads.get()
+            threads.set(1)
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if not _inside:
+                threads.set(_before)
+
+
+@cache
+def _threads() -> _Threads | None:
+    """The functions of OpenBLAS, which numpy's extension has loaded."""
+    for extension in _EXTENSIONS:
+        try:
+            library = ctypes.CDLL(str(import_module(extension).__file__))
+        except (ImportError, OSError):
+            continue
+        for name in _NAMES:
+            try:
+                found = library[name.format("get")], library[name.format("set")]
+            except AttributeError:
+                continue
+            return _Threads(*found)
+    return None

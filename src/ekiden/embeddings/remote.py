@@ -1,4 +1,4 @@
-"""What embedders over the network share: texts in batches, and vectors that are checked."""
+"""The base class of embedders over the network: batches of texts, checked vectors, failures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from urllib.parse import urlsplit
 
 from ekiden.core.errors import ModelError, UserError
@@ -19,22 +19,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""One request: a vector for each text, in order; `ModelError`."""
+"""A function for one request: returns a vector for each text, in order; raises `ModelError`."""
 
 MAX_BYTES = 8_000
-"""What comes after is not sent. A token is at least a byte, so this is less than the 8,192 tokens
-that the vendors take, in every language: no text can be refused for its length."""
-
-DEFAULT_TIMEOUT_S = 6.0
-DEFAULT_RETRIES = 1
+"""Only this many bytes of a text are sent. A token has at least one byte and vendors accept 8,192
+tokens, so no text is refused for its length."""
 
 NO_KEY = "none"
-"""Sent where none is needed: the vendors' clients insist on one."""
-
-DEFAULT_REST_S = 5.0
+"""Sent if no key is needed, because the vendors' clients require one."""
 
 _LONGEST_REST_S = 300.0
-_THE_TEXTS_OWN = frozenset({400, 413, 422})
+_BAD_TEXT = frozenset({400, 413, 422})
+"""Statuses that refuse the texts and do not mean that the vendor is unavailable."""
 _BATCH_TEXTS = 64
 _BATCH_BYTES = 256_000
 
@@ -42,10 +38,11 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufeff\s]+")
 
 
 class Rest:
-    """Leaves a vendor that failed alone: for some seconds, then twice as long, up to five minutes.
+    """A circuit breaker: after a failure it refuses requests for some seconds, then for twice as
+    long, up to five minutes.
 
-    So whoever needs a vector while the vendor is away learns it at once, and waits only once for an
-    answer that does not come. A text that is refused as it is says nothing of the others.
+    While a vendor is unavailable, only one request waits for the timeout; others fail at once. A
+    refused text does not count as a failure.
     """
 
     def __init__(self, who: str, *, first_s: float) -> None:
@@ -57,7 +54,7 @@ class Rest:
         self._status: int | None = None
 
     def ask(self, ask: Ask, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """What `ask` gives; `ModelError` without asking while the vendor is left alone."""
+        """The answer of `ask`. During a rest, raises `ModelError` without calling it."""
         left_s = self._until - time.monotonic()
         if left_s > 0:
             message = f"{self._problem} (it is asked again in {max(left_s, 1):.0f} s)"
@@ -65,7 +62,7 @@ class Rest:
         try:
             answer = ask(texts)
         except ModelError as exc:
-            if exc.status not in _THE_TEXTS_OWN:
+            if exc.status not in _BAD_TEXT:
                 pause_s = min(self._first_s * 2.0 ** min(self._failures, 20), _LONGEST_REST_S)
                 self._failures += 1
                 self._problem, self._status = str(exc), exc.status
@@ -77,54 +74,68 @@ class Rest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """A vendor of embeddings: what its embedders have in common."""
+    """The facts about a vendor of embeddings."""
 
     name: str
     url: str
+    """The vendor's own address; only this address requires a key."""
     url_variable: str
-    """The variable of the environment with another address."""
+    """The environment variable for another address."""
     keys: Sequence[str]
-    """The variables of the environment that may have the key; only the vendor itself needs one."""
+    """The environment variables for the key; the first that is set wins."""
     packages: Sequence[str]
+    """Modules that must be installed."""
+    default_model: str
     known: Mapping[str, int]
     """Models, with the length of their vectors."""
 
 
 class RemoteEmbedder:
-    """Base class of embedders that ask a vendor. `UserError` if something to do so is missing."""
+    """Base class of embedders that call a vendor.
+
+    A call that fails for a transient reason is repeated `retries` times, the first time after about
+    `pause_s`; each attempt has the timeout `timeout_s`. If no attempt succeeds, `embed` raises
+    `ModelError`, with the HTTP status if there is one. After that it fails at once for `rest_s`,
+    and for twice as long after each further failure. Raises `UserError` if the key, a package or
+    the dimension is missing.
+    """
+
+    vendor: ClassVar[Vendor]
 
     def __init__(
         self,
-        vendor: Vendor,
-        model: str,
+        model: str | None = None,
         *,
-        dimension: int | None,
-        base_url: str | None,
-        api_key: str | None,
-        timeout_s: float,
-        retries: int,
-        rest_s: float,
+        dimension: int | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float = 6.0,
+        retries: int = 1,
+        rest_s: float = 5.0,
+        pause_s: float = 0.5,
     ) -> None:
-        self._who = f"{vendor.name}:{model}"
+        vendor = self.vendor
+        self._model = model or vendor.default_model
+        self._who = f"{vendor.name}:{self._model}"
         required((*vendor.packages, "numpy"), who=self._who)
         url = base_url or os.environ.get(vendor.url_variable) or vendor.url
         self._url = checked_url(url, who=self._who)
         self._key = key_for(self._who, api_key, vendor.keys, needed=self._url == vendor.url)
-        self.dimensions = dimension_for(self._who, model, dimension, known=vendor.known)
+        self.dimensions = dimension_for(self._who, self._model, dimension, known=vendor.known)
         self.name = f"{self._who}/{self.dimensions}"
-        self._model = model
         self._timeout_s = timeout_s
         self._retries = retries
+        self._pause_s = pause_s
         self._rest = Rest(self._who, first_s=rest_s)
         self._lock = threading.Lock()
 
     @property
     def target(self) -> tuple[str, str | None]:
-        """Where it asks, and with which key."""
+        """The address and the key."""
         return self._url, self._key
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As `Embedder.embed`. Of a long text the first 8,000 bytes count."""
+        """See `Embedder.embed`. Only the first 8,000 bytes count."""
         import numpy as np
 
         plain = [_plain(text) for text in texts]
@@ -137,12 +148,12 @@ class RemoteEmbedder:
         return vectors
 
     def _ask(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One request, repeated if it fails for a passing reason: see `Ask`."""
+        """One request, repeated after transient failures: see `Ask`."""
         raise NotImplementedError
 
 
 def required(modules: Sequence[str], *, who: str) -> None:
-    """`UserError` that says how to install what is missing."""
+    """Raises `UserError` with the command to install missing modules."""
     missing = [module for module in modules if not _is_installed(module)]
     if missing:
         raise UserError(
@@ -151,7 +162,7 @@ def required(modules: Sequence[str], *, who: str) -> None:
 
 
 def key_for(who: str, given: str | None, variables: Sequence[str], *, needed: bool) -> str | None:
-    """The key that was given, or that of the first variable that is set."""
+    """The given key, or the key in the first variable that is set. Raises `UserError`."""
     key = given or next(filter(None, map(os.environ.get, variables)), None)
     if key is None and needed:
         raise UserError(f"{who} needs an API key: set {variables[0]}, or pass api_key=")
@@ -163,7 +174,7 @@ def key_for(who: str, given: str | None, variables: Sequence[str], *, needed: bo
 
 
 def checked_url(url: str, *, who: str) -> str:
-    """`url` without a final slash; `UserError` if it cannot be a base URL or holds a secret."""
+    """`url` without a final slash. Raises `UserError` if it is invalid or contains a secret."""
     try:
         parts = urlsplit(url)
         fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -180,7 +191,7 @@ def checked_url(url: str, *, who: str) -> str:
 def dimension_for(
     who: str, model: str, given: int | None, *, known: Mapping[str, int], longest: int = 65_536
 ) -> int:
-    """How long the vectors of `model` are; `UserError` if nobody says."""
+    """The length of the model's vectors. Raises `UserError` if it is unknown or invalid."""
     if given is None:
         if model not in known:
             raise UserError(
@@ -196,13 +207,13 @@ def dimension_for(
 
 
 def _plain(text: str) -> str:
-    """What is sent of a text: no control characters, nothing that is not Unicode, not too much."""
+    """The text to send: without control characters and invalid Unicode, and shortened."""
     plain = _UNSEEN.sub(" ", text[:MAX_BYTES]).strip()
     return plain.encode()[:MAX_BYTES].decode(errors="ignore")
 
 
 def _batches(plain: Sequence[str]) -> Iterator[list[int]]:
-    """The rows of the texts that go together; empty texts go nowhere."""
+    """The positions of the texts in each batch; empty texts are left out."""
     rows: list[int] = []
     size = 0
     for row, text in enumerate(plain):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.guardrails.schema import schema_guardrail as schema_guardrail
-    from ekiden.guardrails.schemas import (
+    from ekiden.guardrails.answers import schema_guardrail as schema_guardrail
+    from ekiden.guardrails.compile import (
         GuardrailUnusable as GuardrailUnusable,
         SchemaUnusable as SchemaUnusable,
     )
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 __getattr__ = lazy_names(
     __name__,
     {
-        "GuardrailUnusable": "ekiden.guardrails.schemas",
-        "SchemaUnusable": "ekiden.guardrails.schemas",
+        "GuardrailUnusable": "ekiden.guardrails.compile",
+        "SchemaUnusable": "ekiden.guardrails.compile",
         "handoff_validator_guardrail": "ekiden.guardrails.validators",
         "input_validator_guardrail": "ekiden.guardrails.validators",
-        "schema_guardrail": "ekiden.guardrails.schema",
+        "schema_guardrail": "ekiden.guardrails.answers",
         "tool_input_validator_guardrail": "ekiden.guardrails.validators",
         "tool_output_validator_guardrail": "ekiden.guardrails.validators",
         "validator_guardrail": "ekiden.guardrails.validators",

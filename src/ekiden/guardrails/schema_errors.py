@@ -1,10 +1,10 @@
-"""All that is wrong with an answer, found in time that does not explode.
+"""Lists the violations of an answer in bounded time.
 
-To say yes or no the validator is quick. To list what is wrong it tells of `anyOf` and `oneOf`
-everything that is wrong with every alternative, and of those inside again: in a schema that refers
-to itself that is more with each level, beyond all bounds. So the list is made with a copy of the
-schema in which alternatives are one check, a yes or no; and only the nearest alternative is looked
-into further.
+The validator decides quickly whether an answer is valid. To list violations, it lists those of
+every alternative of `anyOf` and `oneOf`, and again of the alternatives inside: for a schema that
+refers to itself this grows exponentially with each level. Therefore violations are listed with a
+copy of the schema in which alternatives are one check that only says yes or no. Only the nearest
+alternative is explained further.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ekiden.core.guardrails import Violation
-from ekiden.guardrails.schemas import LISTS, NAMED, SINGLE, VALUE, options, pointer
+from ekiden.guardrails.compile import LISTS, NAMED, SINGLE, VALUE, full_pointer, options, pointer
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
 _KEYWORD = "ekiden:alternatives"
 _NAMED = ("$defs", "definitions", *NAMED)
-"""Keywords with schemas by name, also those that are only referred to."""
+"""Keywords with schemas by name, including definitions."""
 _DEPEND_ON_ALTERNATIVES = ("unevaluatedItems", "unevaluatedProperties")
 _MAX_STEPS = 25
-"""Alternatives inside of each other that are looked into."""
+"""Maximum nesting of alternatives that are explained."""
 
 _Path: TypeAlias = tuple[str | int, ...]
 
@@ -33,8 +33,8 @@ _MAX_VALUE = 200
 _MAX_MESSAGE = 600
 
 
-def told(error: ValidationError, value: Any, above: Iterable[str | int] = ()) -> Violation:
-    """The violation that the validator found in `value`, whose own place is `above`."""
+def violation_of(error: ValidationError, value: Any, above: Iterable[str | int] = ()) -> Violation:
+    """The violation of a validator's error in `value`, which is at the place `above`."""
     found = shown(at(value, error.instance_path))
     message = error.message[:_MAX_MESSAGE].replace(VALUE, found, 1)
     if len(message) > _MAX_MESSAGE:
@@ -43,7 +43,7 @@ def told(error: ValidationError, value: Any, above: Iterable[str | int] = ()) ->
 
 
 def at(value: Any, path: Iterable[str | int]) -> Any:
-    """What of the value is at the place."""
+    """The part of a value at a path."""
     for part in path:
         value = value[part]
     return value
@@ -64,15 +64,15 @@ def shown(value: Any) -> str:
 class _Alternatives:
     keyword: Literal["anyOf", "oneOf"]
     whole: tuple[str, ...]
-    """Where they are in the schema."""
+    """Their places in the schema."""
     flat: tuple[str, ...]
-    """Where they are in the copy."""
+    """Their places in the copy."""
 
 
 class Explainer:
-    """Lists what is wrong with values that do not fit a schema.
+    """Lists the violations of values that do not match a schema.
 
-    `ValueError` for a schema of which no copy can be made: one that refers into its alternatives.
+    Raises `ValueError` for a schema that cannot be copied because it refers into its alternatives.
     """
 
     def __init__(self, schema: dict[str, Any] | bool) -> None:
@@ -90,7 +90,7 @@ class Explainer:
             raise ValueError("the schema refers to places that the copy does not have")
 
     def first(self, value: Any) -> Violation | None:
-        """One thing that is wrong."""
+        """The first violation."""
         from jsonschema_rs import ValidationError
 
         try:
@@ -98,20 +98,20 @@ class Explainer:
         except ValidationError as exc:
             number = _number(exc)
             if number is None:
-                return told(exc, value)
+                return violation_of(exc, value)
             inner = at(value, exc.instance_path)
             return self._misfit(self._all[number], inner, tuple(exc.instance_path))
         return None
 
     def violations(self, value: Any) -> Iterator[Violation]:
-        """Everything that is wrong, the validator's order kept."""
+        """All violations, in the validator's order."""
         return self._explain("#", value, (), 0)
 
     def _explain(self, place: str, value: Any, above: _Path, step: int) -> Iterator[Violation]:
         for error in self._flat[place].iter_errors(value):
             number = _number(error)
             if number is None:
-                yield told(error, value, above)
+                yield violation_of(error, value, above)
                 continue
             path = (*above, *error.instance_path)
             inner = at(value, error.instance_path)
@@ -132,7 +132,7 @@ class Explainer:
         return sum(self._whole[place].is_valid(value) for place in alternatives.whole)
 
     def _distance(self, place: str, value: Any) -> tuple[bool, bool, int]:
-        """How far a value is from an alternative: of another type, marked as another, or wrong."""
+        """How far a value is from an alternative: another type, another constant, other errors."""
         errors = list(self._flat[place].iter_errors(value))
         return (
             any(each.kind.name == "type" and not each.instance_path for each in errors),
@@ -156,9 +156,9 @@ class Explainer:
         return Keyword
 
     def _copy(self, schema: Any, whole: _Path, flat: _Path) -> Any:
-        """The schema, which is at `whole`, as it is to be at `flat` in the copy.
+        """The copy of the schema at `whole`, for the place `flat` in the copy.
 
-        Alternatives are a keyword of ours there; what depends on them is left out.
+        In the copy, alternatives are a keyword of ours; keywords that depend on them are left out.
         """
         if not isinstance(schema, dict):
             return schema
@@ -192,7 +192,7 @@ class Explainer:
     def _alternatives(
         self, key: Literal["anyOf", "oneOf"], branches: list[Any], whole: _Path, flat: _Path
     ) -> dict[str, Any]:
-        """Their copies by name; the last of `_all` is about them."""
+        """Copies of the alternatives by name; appends them to `_all`."""
         copies: dict[str, Any] = {}
         for n, each in enumerate(branches):
             name = f"ekiden:{key}:{n}"
@@ -208,11 +208,11 @@ class Explainer:
 
 
 def _place(path: _Path) -> str:
-    return "#" + "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+    return f"#{full_pointer(path)}"
 
 
 def _number(error: Any) -> int | None:
-    """Which alternatives an error is about, if it is about some."""
+    """The position in `_all` of the alternatives that an error is about, if it is about any."""
     if getattr(error.kind, "keyword", None) != _KEYWORD:
         return None
     return int(error.message)

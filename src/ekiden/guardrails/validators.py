@@ -1,7 +1,7 @@
-"""Functions that say whether something is valid, as guardrails.
+"""Guardrails made of validator functions.
 
-A validator gives ``(valid, error)``, or only whether it is valid. It may be async. What it raises,
-and whatever else it gives, is a check that was not made: nothing is let through because of it.
+A validator returns ``(valid, error)``, or only `valid`. It may be async. Guardrails fail closed: an
+exception, or any other result, is not an approval.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from ekiden.core.tools.guardrails import (
     ToolOutputGuardrail,
     ToolOutputGuardrailData,
 )
-from ekiden.guardrails.schemas import GuardrailUnusable
+from ekiden.guardrails.compile import GuardrailUnusable
 
 Validator: TypeAlias = Callable[..., Any]
-"""Gives `bool`, or a pair of it and what is wrong: a text, a `Violation`, some of them, or `None`;
-sync or async. A sync one runs on the event loop and must be quick."""
+"""Returns a `bool`, or a pair of it and the error: a text, a `Violation`, a list, or `None`.
+Sync or async. A sync validator runs on the event loop and must be fast."""
 
 _MAX_ERRORS = 50
 _MAX_ERROR = 2_000
@@ -169,7 +169,7 @@ def tool_output_validator_guardrail(
 
 
 class _Check:
-    """A validator with its name, whose answer is read."""
+    """A validator with its name; converts its results to violations."""
 
     def __init__(self, name: str, function: Validator) -> None:
         self.name = name
@@ -190,7 +190,7 @@ class _Check:
         return cls(name, function)
 
     async def __call__(self, *given: Any) -> tuple[Violation, ...]:
-        """What is wrong; `UserError` if the validator does not say."""
+        """The violations. Raises `UserError` for an invalid result of the validator."""
         try:
             found = self._function(*given)
             if inspect.isawaitable(found):
@@ -249,12 +249,12 @@ def _decided(
 ) -> ToolGuardrailFunctionOutput:
     if not violations:
         return ToolGuardrailFunctionOutput.allow()
-    told = [str(each) for each in violations]
-    info = {"violations": told}
+    texts = [str(each) for each in violations]
+    info = {"violations": texts}
     match on_failure:
         case "warn":
             return ToolGuardrailFunctionOutput.allow(info)
         case "repair":
-            return ToolGuardrailFunctionOutput.reject_content("; ".join(told), info)
+            return ToolGuardrailFunctionOutput.reject_content("; ".join(texts), info)
         case "reject":
             return ToolGuardrailFunctionOutput.raise_exception(info)

@@ -1,7 +1,7 @@
-"""``demo:offline``: answers by rule, so that you can try a team without a key.
+"""``demo:offline``: answers by rules, so that you can try a team without an API key.
 
-It compares words and fills in sentences; every answer says so. It always does the same: it hands
-off to the agent that the text names, calls a tool whose arguments are in the text, or repeats the
+It compares words and fills in sentences; every answer says so. It is deterministic: it hands off to
+the agent that the text describes, calls a tool whose arguments are in the text, or repeats the
 question.
 """
 
@@ -34,14 +34,15 @@ _Call: TypeAlias = tuple[str, dict[str, Any]]
 
 _TRANSFER = "transfer_to_"
 _GIVE_UP = "transfer_to_router_agent"
-"""Never taken: words say who fits, not that nobody does."""
+"""Never called: comparing words cannot show that no agent fits."""
 _NOBODY = "transfer_to_nobody"
-"""With which a router declines: never taken either."""
+"""The tool with which a router declines. Never called, for the same reason."""
 _EXAMPLES = '"examples":'
-"""What stands behind it in a description has too many words that say nothing."""
+"""The text after it in a description is ignored: it has too many insignificant words."""
 _READ = 4000
-"""Characters of a text that are looked at."""
+"""Maximum number of characters of a text that are compared."""
 _QUOTED = 300
+"""Maximum number of characters of a quoted text."""
 _LATIN = lazy_pattern(r"[a-z][a-z'-]{2,}")
 _CJK = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
 _CHINESE = lazy_pattern(r"[\u4e00-\u9fff]")
@@ -61,48 +62,48 @@ _FINDERS: Mapping[str, re.Pattern[str]] = {
     "command": lazy_pattern(r"`([^`\n]+)`"),
     "order_id": lazy_pattern(r"(?<!\d)(\d{3,})(?!\d)"),
 }
-"""How the value of a parameter of this name is found in a text."""
+"""Patterns that find the value of a parameter in a text, by the name of the parameter."""
 
 
 def is_demo(model: object) -> bool:
-    """Whether an agent's `model` names this one."""
+    """Whether `model` is the name of the demo model."""
     return isinstance(model, str) and model.partition(":")[0] == PROVIDER
 
 
 class DemoModel:
-    """Answers by rule; the module says how."""
+    """A model that answers by the rules above."""
 
     async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """A transfer, a tool call, or a text; `UserError` where JSON is asked for."""
+        """Answer with a transfer, a tool call or a text. Raises `UserError` for JSON output."""
         if request.output is not None:
             raise UserError(
                 f"{NAME} cannot write the JSON that agent {request.agent!r} answers with; "
                 "set a real model: ekiden config set model openai:gpt-5-mini"
             )
-        asked, since = _last_request(request.input)
-        made = [str(item.get("name")) for item in since if item.get("type") == "function_call"]
-        call = None if made else transfer_for(request, asked)
-        if call is None and all(name.startswith(_TRANSFER) for name in made):
-            call = tool_for(request, asked)
+        question, since = _last_request(request.input)
+        called = [str(item.get("name")) for item in since if item.get("type") == "function_call"]
+        call = None if called else _transfer_for(request, question)
+        if call is None and all(name.startswith(_TRANSFER) for name in called):
+            call = _tool_for(request, question)
         if call is not None:
             name, arguments = call
             item = function_call(f"demo_{request.step}", name, dumps(arguments))
             yield ModelResponse(output=[item], model=NAME)
             return
-        text = _told(request, asked, since)
+        text = _answer(request, question, since)
         if request.stream:
             for piece in re.findall(r"\s*\S+\s*", text):
                 yield ModelDelta(kind="text", text=piece)
         yield ModelResponse(output=[assistant_message(text)], model=NAME)
 
 
-def transfer_for(request: ModelRequest, asked: str) -> _Call | None:
-    """The transfer whose description has most words of the text, and more than the agent's own.
+def _transfer_for(request: ModelRequest, question: str) -> _Call | None:
+    """The transfer whose description shares most words with the question.
 
-    Its own are those of the first paragraph of its instructions. They do not count for a router,
-    which must choose; but one word alone may be chance, and is not taken.
+    It must share more words than the first paragraph of the agent's own instructions. This does not
+    apply to a router, which must choose, but a router needs two shared words: one may be chance.
     """
-    words = _words(asked)
+    words = _words(question)
     must_choose = request.settings.tool_choice == "required"
     own = "" if must_choose else (request.instructions or "").partition("\n\n")[0]
     chosen, shared = None, words & _words(own)
@@ -118,12 +119,12 @@ def transfer_for(request: ModelRequest, asked: str) -> _Call | None:
     return chosen.name, _filled(chosen, {"reason": reason}) or {}
 
 
-def tool_for(request: ModelRequest, asked: str) -> _Call | None:
-    """The first tool all of whose arguments stand in the text."""
+def _tool_for(request: ModelRequest, question: str) -> _Call | None:
+    """The first tool whose arguments are all in the question."""
     found = {
         name: match[1]
         for name, finder in _FINDERS.items()
-        if (match := finder.search(asked[:_READ])) is not None
+        if (match := finder.search(question[:_READ])) is not None
     }
     for tool in request.tools:
         if not tool.name.startswith(_TRANSFER):
@@ -134,7 +135,7 @@ def tool_for(request: ModelRequest, asked: str) -> _Call | None:
 
 
 def _filled(tool: ToolSpec, values: Mapping[str, str]) -> dict[str, Any] | None:
-    """The tool's arguments out of `values` and defaults; `None` if one that it needs is missing."""
+    """The tool's arguments from `values` and defaults; `None` if a required one is missing."""
     properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
     required = tool.parameters.get("required") or ()
     arguments: dict[str, Any] = {}
@@ -160,7 +161,7 @@ def _may_be_null(schema: Mapping[str, Any]) -> bool:
 
 
 def _words(text: str) -> set[str]:
-    """Words as they are compared: English without its plural, and pairs of CJK characters."""
+    """The words to compare: English words without plural s, and pairs of CJK characters."""
     lowered = text[:_READ].lower()
     words = {word.removesuffix("s") for word in _LATIN.findall(lowered) if word not in _COMMON}
     for run in _CJK.findall(lowered):
@@ -169,14 +170,14 @@ def _words(text: str) -> set[str]:
 
 
 def _last_request(items: Sequence[Item]) -> tuple[str, list[Item]]:
-    """What the person said last, and everything after it."""
+    """The last message of the person, and the items after it."""
     for at in range(len(items) - 1, -1, -1):
         if is_request(items[at]):
             return text_of(items[at]), list(items[at + 1 :])
     return "", list(items)
 
 
-def _told(request: ModelRequest, asked: str, since: Sequence[Item]) -> str:
+def _answer(request: ModelRequest, question: str, since: Sequence[Item]) -> str:
     outputs = {
         item.get("call_id"): item.get("output")
         for item in since
@@ -187,13 +188,12 @@ def _told(request: ModelRequest, asked: str, since: Sequence[Item]) -> str:
         for item in since
         if item.get("type") == "function_call" and not str(item.get("name")).startswith(_TRANSFER)
     ]
-    chinese = _CHINESE.search(asked) and not _KANA.search(asked)
-    lines = _in_chinese(request, asked, results) if chinese else _english(request, asked, results)
-    return "\n".join(lines)
+    is_chinese = _CHINESE.search(question) and not _KANA.search(question)
+    return "\n".join((_chinese if is_chinese else _english)(request, question, results))
 
 
-def _english(request: ModelRequest, asked: str, results: Sequence[tuple[str, Any]]) -> list[str]:
-    lines = [f"I am {request.agent}; you asked: “{_cut(asked)}”"]
+def _english(request: ModelRequest, question: str, results: Sequence[tuple[str, Any]]) -> list[str]:
+    lines = [f"I am {request.agent}; you asked: “{_cut(question)}”"]
     lines += [f"{tool} gave: {_cut(output)}" for tool, output in results]
     if not results:
         tools, colleagues = _offered(request)
@@ -206,8 +206,8 @@ def _english(request: ModelRequest, asked: str, results: Sequence[tuple[str, Any
     return lines
 
 
-def _in_chinese(request: ModelRequest, asked: str, results: Sequence[tuple[str, Any]]) -> list[str]:
-    lines = [f"我是 {request.agent}，您的问题是：“{_cut(asked)}”"]
+def _chinese(request: ModelRequest, question: str, results: Sequence[tuple[str, Any]]) -> list[str]:
+    lines = [f"我是 {request.agent}，您的问题是：“{_cut(question)}”"]
     lines += [f"{tool} 的结果：{_cut(output)}" for tool, output in results]
     if not results:
         tools, colleagues = _offered(request)

@@ -1,7 +1,6 @@
-"""What calls of known models cost, from the price list that comes with `genai-prices`.
+"""The costs of model calls, from the price list in the package `genai-prices`.
 
-The list is the one of the installed package: nothing is ever fetched. It is loaded with the first
-price that is asked for.
+Nothing is fetched from the network. The list is loaded when the first price is needed.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from typing import Any, Protocol
 from ekiden.core.conversation.model import Usage
 
 _PROVIDERS = {"openai-chat": "openai"}
-"""Providers that the list knows under another name."""
+"""Providers that have another name in the list."""
 
 LOCAL_PROVIDER = "local"
 
 
 class PriceOf(Protocol):
-    """What a model costs."""
+    """The price of a model."""
 
     def of(self, usage: Usage) -> float:
-        """What `usage` costs."""
+        """The cost of `usage`."""
         ...
 
 
@@ -41,13 +40,12 @@ def cost_of(
     at_us: int | None = None,
     has_list: bool = True,
 ) -> float | None:
-    """The cost of `usage` of a model that is known by any of `names`; `None` if the price is
-    unknown.
+    """The cost of `usage`; `None` if the price is unknown.
 
-    `names` are ``provider:model``, or a model as answers name it, the surest first. `prices` win
-    over the list, whose prices are US dollars at `at_us` (microseconds since 1970; by default
-    now). A model in this process costs nothing; of one on a server of one's own
-    (``provider:model@http://…``) the list knows nothing. `has_list`: whether the list is asked.
+    `names` are names of one model, the most reliable first: ``provider:model``, or the name in an
+    answer. `prices` have precedence over the list. The prices of the list are US dollars at `at_us`
+    (microseconds since 1970; by default now). A local model costs nothing. The list has no prices
+    for your own servers (``provider:model@http://…``). Without `has_list` the list is not used.
     """
     for name in names:
         for known in _known_as(name, prices or {}):
@@ -68,8 +66,7 @@ def cost_of(
 
 
 def _known_as(name: str, prices: Mapping[str, PriceOf]) -> Iterator[str]:
-    """What the model is called in `prices`: as it is, with its provider, or without the date that
-    answers have in its name."""
+    """The model's names in `prices`: the same name, or without the provider or the date."""
     if name in prices:
         yield name
     for known in prices:
@@ -100,7 +97,6 @@ def _listed(name: str, usage: Usage, at_us: int | None) -> float | None:
 
 @lru_cache(maxsize=256)
 def _find(name: str) -> tuple[Any, Any] | None:
-    """The provider and the model of the list that `name` means."""
     if not has_price_list():
         return None
     from genai_prices.data_snapshot import get_snapshot

@@ -1,4 +1,4 @@
-"""Models by name: ``provider:model``, made by the built-in providers or by registered ones."""
+"""Models by name: ``provider:model``, from built-in or registered providers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from functools import lru_cache, partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 from ekiden.core.conversation.model import Model, ModelEvent, ModelRequest, ModelResponse
@@ -30,12 +30,12 @@ from ekiden.models.registry import (
 )
 
 if TYPE_CHECKING:
-    from ekiden.models.exchange import ProviderClient
+    from ekiden.models.provider_client import ProviderClient
 
 _INLINE_URL = re.compile(r"(?P<model>.+?)@(?P<url>https?://\S+)")
 
 LOCAL = "local"
-"""The provider of models in this process; the only one whose model need not be named."""
+"""The provider of models in this process. Only its model's name may be empty."""
 
 _OPENAI_KEYS = ("OPENAI_API_KEY",)
 
@@ -72,29 +72,29 @@ BUILT_IN: dict[str, Backend] = {
 
 
 class ProviderModel:
-    """`Model` over a provider's API.
+    """A `Model` behind a provider's API.
 
-    An attempt that fails for a passing reason (429, 5xx, no connection, time-out) is repeated as
-    the target's policy says, but only as long as nothing of it was given out: once the consumer
-    has seen a delta, a second attempt would tell another story, so the failure is raised.
+    An attempt that fails for a transient reason (429, 5xx, no connection, timeout) is repeated
+    according to the target's policy, but only before the first event: after the consumer has seen
+    a delta, a second attempt could contradict it, so the failure is raised.
     """
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        # A connection belongs to the event loop it was opened on, and a program may have several
-        # loops after each other: every `asyncio.run` makes one.
-        self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = WeakKeyDictionary()
+        # A connection belongs to its event loop, and a program may have several loops one after
+        # the other: every `asyncio.run` makes one.
+        self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, _OpenClient] = WeakKeyDictionary()
 
     async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """See `Model.respond`. Raises `UserError` for a request that cannot be sent."""
         check_not_blocked(self._target.base_url)
-        exchange = await self._exchange()
-        call = exchange.prepare(request)
+        client = await self._client()
+        call = client.prepare(request)
         failed = 0
         while True:
             is_seen = False
             try:
-                async with aclosing(exchange.attempt(call)) as events:
+                async with aclosing(client.attempt(call)) as events:
                     async for event in events:
                         is_seen = True
                         if isinstance(event, ModelResponse):
@@ -104,71 +104,61 @@ class ProviderModel:
             except Warning:
                 raise
             except Exception as exc:
-                failure = exchange.failure_of(exc)
+                failure = client.failure_of(exc)
             failed += 1
-            again = failure.again and not is_seen
+            again = failure.is_transient and not is_seen
             wait_s = self._target.retry.wait_s(failed, failure.retry_after) if again else None
             if wait_s is None:
                 raise failure.error
             await self._target.retry.sleep(wait_s)
 
     async def warm_up(self) -> None:
-        """Import the provider's packages and open its client; sends nothing."""
-        await self._exchange()
+        """Import the provider's packages and open its client; sends no request."""
+        await self._client()
 
     async def aclose(self) -> None:
         """Close the connections of the running loop; the next call opens new ones.
 
-        Not needed at the end of a program: `asyncio.run` closes what its loop has open.
+        Not needed at the end of a program: `asyncio.run` closes the connections of its loop.
         """
-        held = self._open.pop(asyncio.get_running_loop(), None)
-        if held is not None:
-            await held.aclose()
+        opened = self._open.pop(asyncio.get_running_loop(), None)
+        if opened is not None:
+            await opened.closer.aclose()
 
-    async def _exchange(self) -> ProviderClient:
+    async def _client(self) -> ProviderClient:
         loop = asyncio.get_running_loop()
         if loop not in self._open:
-            # The packages behind it take seconds to import; the loop goes on meanwhile.
-            exchange = await asyncio.to_thread(_make_exchange, self._target)
+            # In a thread, because the import of the provider's packages takes seconds.
+            client = await asyncio.to_thread(_make_client, self._target)
             for other in [other for other in self._open if other.is_closed()]:
                 del self._open[other]
             if loop not in self._open:
-                held = _Held(exchange)
-                await held.start()
-                self._open[loop] = held
-        return self._open[loop].exchange
+                closer = _close_with_loop(client)
+                await anext(closer)
+                self._open[loop] = _OpenClient(client, closer)
+        return self._open[loop].client
 
     def __repr__(self) -> str:
         return f"<ProviderModel {self._target.label} at {origin(self._target.base_url)}>"
 
 
-class _Held:
-    """An exchange that is closed with its loop.
-
-    asyncio has no hook for the end of a loop, but `asyncio.run` closes the asynchronous
-    generators that are still open then: one that waits at its `yield` is such a hook.
-    """
-
-    def __init__(self, exchange: ProviderClient) -> None:
-        self.exchange = exchange
-        self._keeper = _keep(exchange)
-
-    async def start(self) -> None:
-        await anext(self._keeper)
-
-    async def aclose(self) -> None:
-        await self._keeper.aclose()
+class _OpenClient(NamedTuple):
+    client: ProviderClient
+    closer: AsyncGenerator[None]
+    """Closes the client when it is closed itself."""
 
 
-async def _keep(exchange: ProviderClient) -> AsyncGenerator[None]:
+async def _close_with_loop(client: ProviderClient) -> AsyncGenerator[None]:
+    # asyncio has no hook for the end of a loop, but `asyncio.run` closes the asynchronous
+    # generators that are still open: one that waits at its `yield` is such a hook.
     try:
         yield
     finally:
-        await exchange.aclose()
+        await client.aclose()
 
 
-def _make_exchange(target: Target) -> ProviderClient:
-    from ekiden.models.exchange import ProviderClient
+def _make_client(target: Target) -> ProviderClient:
+    from ekiden.models.provider_client import ProviderClient
 
     return ProviderClient(target)
 
@@ -218,7 +208,7 @@ def resolve_model(
 
 
 def missing_key(name: str) -> str | None:
-    """The environment variable that must be set for a model of a built-in provider; else `None`."""
+    """The environment variable that a built-in provider needs for its key; `None` if it is set."""
     prefix, _, model = (full_model_name(name) or name).partition(":")
     backend = BUILT_IN.get(prefix)
     if backend is None or "@http" in model or os.environ.get(backend.url_variable):
@@ -227,7 +217,6 @@ def missing_key(name: str) -> str | None:
 
 
 def _make(backend: Backend, options: ModelOptions) -> Model:
-    """The factory of every built-in provider."""
     missing = [module for module in backend.modules if not _is_installed(module)]
     if missing:
         raise UserError(
@@ -239,12 +228,12 @@ def _make(backend: Backend, options: ModelOptions) -> Model:
 
 @lru_cache(maxsize=64)
 def _shared(target: Target) -> ProviderModel:
-    """One model, and so one pool of connections, per target."""
+    """One model, and so one connection pool, per target."""
     return ProviderModel(target)
 
 
 def _make_local(options: ModelOptions) -> Model:
-    from ekiden.models.local.provider import make_local_model
+    from ekiden.models.local.local_model import make_local_model
 
     return make_local_model(options)
 

@@ -1,4 +1,4 @@
-"""Providers: how to add one, where its models are, when to retry, and the switch for tests."""
+"""The registry of providers, their addresses and keys, retries, and the block for tests."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ModelOptions:
 
 
 ProviderFactory: TypeAlias = Callable[[ModelOptions], Model]
-"""Makes the model; raises `UserError` for what is missing. Must not call the provider yet."""
+"""Makes the model without a network call; raises `UserError` if something is missing."""
 
 _factories: dict[str, ProviderFactory] = {}
 
@@ -93,7 +93,7 @@ def register_provider(prefix: str, factory: ProviderFactory) -> None:
 
 
 def provider_factory(prefix: str) -> ProviderFactory:
-    """The factory registered for `prefix`; `UserError` with the known ones when there is none."""
+    """The factory registered for `prefix`. Raises `UserError` for an unknown prefix."""
     factory = _factories.get(prefix)
     if factory is None:
         raise UserError(
@@ -127,7 +127,7 @@ def check_not_blocked(base_url: str) -> None:
 
 
 def is_loopback(base_url: str) -> bool:
-    """Whether the URL's host is this machine itself."""
+    """Whether the host of the URL is this machine."""
     host = urlsplit(base_url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -138,7 +138,7 @@ def is_loopback(base_url: str) -> bool:
 
 
 def origin(base_url: str) -> str:
-    """Host and port of a URL: never a user name, a password or a query."""
+    """The host and port of a URL, without user name, password and query."""
     parts = urlsplit(base_url)
     host = parts.hostname or ""
     if ":" in host:
@@ -156,24 +156,25 @@ class Backend:
 
     api: Api
     url: str
-    """Its default address."""
+    """The default address."""
     url_variable: str
+    """The environment variable for another address."""
     key_variables: tuple[str, ...]
-    """Environment variables, the first that is set counts."""
+    """Environment variables for the key; the first that is set wins."""
     modules: tuple[str, ...]
-    """What must be installed."""
+    """Modules that must be installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One model of a provider, with everything that a call needs; equal targets share a pool."""
+    """One model of a provider, with all data for a call. Equal targets share a connection pool."""
 
     api: Api
     provider: str
     model: str
     base_url: str
     is_official: bool
-    """Whether `base_url` is the provider's own, not a gateway or another server."""
+    """Whether `base_url` is the provider's own server, not a gateway."""
     api_key: str | None = field(repr=False)
     key_variable: str
     timeout_s: float
@@ -181,16 +182,18 @@ class Target:
 
     @property
     def label(self) -> str:
+        """``provider:model``."""
         return f"{self.provider}:{self.model}"
 
     @property
     def source(self) -> str:
-        """Who made an item: reasoning goes back only to the same one."""
+        """The name in items of the server that made them. Reasoning is sent back only to it."""
         return self.provider if self.is_official else f"{self.provider}@{origin(self.base_url)}"
 
 
 def target_of(options: ModelOptions, backend: Backend) -> Target:
-    """The target that `options` and the environment mean; `UserError` for a bad URL or no key."""
+    """The target from `options` and the environment. Raises `UserError` for an invalid URL or a
+    missing key."""
     from_environment = os.environ.get(backend.url_variable) or None
     base_url = check_url(options.base_url or from_environment or backend.url)
     is_official = origin(base_url) == origin(backend.url)
@@ -216,7 +219,7 @@ def target_of(options: ModelOptions, backend: Backend) -> Target:
 
 
 def check_url(url: str) -> str:
-    """`url` without a final slash; `UserError` when it cannot be a base URL or holds a secret."""
+    """`url` without a final slash. Raises `UserError` if it is invalid or contains a password."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

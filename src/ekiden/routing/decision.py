@@ -1,4 +1,4 @@
-"""A router's decision: who, why, how sure, and what else it considered."""
+"""The decision of a router: the agent, the reason, the confidence and the other candidates."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Stage(Protocol):
     def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
         """Choose among all agents that are not `excluded`.
 
-        May block for a few milliseconds; safe to call from several threads.
+        It may block for a few milliseconds, and must be thread-safe.
         """
         ...
 

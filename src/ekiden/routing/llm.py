@@ -1,4 +1,4 @@
-"""The `llm` stage: a model chooses by calling one of the tools it is offered."""
+"""The `llm` stage: a model chooses an agent by calling one of the offered tools."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from ekiden.core.handoffs.handoff import transfer_tool_name
 from ekiden.core.values import dumps, loads
 from ekiden.routing.decision import ROUTER_NAME, Score, StageResult, plain_line
 
-# What the model of the `llm` stage is shown: its task, a tool for every candidate, the request.
+# The prompt: the task, a tool for every candidate, the request.
 #
-# Everything that comes from a file or a person is JSON in a fence and is called data: neither an
-# agent's description nor a request can pose as instructions of the router.
+# All text from files and people is JSON in a fence and declared as data, so neither an agent's
+# description nor a request can pose as instructions of the router.
 
 
 NOBODY = "nobody"
-"""Gives the tool with which a model says that no agent fits."""
+"""The target in the name of the tool with which the model says that no agent fits."""
 
 MAX_REQUEST_CHARS = 4_000
 
 _ALL_CHARS = 16_000
 _ABOUT_CHARS = (160, 700)
-"""What is said of all agents shares `_ALL_CHARS`, but of each this much at least and at most."""
+"""The descriptions of all agents share `_ALL_CHARS`; each gets at least and at most this many."""
 _EXAMPLES = 5
 _EXAMPLE_CHARS = 120
 _MAX_TOOL_NAME = 64
@@ -89,14 +89,14 @@ _PARAMETERS: dict[str, Any] = {
 
 
 def instructions(prompt: str | None = None, *, nobody: str | None) -> str:
-    """The system prompt, with `prompt` as the task if there is one; `nobody` is the tool that
+    """The system prompt. `prompt` replaces the built-in task; `nobody` is the name of the tool that
     declines, if there is one."""
     decline = [_DECLINE.format(nobody=nobody)] if nobody is not None else []
     return "\n".join([prompt or _TASK, *decline, _DATA])
 
 
 def request_item(text: str) -> Item:
-    """The person's text as the model is shown it."""
+    """The person's text, fenced and quoted for the model."""
     return user_message(f"<request>\n{quote(text, max_chars=MAX_REQUEST_CHARS)}\n</request>")
 
 
@@ -141,15 +141,14 @@ def _about(agent: Agent[Any], room: int) -> str:
     if agent.description and agent.description != described:
         _put(about, "also", agent.description, room)
     for capability in agent.capabilities:
-        said = f"{capability.name}: {capability.description}" if capability.description else ""
-        _put(about, "can", [*about.get("can", ()), said or capability.name], room)
+        text = f"{capability.name}: {capability.description}" if capability.description else ""
+        _put(about, "can", [*about.get("can", ()), text or capability.name], room)
     for example in agent.triggers.examples[:_EXAMPLES]:
         _put(about, "examples", [*about.get("examples", ()), example[:_EXAMPLE_CHARS]], room)
     return quote(about, max_chars=2 * room)
 
 
 def _put(about: dict[str, Any], key: str, value: Any, room: int) -> None:
-    """Say it too, if there is room."""
     if len(dumps({**about, key: value})) <= room:
         about[key] = value
 
@@ -163,10 +162,11 @@ def _free(wanted: str, agent: str, taken: set[str]) -> str:
 
 
 CONFIDENCE = 90
-"""Of every choice of a model: it names no figure that could be compared."""
+"""The confidence of every choice of a model, because models report no comparable number."""
 
 MAX_CANDIDATES = 64
-"""Providers refuse requests with many more tools, and models choose worse."""
+"""The maximum number of offered agents: providers refuse requests with many more tools, and models
+choose worse."""
 
 MAX_REASON_CHARS = 300
 _MAX_CONTEXT_CHARS = 2_000
@@ -175,27 +175,26 @@ _MAX_ARGUMENTS_CHARS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedChoice:
-    """A tool that was offered, called as it should be."""
+    """A valid call of an offered tool."""
 
     tool: str
     reason: str
     context: str | None = None
     probabilities: Mapping[str, float] = field(default_factory=dict)
-    """Of the offered tools, where the model tells them."""
+    """The probabilities of the offered tools; empty if the model does not report them."""
 
 
 def read_choice(response: ModelResponse, offered: Collection[str]) -> OfferedChoice | str:
-    """What the model chose, or as text why that is no choice.
+    """The model's choice, or the reason why it is invalid.
 
-    The first call counts, as it does where an agent asks for several handoffs at once. A call of
-    something that was not offered, arguments that are no JSON object and a missing `reason` are no
-    choice.
+    The first call counts, as with several handoffs at once. A choice is invalid if the tool was not
+    offered, the arguments are not a JSON object, or the `reason` is missing.
     """
-    said: list[str] = []
+    texts: list[str] = []
     for each in response.output:
         item = to_item(each)
         if item.get("type") == "function_call":
-            choice = _called(item.get("name"), item.get("arguments"), offered)
+            choice = _read_call(item.get("name"), item.get("arguments"), offered)
             if isinstance(choice, str):
                 return choice
             return replace(choice, probabilities=_probabilities(item, offered))
@@ -203,14 +202,14 @@ def read_choice(response: ModelResponse, offered: Collection[str]) -> OfferedCho
             refusal = refusal_of(item)
             if refusal is not None:
                 return f"the model declined to answer: {plain_line(refusal, MAX_REASON_CHARS)}"
-            said.append(text_of(item))
-    answer = plain_line(" ".join(said), 120)
+            texts.append(text_of(item))
+    answer = plain_line(" ".join(texts), 120)
     if answer:
         return f"the model called no tool, but said {answer!r}"
     return "the model called no tool"
 
 
-def _called(name: Any, arguments: Any, offered: Collection[str]) -> OfferedChoice | str:
+def _read_call(name: Any, arguments: Any, offered: Collection[str]) -> OfferedChoice | str:
     if not isinstance(name, str) or name not in offered:
         return f"the model called {plain_line(str(name), 80)!r}, which it was not offered"
     if isinstance(arguments, str):
@@ -231,7 +230,7 @@ def _called(name: Any, arguments: Any, offered: Collection[str]) -> OfferedChoic
 
 
 def _probabilities(item: Item, offered: Collection[str]) -> dict[str, float]:
-    """How probable each tool is, if the model's provider says so in full; otherwise nothing."""
+    """The probabilities of all offered tools, if the provider reports them; otherwise empty."""
     found: Any = item
     for key in ("provider_details", "details", "probabilities"):
         found = found.get(key) if isinstance(found, dict) else None
@@ -261,12 +260,12 @@ class LlmStage:
         may_decline: bool = True,
         prompt: str | None = None,
     ) -> None:
-        """`model` is ``provider:model`` or an object; a name is looked up when it is first needed.
+        """`model` is ``provider:model``, which is resolved at the first use, or an object.
 
-        `prompt` takes the place of the built-in task; that requests and descriptions are data is
-        said in any case. The time-out is of the request: what the model imports before does not
-        count. System agents are left out. Of more than `max_candidates` agents only the most likely
-        are offered. `UserError` for a time-out or a number that is not positive.
+        `prompt` replaces the built-in task, but not the text that declares requests and
+        descriptions as data. The timeout is that of the request; imports of the model do not count.
+        System agents are left out. Of more than `max_candidates` agents only the most likely are
+        offered. Raises `UserError` for a timeout or number of candidates that is not positive.
         """
         if timeout_ms <= 0 or max_candidates <= 0:
             raise UserError(
@@ -314,9 +313,9 @@ class LlmStage:
     def _shortlist(
         self, excluded: Collection[str], ranking: Sequence[str]
     ) -> tuple[list[str], int]:
-        """Whom to offer, and how many are left out.
+        """The agents to offer, and the number of agents that are left out.
 
-        The order is always that of the team, so that providers can reuse what they have read.
+        The order is always that of the team, so that providers can cache the prompt.
         """
         names = [agent.name for agent in self._agents if agent.name not in excluded]
         if len(names) <= self._max:
@@ -425,7 +424,7 @@ class LlmStage:
 
 
 class _TimedOut(Exception):
-    """Our own time-out, not one that the model raised."""
+    """Our own timeout, not a `TimeoutError` from the model."""
 
 
 def _failed(reason: str) -> StageResult:

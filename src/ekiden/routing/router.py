@@ -1,8 +1,10 @@
-"""The router: which agent takes a request, and whether one that has a conversation keeps it."""
+"""The router: chooses the agent for a request; decides whether a conversation changes agents."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -24,7 +26,6 @@ from ekiden.routing.decision import (
     plain_line,
 )
 from ekiden.routing.llm import MAX_CANDIDATES, LlmStage
-from ekiden.routing.meaning.stage import SemanticLoader
 from ekiden.routing.rules import RuleStage
 from ekiden.routing.settings import RoutingSettings
 from ekiden.routing.verdict import (
@@ -32,17 +33,22 @@ from ekiden.routing.verdict import (
     agreement,
     by_stage,
     candidates,
+    clearly_another,
     combined,
     ranking,
     verdict,
 )
 from ekiden.tools.under_way import in_thread
 
-_SHORT = 4_000
-"""So many characters take well under a millisecond; longer texts are looked at in a thread."""
+LEARNING: ContextVar[Callable[[int, int], None] | None] = ContextVar("learning", default=None)
+"""Called with the number of learnt texts and of all texts while a large team is learnt, to show the
+progress."""
 
-MARGIN = 20
-"""By how much more confidence the other agent must win."""
+_MAX_REASON = 300
+
+_SHORT = 4_000
+"""Rules take well under a millisecond for this many characters. Longer texts are checked in a
+thread."""
 
 MAX_LISTED = 5
 """The maximum number of agents in the question to the person; the most likely come first."""
@@ -52,7 +58,7 @@ _DESCRIPTION_CHARS = 100
 def check_default_agent(
     settings: RoutingSettings, agents: Mapping[str, Agent[Any]], system: Collection[str]
 ) -> None:
-    """`UserError` if the fallback is a default agent that cannot be one."""
+    """Raises `UserError` if the fallback is `default_agent` and its agent is invalid."""
     if settings.fallback != "default_agent":
         return
     name = settings.default_agent
@@ -75,7 +81,8 @@ def check_default_agent(
 
 
 def question(agents: Sequence[Agent[Any]], *, why: str) -> str:
-    """What the person is told: why, whom there is, the likeliest first, and how to name one."""
+    """The question to the person: the reason, the agents, and how to name one. `agents` are sorted
+    by likelihood."""
     if not agents:
         return "There is no agent who could take this request."
     lines = [
@@ -91,34 +98,6 @@ def _line(agent: Agent[Any]) -> str:
     about = agent.description or agent.title or agent.handoff_description or ""
     described = plain_line(about, _DESCRIPTION_CHARS)
     return f"- @{agent.name}: {described}" if described else f"- @{agent.name}"
-
-
-def clearly_another(active: str, rule: StageResult, semantic: StageResult) -> StageResult | None:
-    """The stage that is sure of an agent other than `active`, by a clear margin; else `None`.
-
-    A conversation moves reluctantly: meaning alone moves nothing to an agent whose rules say less
-    than those of `active`.
-    """
-    if _is_clear(rule, active):
-        return rule
-    if not _is_clear(semantic, active):
-        return None
-    if _confidence(rule, active) > _confidence(rule, semantic.agent):
-        return None
-    return semantic
-
-
-def _is_clear(stage: StageResult, active: str) -> bool:
-    return (
-        stage.sure
-        and stage.agent is not None
-        and stage.agent != active
-        and stage.confidence - _confidence(stage, active) >= MARGIN
-    )
-
-
-def _confidence(stage: StageResult, agent: str | None) -> int:
-    return next((each.confidence for each in stage.candidates if each.agent == agent), 0)
 
 
 class Router:
@@ -161,10 +140,10 @@ class Router:
         targets = list(self._agents.values())
         self._rules = RuleStage(targets, threshold=self.settings.rule.confidence_threshold)
         self._meaning = SemanticLoader(targets, self.settings, embedder=embedder, stage=semantic)
-        asked = self.settings.llm.model or model
         llm = self.settings.llm
+        used = llm.model or model
         self._llm = (
-            None if asked is None else LlmStage(targets, asked, llm.timeout, prompt=llm.prompt)
+            None if used is None else LlmStage(targets, used, llm.timeout, prompt=llm.prompt)
         )
         self.agent: Agent[Any] = Agent(
             ROUTER_NAME,
@@ -201,7 +180,7 @@ class Router:
         chosen = _strategy(strategy or self.settings.strategy)
         excluded = frozenset(exclude)
         if self.settings.enabled:
-            stages, taken = await self._asked(text, chosen, excluded)
+            stages, taken = await self._run_stages(text, chosen, excluded)
             taken = self._or_default(taken, excluded)
         else:
             stages, taken = [], self._switched_off(cause, excluded)
@@ -267,7 +246,7 @@ class Router:
         why = "No agent clearly matches this request." if self.settings.enabled else f"R{OFF[1:]}."
         return question(agents, why=why)
 
-    async def _asked(
+    async def _run_stages(
         self, text: str, strategy: Strategy, exclude: frozenset[str]
     ) -> tuple[list[StageResult], RoutingVerdict]:
         if not isinstance(text, str):
@@ -298,7 +277,7 @@ class Router:
         return stages
 
     def _is_settled(self, stages: Sequence[StageResult]) -> bool:
-        """Whether semantic is sure, or as much sure together with rules that agree."""
+        """Whether semantic is sure, alone or together with rules that name the same agent."""
         agreed = agreement(stages)
         least = self.settings.rule.confidence_threshold
         return stages[-1].sure or (agreed is not None and agreed.confidence >= least)
@@ -313,9 +292,9 @@ class Router:
         self, text: str, exclude: Collection[str], before: list[StageResult]
     ) -> StageResult:
         if self._llm is not None:
-            said = await self._llm.decide(text, excluded=exclude, ranking=ranking(before))
+            result = await self._llm.decide(text, excluded=exclude, ranking=ranking(before))
             least = self.settings.rule.confidence_threshold
-            return combined(said, before, sure_at=least)
+            return combined(result, before, sure_at=least)
         return StageResult(
             method="llm",
             agent=None,
@@ -325,7 +304,8 @@ class Router:
         )
 
     def _switched_off(self, cause: RouteCause, exclude: Collection[str]) -> RoutingVerdict:
-        """The default agent; none if the person asked for routing."""
+        """The verdict while routing is disabled: the default agent, but no agent if the person
+        asked for routing."""
         default = self.settings.default_agent
         if cause == "asked" or default not in self._agents or default in exclude:
             return _nobody(f"{OFF}: name an agent, as in `@{min(self._agents, default='name')} …`")
@@ -408,3 +388,72 @@ def _strategy(name: str) -> Strategy:
 
 def _nobody(reason: str) -> RoutingVerdict:
     return RoutingVerdict(agent=None, method="none", confidence=0, reason=reason)
+
+
+class SemanticLoader:
+    """Creates the semantic stage once, at the first request, in a thread."""
+
+    def __init__(
+        self,
+        agents: Sequence[Agent[Any]],
+        settings: RoutingSettings,
+        *,
+        embedder: Embedder | None = None,
+        stage: Stage | None = None,
+    ) -> None:
+        self._agents = agents
+        self._settings = settings
+        self._embedder = embedder
+        self._made: Stage | str | None = stage
+        """The stage, or the reason why there is none. `None`: not created yet."""
+        self._making = threading.Lock()
+
+    async def prepare(self) -> str | None:
+        """Create the stage if necessary. Returns the reason if it is unavailable."""
+        made = self._made if self._made is not None else await in_thread(self._make)
+        return made if isinstance(made, str) else None
+
+    async def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
+        """The result of the stage. A missing or failed stage gives a result without an agent."""
+        if isinstance(self._made, str):
+            return _no_result(self._made)
+        result: StageResult = await in_thread(self._decide, text, excluded)
+        return result
+
+    def _decide(self, text: str, excluded: Collection[str]) -> StageResult:
+        made = self._make()
+        if isinstance(made, str):
+            return _no_result(made)
+        try:
+            return made.decide(text, excluded=excluded)
+        except Exception as exc:
+            return _no_result(f"semantic routing failed: {_shown(exc)}")
+
+    def _make(self) -> Stage | str:
+        with self._making:
+            if self._made is None:
+                try:
+                    self._made = self._new()
+                except Exception as exc:
+                    self._made = f"semantic routing cannot be set up: {_shown(exc)}"
+            return self._made
+
+    def _new(self) -> Stage | str:
+        from ekiden.routing.meaning.semantic import SemanticStage, semantic_stage
+
+        semantic, sure_at = self._settings.semantic, self._settings.rule.confidence_threshold
+        if self._embedder is None:
+            return semantic_stage(
+                self._agents, semantic, sure_at=sure_at, on_learning=LEARNING.get()
+            )
+        return SemanticStage(
+            self._agents, self._embedder, threshold=semantic.threshold, sure_at=sure_at
+        )
+
+
+def _no_result(reason: str) -> StageResult:
+    return StageResult(method="semantic", agent=None, confidence=0, sure=False, reason=reason)
+
+
+def _shown(exc: Exception) -> str:
+    return plain_line(f"{type(exc).__name__}: {exc}", _MAX_REASON)

@@ -17,21 +17,22 @@ from ekiden.core.text.keywords import folded, marked, opening, stem
 from ekiden.routing.decision import Score, StageResult
 
 MAX_CHARS = 20_000
-"""How much of a text is looked at."""
+"""The number of characters of a text that are searched."""
 
 _KEYWORD = 10
 _PATTERN = 20
 
 _RIGHT_BY_LEAD = (26, 85, 99, 99)
-"""How many of 100 requests go to the right agent when it leads by 0, 1, 2, 3 keywords or more.
+"""The percentage of correct choices if the best agent leads by 0, 1, 2, 3 or more keywords.
 
 Measured by ``benchmarks/routing_calibration.py`` on the validation parts of CLINC150 and xSID, in
-English and Chinese, with 5 to 20 keywords an agent taken from the training parts, teams of 5 to 150
-agents, and one request in ten for nobody.
+English and Chinese, with 5 to 20 keywords per agent from the training parts, teams of 5 to 150
+agents, and one request in ten that fits no agent.
 """
 
 _Owners: TypeAlias = dict[str, tuple[int, str]]
-"""The agents that have a keyword or pattern, with its place in their list and how they write it."""
+"""The agents that have a keyword or pattern, each with its position in the agent's list and its
+spelling there."""
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ class RuleStage:
     __slots__ = ("_automaton", "_keywords", "_patterns", "_priorities", "_set", "_threshold")
 
     def __init__(self, agents: Iterable[Agent[Any]], *, threshold: int = 80) -> None:
-        """System agents are left out; at `threshold` and above a choice is `sure`."""
+        """System agents are left out. A choice is `sure` at a confidence of `threshold` or more."""
         chosen = [agent for agent in agents if agent.scope != "system"]
         self._threshold = threshold
         self._priorities = {agent.name: agent.triggers.priority for agent in chosen}
@@ -68,24 +69,24 @@ class RuleStage:
         patterns: dict[str, _Owners] = {}
         for agent in chosen:
             for place in enumerate(agent.triggers.keywords):
-                wanted = marked(folded(place[1]), stem)
-                if wanted:
-                    keywords.setdefault(wanted, {}).setdefault(agent.name, place)
+                keyword = marked(folded(place[1]), stem)
+                if keyword:
+                    keywords.setdefault(keyword, {}).setdefault(agent.name, place)
             for place in enumerate(agent.triggers.patterns):
                 patterns.setdefault(place[1], {}).setdefault(agent.name, place)
         self._keywords = [tuple(owners.items()) for owners in keywords.values()]
-        """By position in the automaton: whose keyword it is."""
+        """The owners of each keyword, by its position in the automaton."""
         self._patterns = [tuple(owners.items()) for owners in patterns.values()]
         self._automaton = AhoCorasick(list(keywords), store_patterns=False) if keywords else None
         self._set = _pattern_set(patterns)
 
     def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
-        """The best match; every agent that scored is a candidate."""
+        """The best match; every agent with a score is a candidate."""
         began = perf_counter()
         seen = opening(text, MAX_CHARS)
         scores = self.scores(seen, excluded=excluded)
         best = scores[0] if scores else None
-        reason = "no keyword or pattern matches" if best is None else self._told(best)
+        reason = "no keyword or pattern matches" if best is None else self._reason(best)
         if len(seen) < len(text):
             reason += f"; only the first {MAX_CHARS:,} of {len(text):,} characters were looked at"
         return StageResult(
@@ -142,7 +143,7 @@ class RuleStage:
             patterns=_in_order(hits.patterns),
         )
 
-    def _told(self, best: Score) -> str:
+    def _reason(self, best: Score) -> str:
         points = _KEYWORD * len(best.keywords) + _PATTERN * len(best.patterns)
         parts = (("keyword", best.keywords), ("pattern", best.patterns))
         listed = " and ".join(_listed(kind, words) for kind, words in parts if words)
@@ -151,10 +152,11 @@ class RuleStage:
 
 
 def _with_confidence(ranked: Sequence[Score]) -> list[Score]:
-    """The scores, best first, each with the share of requests like this that it is right for.
+    """The scores with their confidences: the measured percentage of correct choices.
 
-    The lead is counted in keywords of the best agent's own: priorities say how agents compare, not
-    how much a keyword tells. What is missing to 100 is divided among the others by their scores.
+    The lead is counted in the best agent's keywords, not in points: priorities compare agents and
+    do not change how much a keyword tells. The rest to 100 is divided among the other agents in
+    proportion to their scores.
     """
     if not ranked:
         return []
@@ -173,12 +175,12 @@ def _with_confidence(ranked: Sequence[Score]) -> list[Score]:
 
 
 def _right_by_lead(lead: float) -> float:
-    """The share is interpolated linearly between the measured points."""
-    whole = int(lead)
-    if whole >= len(_RIGHT_BY_LEAD) - 1:
+    """The measured percentage, interpolated linearly."""
+    keywords = int(lead)
+    if keywords >= len(_RIGHT_BY_LEAD) - 1:
         return _RIGHT_BY_LEAD[-1]
-    least, most = _RIGHT_BY_LEAD[whole : whole + 2]
-    return least + (most - least) * (lead - whole)
+    least, most = _RIGHT_BY_LEAD[keywords : keywords + 2]
+    return least + (most - least) * (lead - keywords)
 
 
 def keyword_points(priority: int) -> float:
@@ -187,7 +189,7 @@ def keyword_points(priority: int) -> float:
 
 
 def pattern_points(priority: int) -> float:
-    """The same of a pattern that matches."""
+    """The points of a matching pattern of an agent with this priority."""
     return _PATTERN * priority / 100
 
 

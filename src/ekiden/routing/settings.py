@@ -1,4 +1,4 @@
-"""How routing is to be done: `agents.routing` of the settings."""
+"""The section `agents.routing` of the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the results of the stages to a decision, and when a conversation changes agents."""
+"""Combines the results of the stages, and decides when a conversation changes agents."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ekiden.core.dataclass import dataclass
 from ekiden.routing.decision import Method, Score, StageResult, Strategy
 
 MEANING_WEIGHT = 2.0
-"""How much more the logarithm of the semantic stage's probability counts than the model's."""
+"""The weight of the logarithm of the semantic stage's probability; the model's weight is 1."""
 
 _LEAST = 1e-3
-"""No probability counts as less: being sure of the wrong one must not settle it alone."""
+"""The lowest probability that counts, so that one stage that is sure and wrong cannot decide
+alone."""
 
 
 def combined(model: StageResult, before: Sequence[StageResult], *, sure_at: int = 0) -> StageResult:
-    """What the model said, with the semantic stage's probabilities counted in.
+    """The model's result, combined with the probabilities of the semantic stage.
 
-    From the confidence `sure_at` on it is sure. It stays as it is where either of them names no
-    probabilities. What is missing to 1 in the semantic ones is the probability that nobody is
-    meant; so is it in the model's.
+    It is sure at a confidence of `sure_at` or more. It is returned unchanged if either has no
+    probabilities. In both, the rest to 1 is the probability that no agent fits.
     """
     meaning = next((stage for stage in before if stage.method == "semantic"), None)
     if meaning is None or len(meaning.candidates) < 2 or len(model.candidates) < 2:
@@ -88,44 +88,44 @@ class RoutingVerdict:
 
 
 def verdict(strategy: Strategy, stages: Sequence[StageResult]) -> RoutingVerdict:
-    """What follows from `stages`, which are those of `strategy` in the order they were asked.
+    """The verdict from the results of the strategy's stages, in the order in which they ran.
 
-    `rule` takes the best match, however weak; `semantic` what is near enough; `llm` what the model
-    chose. `hybrid` takes the first of rules and semantic that is sure; else the model's choice. Two
-    stages that name the same agent are not vetoed by a model that says that nobody fits; a single
-    one that is not sure is. Without a model, or when it failed:
+    `rule` takes the best match, however weak; `semantic` an agent that is near enough; `llm` the
+    model's choice. `hybrid` takes the first of rules and semantic that is sure, or else the model's
+    choice. A model that says that no agent fits overrules a single stage that is not sure, but not
+    two stages that name the same agent. Without a model, or if it failed:
 
-    - rules and semantic name the same agent: it is taken, with both confidences combined;
-    - semantic names an agent: what is near enough for `semantic` is so here;
-    - only the rules name one: the best match is taken, as `rule` would;
-    - else nobody.
+    - rules and semantic name the same agent: this agent, with both confidences combined;
+    - semantic names an agent: this agent;
+    - only the rules name an agent: this agent;
+    - otherwise: no agent.
     """
-    said: dict[Method, StageResult] = {stage.method: stage for stage in stages}
+    results: dict[Method, StageResult] = {stage.method: stage for stage in stages}
     if strategy != "hybrid":
-        only = said[strategy]
-        return by_stage(only) if only.agent is not None else _nobody(stages)
-    rule, meaning, model = said["rule"], said.get("semantic"), said.get("llm")
+        only = results[strategy]
+        return by_stage(only) if only.agent is not None else _no_agent(stages)
+    rule, meaning, model = results["rule"], results.get("semantic"), results.get("llm")
     for stage in (rule, meaning, model):
         if stage is not None and stage.agent is not None and (stage.sure or stage is model):
             return by_stage(stage)
     if agreed := agreement(stages):
         return agreed
     if model is not None and model.sure:
-        return _nobody(stages)
+        return _no_agent(stages)
     if meaning is not None and meaning.agent is not None:
         return by_stage(meaning)
     if rule.agent is not None:
         return replace(by_stage(rule), reason=f"{rule.reason}; no other stage has anything to say")
-    return _nobody(stages)
+    return _no_agent(stages)
 
 
 def agreement(stages: Sequence[StageResult]) -> RoutingVerdict | None:
-    """The agent that both rules and semantic name, if they do.
+    """The agent that both rules and semantic name, if they name the same.
 
-    They look at different things, so the doubt that is left is the product of both.
+    The stages are independent, so the remaining doubt is the product of both doubts.
     """
-    said = {stage.method: stage for stage in stages}
-    rule, meaning = said.get("rule"), said.get("semantic")
+    results = {stage.method: stage for stage in stages}
+    rule, meaning = results.get("rule"), results.get("semantic")
     if rule is None or meaning is None or rule.agent is None or rule.agent != meaning.agent:
         return None
     doubt = (100 - rule.confidence) * (100 - meaning.confidence) / 100
@@ -149,7 +149,8 @@ def by_stage(stage: StageResult) -> RoutingVerdict:
 
 
 def ranking(stages: Sequence[StageResult]) -> list[str]:
-    """The names that the stages gave, the likeliest first; the stages take turns."""
+    """The candidates of all stages, the most likely first: first the best of each stage, and so
+    on."""
     columns = [[score.agent for score in stage.candidates] for stage in stages]
     longest = max(map(len, columns), default=0)
     rows = ([names[i] for names in columns if i < len(names)] for i in range(longest))
@@ -159,10 +160,10 @@ def ranking(stages: Sequence[StageResult]) -> list[str]:
 def candidates(
     chosen: RoutingVerdict, stages: Sequence[StageResult], *, limit: int
 ) -> tuple[Score, ...]:
-    """The chosen agent and the runners-up, best first, each with what of its rules matched.
+    """The chosen agent and the next best ones, each with its matched keywords and patterns.
 
-    They are as the deciding stage scored them; those that it did not score follow as the stages
-    before it did. Where nobody decided, the last stage that scored anybody comes first.
+    The order is that of the deciding stage, then that of the stages before it. If no stage decided,
+    it is that of the last stage with candidates, then of the stages before it.
     """
     deciding = [stage for stage in stages if stage.method == chosen.method]
     order = [*deciding, *(stage for stage in reversed(stages) if stage not in deciding)]
@@ -177,14 +178,11 @@ def candidates(
             method=chosen.method,
         )
         found = {chosen.agent: found.get(chosen.agent, unknown), **found}
-    matched = {score.agent: score for stage in stages for score in _of_rules(stage)}
+    rules = (stage.candidates for stage in stages if stage.method == "rule")
+    matched = {score.agent: score for score in chain.from_iterable(rules)}
     return tuple(
         _with_matches(score, matched.get(score.agent)) for score in list(found.values())[:limit]
     )
-
-
-def _of_rules(stage: StageResult) -> tuple[Score, ...]:
-    return stage.candidates if stage.method == "rule" else ()
 
 
 def _with_matches(score: Score, rule: Score | None) -> Score:
@@ -193,9 +191,41 @@ def _with_matches(score: Score, rule: Score | None) -> Score:
     return replace(score, keywords=rule.keywords, patterns=rule.patterns)
 
 
-def _nobody(stages: Sequence[StageResult]) -> RoutingVerdict:
+def _no_agent(stages: Sequence[StageResult]) -> RoutingVerdict:
     if len(stages) == 1:
         reason = stages[0].reason
     else:
         reason = "; ".join(f"{stage.method}: {stage.reason}" for stage in stages)
     return RoutingVerdict(agent=None, method="none", confidence=0, reason=reason)
+
+
+MARGIN = 20
+"""The difference of confidence that moves a conversation to another agent."""
+
+
+def clearly_another(active: str, rule: StageResult, semantic: StageResult) -> StageResult | None:
+    """The stage that is sure of another agent than `active`, by a clear margin; `None` if none is.
+
+    Meaning alone does not move a conversation to an agent with a lower confidence by rules than
+    `active`.
+    """
+    if _is_clear(rule, active):
+        return rule
+    if not _is_clear(semantic, active):
+        return None
+    if _confidence(rule, active) > _confidence(rule, semantic.agent):
+        return None
+    return semantic
+
+
+def _is_clear(stage: StageResult, active: str) -> bool:
+    return (
+        stage.sure
+        and stage.agent is not None
+        and stage.agent != active
+        and stage.confidence - _confidence(stage, active) >= MARGIN
+    )
+
+
+def _confidence(stage: StageResult, agent: str | None) -> int:
+    return next((each.confidence for each in stage.candidates if each.agent == agent), 0)

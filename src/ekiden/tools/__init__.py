@@ -1,4 +1,4 @@
-"""Tools: functions that a model may call, their schemas, and how a call is run."""
+"""Tools: functions that a model may call, their schemas, and the execution of calls."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Running one call of a tool."""
+"""Runs one call of a tool."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ async def _call(tool: FunctionTool, ctx: ToolContext[Any], timeout_s: float | No
         failure.__cause__ = exc
     if tool.failure_error_function is None:
         raise failure
-    told = tool.failure_error_function(ctx, failure)
-    if inspect.isawaitable(told):
-        told = await told
-    said = cover(f"{type(failure).__name__}: {failure}")
-    shown = output_of(told)
-    shown = cover(shown) if isinstance(shown, str) else masked_keys(without_known(shown))
-    return ToolResult(shown, None, said, kinds=tuple(error_names(failure)))
+    answer = tool.failure_error_function(ctx, failure)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    error = cover(f"{type(failure).__name__}: {failure}")
+    output = output_of(answer)
+    output = cover(output) if isinstance(output, str) else masked_keys(without_known(output))
+    return ToolResult(output, None, error, kinds=tuple(error_names(failure)))
 
 
 async def _in_time(tool: FunctionTool, ctx: ToolContext[Any], limit: float) -> Any:

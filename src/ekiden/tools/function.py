@@ -1,4 +1,4 @@
-"""`function_tool`: a Python function as a tool, and its arguments if all of them are plain."""
+"""`function_tool`: makes a tool of a Python function."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _log = logging.getLogger("ekiden.tools")
 _MAX_ERROR = 2000
 
 TPlain = TypeVar("TPlain", None, bool, int, float, str, list[str], dict[str, Any])
-"""What `CodeContext.call` gives as the function gave it; all else comes back as JSON."""
+"""Types that `CodeContext.call` returns unchanged; all other types become JSON values."""
 _Later: TypeAlias = Coroutine[Any, Any, TOutput]
 _WithContext: TypeAlias = Callable[Concatenate[ToolContext[TContext], ...], TOutput]
 
@@ -75,14 +75,14 @@ def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -
 
 
 def tool_error_in_words(ctx: RunContextWrapper[Any], error: Exception) -> str:
-    """The same for tools of our own, whose errors are written for the model: in their own words."""
+    """The text for the model after a failure of a built-in tool. A `ToolError` explains itself."""
     if isinstance(error, ToolError) and not isinstance(error, ToolTimeout):
         return f"Error: {error}"
     return default_tool_error_function(ctx, error)
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `function_tool` takes beside the function."""
+    """The options of `function_tool`."""
 
     name_override: str | None
     description_override: str | None
@@ -100,7 +100,7 @@ class ToolOptions(TypedDict, total=False):
 
 
 class ToolMaker(Protocol):
-    """Makes a tool of a function, and knows its context and what it gives."""
+    """A decorator that makes a tool and keeps the types of context and result."""
 
     @overload
     def __call__(
@@ -191,13 +191,13 @@ def function_tool(
     if not callable(needs_approval):
         check_argument("`needs_approval`", Confirmation | bool, needs_approval)
     check_argument("`tool_description`", str | None, tool_description)
-    decides = needs_approval if callable(needs_approval) else False
-    if not decides:
+    approval_function = needs_approval if callable(needs_approval) else False
+    if not approval_function:
         confirmation = either("confirmation", confirmation, "needs_approval", needs_approval)
     description_override = either(
         "description_override", description_override, "tool_description", tool_description
     )
-    asked = Confirmation() if confirmation is True else confirmation or None
+    approval = Confirmation() if confirmation is True else confirmation or None
 
     def make(func: Callable[..., Any], local_names: dict[str, Any]) -> FunctionTool:
         params = read_parameters(func, local_names)
@@ -217,8 +217,8 @@ def function_tool(
             is_enabled=is_enabled,
             timeout_seconds=timeout,
             failure_error_function=failure_error_function,
-            confirmation=asked,
-            needs_approval=decides,
+            confirmation=approval,
+            needs_approval=approval_function,
             tool_input_guardrails=tool_input_guardrails,
             tool_output_guardrails=tool_output_guardrails,
         )
@@ -234,15 +234,15 @@ def _invoker(
     params: Parameters,
     parse: Callable[[str], dict[str, Any]],
 ) -> Callable[[ToolContext[Any], str], Awaitable[Any]]:
-    """The tool's `on_invoke_tool`: parse, call, and give what the function gives or raises."""
+    """The tool's `on_invoke_tool`: parses the arguments and calls the function."""
     takes_context = params.context_name is not None
 
-    async def run_async(ctx: ToolContext[Any], arguments: str) -> Any:
+    async def run_by_name(ctx: ToolContext[Any], arguments: str) -> Any:
         if takes_context:
             return await func(ctx, **parse(arguments))
         return await func(**parse(arguments))
 
-    async def run_ordered(ctx: ToolContext[Any], arguments: str) -> Any:
+    async def run(ctx: ToolContext[Any], arguments: str) -> Any:
         positional, named = params.bind(parse(arguments), tool=name)
         if takes_context:
             positional.insert(0, ctx)
@@ -250,7 +250,7 @@ def _invoker(
             return await func(*positional, **named)
         return await _in_thread(name, func, positional, named)
 
-    return run_async if params.is_async and params.by_name else run_ordered
+    return run_by_name if params.is_async and params.by_name else run
 
 
 async def _in_thread(
@@ -282,7 +282,7 @@ def _docstring_of(func: Any) -> str | None:
 
 
 def checked_name(name: str, func: Any) -> str:
-    """`name`, if it can be that of a tool; `UserError`."""
+    """`name`, if it is a valid name of a tool; otherwise raises `UserError`."""
     try:
         check_tool_name(name, "the name of a tool")
     except UserError as exc:
@@ -290,9 +290,8 @@ def checked_name(name: str, func: Any) -> str:
     return name
 
 
-# Most tools take texts and numbers, or null in place of one. Their JSON Schema is written here, as
-# pydantic would write it, so that pydantic is loaded only when the first call is read. All other
-# functions go through `tools.schema`.
+# Most tools take texts and numbers, or null. Their JSON Schema is made here, exactly as pydantic
+# makes it, so that pydantic is loaded only at the first call. `tools.schema` makes all others.
 _TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
@@ -303,7 +302,7 @@ def arguments_of(
     descriptions: Mapping[str, str],
     strict: bool,
 ) -> ParameterSchema:
-    """The arguments that `params` ask for; `UserError` where a type has no JSON Schema."""
+    """The schema of `params`, and its parser. Raises `UserError` if a type has no JSON Schema."""
 
     @cache
     def read() -> ParameterSchema:
@@ -334,7 +333,7 @@ def _is_plain(param: inspect.Parameter) -> bool:
 
 
 def _shape(annotation: Any) -> dict[str, Any] | None:
-    """The schema of a plain type, or of one that may also be null; `None` for all others."""
+    """The schema of a plain type, or of a plain type or null; `None` for all other types."""
     if get_origin(annotation) in (Union, UnionType):
         first, *others = get_args(annotation)
         shape = _shape(first) if others == [NoneType] else None
@@ -344,11 +343,11 @@ def _shape(annotation: Any) -> dict[str, Any] | None:
 
 
 def _property(param: inspect.Parameter, description: str | None) -> dict[str, Any]:
-    told = _shape(param.annotation) or {}
-    told["title"] = param.name.title().replace("_", " ").strip()
+    schema = _shape(param.annotation) or {}
+    schema["title"] = param.name.title().replace("_", " ").strip()
     if description:
-        told["description"] = description
-    told = dict(sorted(told.items()))
+        schema["description"] = description
+    schema = dict(sorted(schema.items()))  # pydantic's order
     if param.default is not param.empty:
-        told["default"] = param.default
-    return told
+        schema["default"] = param.default
+    return schema

@@ -1,8 +1,4 @@
-"""Asking the guardrails of a tool.
-
-A guardrail stands between the model and the world, so there is one rule for everything that goes
-wrong with it: what could not be checked is not let through.
-"""
+"""Runs the guardrails of a tool. Guardrails fail closed: an error in one is a rejection."""
 
 from __future__ import annotations
 
@@ -49,7 +45,7 @@ async def check_input(
     decisions: list[GuardrailDecision] = []
     for guardrail in tool.tool_input_guardrails or ():
         name = guardrail.get_name()
-        given = await _asked(guardrail.run(data), name, tool.name, "input", timeout_s)
+        given = await _run(guardrail.run(data), name, tool.name, "input", timeout_s)
         if given.behavior["type"] == "raise_exception":
             raise ToolInputGuardrailTripwireTriggered(guardrail, given, tool=tool.name)
         decisions.append(decision_of("tool_input", name, given))
@@ -65,10 +61,10 @@ async def check_output(
     *,
     timeout_s: float | None = None,
 ) -> ToolResult:
-    """`result`, or what the model reads instead, with what the output guardrails decided.
+    """Run the tool's output guardrails until one rejects the result.
 
-    They are asked until one does not allow it. Raises as `check_input` does, with
-    `ToolOutputGuardrailTripwireTriggered`.
+    Returns `result`, or the refusal for the model, with the decisions. Raises
+    `ToolOutputGuardrailTripwireTriggered` and `GuardrailFailed`, as `check_input` does.
     """
     check_guardrails(tool.name, None, tool.tool_output_guardrails)
     shown = result.value if result.error is None else result.output
@@ -76,7 +72,7 @@ async def check_output(
     decisions: list[GuardrailDecision] = []
     for guardrail in tool.tool_output_guardrails or ():
         name = guardrail.get_name()
-        given = await _asked(guardrail.run(data), name, tool.name, "output", timeout_s)
+        given = await _run(guardrail.run(data), name, tool.name, "output", timeout_s)
         if given.behavior["type"] == "raise_exception":
             raise ToolOutputGuardrailTripwireTriggered(guardrail, given, tool=tool.name)
         decisions.append(decision_of("tool_output", name, given))
@@ -114,31 +110,32 @@ def decision_of(
     )
 
 
-async def _asked(
-    asking: Coroutine[Any, Any, ToolGuardrailFunctionOutput],
+async def _run(
+    check: Coroutine[Any, Any, ToolGuardrailFunctionOutput],
     guardrail: str,
     tool: str,
     stage: str,
     timeout_s: float | None,
 ) -> ToolGuardrailFunctionOutput:
     return await decided(
-        asking, timeout_s, lambda problem: GuardrailFailed(guardrail, tool, problem, stage=stage)
+        check, timeout_s, lambda problem: GuardrailFailed(guardrail, tool, problem, stage=stage)
     )
 
 
 async def decided(
-    asking: Coroutine[Any, Any, T],
+    check: Coroutine[Any, Any, T],
     timeout_s: float | None,
     failed: Callable[[str], GuardrailFailed],
 ) -> T:
-    """What a guardrail decides within its time; whatever else comes of it is what `failed` makes.
+    """The decision of a guardrail within `timeout_s`.
 
-    Cancellation passes through, if it comes from outside.
+    Raises the error that `failed` makes for a timeout or any failure of the guardrail. A
+    cancellation of the caller passes through.
     """
     deadline = asyncio.timeout(timeout_s)
     try:
         async with deadline:
-            given = await asking
+            given = await check
         if not deadline.expired():
             return given
         raise TimeoutError("it continued although it was cancelled")

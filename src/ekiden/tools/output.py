@@ -1,4 +1,4 @@
-"""A tool's result as the model gets it, and text of others made fit to be shown."""
+"""The result of a tool for the model, and safe text for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ekiden.core.tools.guardrails import GuardrailDecision
 
 
-# A tuple: the type of what a tool returns may not even be hashable.
+# A tuple, not a set: `type` in a tool's result may be unhashable.
 _PARTS = ("input_text", "input_image", "input_file")
 _MAX_DEPTH = 200
 
@@ -118,7 +118,7 @@ def _is_object(value: Any) -> bool:
 
 
 def _json_text(value: Any) -> str:
-    """JSON of anything; for what JSON does not know, what pydantic or else `str` makes of it."""
+    """The value as JSON text; types that JSON does not know are converted by pydantic or `str`."""
     try:
         return dumps(value)
     except (TypeError, ValueError):
@@ -139,11 +139,11 @@ _HIDDEN = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028\u2029\u202a-\u202e"
     "\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""What steers a terminal, reorders the text around it, or cannot be seen at all."""
+"""Characters that control a terminal, reorder text, or are invisible."""
 
 
 def spelled_out(text: str) -> str:
-    """`text` with every hidden character as its escape; line breaks and tabs stay."""
+    """`text` with every hidden character escaped, except line breaks and tabs."""
     return re.sub(
         _HIDDEN,
         lambda found: found.group().encode("unicode_escape", "surrogatepass").decode(),
@@ -152,12 +152,12 @@ def spelled_out(text: str) -> str:
 
 
 def without_hidden(text: str) -> str:
-    """`text` without hidden characters; line breaks and tabs stay."""
+    """`text` without hidden characters, except line breaks and tabs."""
     return re.sub(_HIDDEN, "", text)
 
 
 def shortened(text: str, limit: int) -> str:
-    """The beginning of `text`, with a note of how much is left out if it is longer."""
+    """`text`, or its first `limit` characters and a note of how many are left out."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]} … ({len(text) - limit:,} more characters)"

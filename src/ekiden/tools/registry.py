@@ -1,4 +1,4 @@
-"""Tools by name: registered ones, built-in ones, and functions of modules."""
+"""Finds tools by name: registered tools, built-in tools, functions of modules."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ekiden.core.tools.tool import FunctionTool
 from ekiden.tools.function import checked_name, function_tool
 
 MCP_PREFIXES = ("mcp:", "mcp__")
-"""How names of MCP servers' tools begin; `ekiden.tools.mcp` gives those."""
+"""Prefixes of the names of MCP servers' tools (`ekiden.tools.mcp`)."""
 
-_TARGET = re.compile(r"(?P<module>\w+(?:\.\w+)*):(?P<function>\w+)")
+_FUNCTION = re.compile(r"\w+(?:\.\w+)*:\w+")
 
 _registered: dict[str, tuple[FunctionTool, str]] = {}
-"""By name, the tool and the module that registered it."""
+"""Each tool with the module that registered it, by name."""
 
 
 @overload
@@ -51,7 +51,10 @@ def register_tool(
     source = str(sys._getframe(1).f_globals.get("__name__", ""))
 
     def register(given: FunctionTool | Callable[..., Any]) -> FunctionTool:
-        made = _made(given, name)
+        if not isinstance(given, FunctionTool):
+            made = function_tool(given, name_override=name)
+        else:
+            made = given if name is None else replace(given, name=checked_name(name, given))
         known = _registered.get(made.name)
         if known is not None and known[1] != source:
             raise UserError(
@@ -92,7 +95,7 @@ def resolve_tool(
     if ":" in name:
         if not inert:
             return _of_module(name, root)
-        return _stand_in(name) if is_project_function(name) else _of_module(name, None)
+        return _placeholder(name) if is_project_function(name) else _of_module(name, None)
     if name in _registered:
         return _registered[name][0]
     if builtins is not None and name in builtins:
@@ -108,14 +111,13 @@ def is_project_function(name: str) -> bool:
     return ":" in name and not name.startswith((*MCP_PREFIXES, "ekiden."))
 
 
-def _stand_in(name: str) -> FunctionTool:
-    """A tool that is not imported."""
-    _target(name)
+def _placeholder(name: str) -> FunctionTool:
+    _check_target(name)
 
     async def refuse(ctx: ToolContext[Any], arguments: str) -> Any:
         raise ToolUnusable(name, "it was not imported, because the project was only inspected")
 
-    return _StandIn(
+    return _Placeholder(
         name=name,
         description="(not imported)",
         params_json_schema={"type": "object", "properties": {}},
@@ -123,27 +125,21 @@ def _stand_in(name: str) -> FunctionTool:
     )
 
 
-class _StandIn(FunctionTool):
-    """A tool with the name that a file has for it: it is shown to people, and to no model."""
+class _Placeholder(FunctionTool):
+    """A tool with its name in the agent file. It is shown to people, never to a model."""
 
     def _check_name(self) -> None:
-        """Any name is right."""
-
-
-def _made(given: FunctionTool | Callable[..., Any], name: str | None) -> FunctionTool:
-    if not isinstance(given, FunctionTool):
-        return function_tool(given, name_override=name)
-    return given if name is None else replace(given, name=checked_name(name, given))
+        """Accept any name: ``module:function`` is no name for a model."""
 
 
 def _of_module(name: str, root: Path | None) -> FunctionTool:
-    _target(name)
+    _check_target(name)
     try:
         found: Any = import_by_name(name, root=root)
     except NotImportable as exc:
         if exc.module is None:
             raise ToolUnusable(name, exc.problem) from exc
-        raise UnknownTool(name, known=_offered(exc.module), problem=exc.problem) from exc
+        raise UnknownTool(name, known=_tools_in(exc.module), problem=exc.problem) from exc
     if isinstance(found, FunctionTool):
         return found
     try:
@@ -153,17 +149,14 @@ def _of_module(name: str, root: Path | None) -> FunctionTool:
         raise ToolUnusable(name, str(exc)) from exc
 
 
-def _target(name: str) -> re.Match[str]:
-    parts = _TARGET.fullmatch(name)
-    if parts is None:
+def _check_target(name: str) -> None:
+    if not _FUNCTION.fullmatch(name):
         raise ToolUnusable(
             name, "write module:function, where the function is at the top level of the module"
         )
-    return parts
 
 
-def _offered(module: ModuleType) -> list[str]:
-    """What of a module can be a tool."""
+def _tools_in(module: ModuleType) -> list[str]:
     return [
         f"{module.__name__}:{each}"
         for each, value in vars(module).items()

@@ -1,4 +1,4 @@
-"""A tool's arguments: their JSON Schema, and the validator that reads them from JSON text."""
+"""The JSON Schema of a tool's arguments, and the validator that reads them from JSON text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ekiden.core.tools.tool import ensure_strict_json_schema
 from ekiden.tools.signature import ParameterSchema, bad_arguments
 
 _typed_dict: Any = TypedDict
-"""Type checkers know only `TypedDict`s that are written out."""
+"""Type checkers reject `TypedDict`s that are made at run time."""
 
 _MAX_PROBLEMS = 8
 _MAX_TEXT = 300
@@ -30,7 +30,7 @@ def read_arguments(
     descriptions: Mapping[str, str],
     strict: bool,
 ) -> ParameterSchema:
-    """The arguments that `params` ask for; `UserError` where a type has no JSON Schema."""
+    """The schema of `params`, and its parser. Raises `UserError` if a type has no JSON Schema."""
     fields = {param.name: _field(param, descriptions.get(param.name)) for param in params}
     shape: Any = _typed_dict(f"{tool}_args", fields)
     shape.__pydantic_config__ = ConfigDict(extra="ignore")
@@ -52,7 +52,7 @@ def read_arguments(
 
 
 def _field(param: inspect.Parameter, description: str | None) -> Any:
-    """The parameter as a field of a `TypedDict`; what its own type says wins over `description`."""
+    """The parameter as a field of a `TypedDict`; a description in its type wins."""
     kind: Any = param.annotation
     texts = [text for text in _metadata(kind) if isinstance(text, str)]
     if param.kind is param.VAR_POSITIONAL:
@@ -81,7 +81,7 @@ def _metadata(kind: Any) -> tuple[Any, ...]:
 
 
 def _add_default(properties: dict[str, Any], param: inspect.Parameter) -> None:
-    """Show the function's own default to the model, if JSON can say it."""
+    """Show the function's default to the model, if JSON can express it."""
     shown = properties.get(param.name)
     if shown is None or param.default is param.empty or isinstance(param.default, FieldInfo):
         return
@@ -105,11 +105,11 @@ def _parser(tool: str, adapter: TypeAdapter[dict[str, Any]]) -> Callable[[str], 
 
 
 _NOTHING = {"": "{}", "null": "{}"}
-"""How some models call a tool that needs no arguments."""
+"""The arguments that some models send to a tool without arguments."""
 
 
 def _explain(tool: str, error: ValidationError) -> str:
-    """Every problem with its place, without repeating what may be megabytes of input."""
+    """The problems with their places, without the input, which may be megabytes."""
     problems = []
     for problem in error.errors(include_url=False, include_context=False, include_input=False):
         place = ".".join(map(str, problem["loc"]))

@@ -1,4 +1,4 @@
-"""What the built-in tools may do: `tools` of the settings."""
+"""The section `tools` of the settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ekiden.core.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToolSettings(Checked):
-    """Of the tools for files, which never leave the project's folder."""
+    """The settings of the tools for files. The tools never leave the project's folder."""
 
     max_bytes: Annotated[int, Allowed(low=1)] = 1_000_000
     """The maximum size of a file that tools read, search or write, in bytes."""
@@ -23,7 +23,7 @@ class FileToolSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpToolSettings(Checked):
-    """Of `http_get`."""
+    """The settings of `http_get`."""
 
     allow: Annotated[
         tuple[str, ...], Allowed(what="hosts", risk="lets agents call these hosts")
@@ -37,7 +37,7 @@ class HttpToolSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellToolSettings(Checked):
-    """Of `shell`."""
+    """The settings of `shell`."""
 
     allow: Annotated[
         tuple[str, ...], Allowed(what="programs", risk="lets agents run these programs")
@@ -52,7 +52,7 @@ class ShellToolSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSearchSettings(Checked):
-    """Of `web_search`."""
+    """The settings of `web_search`."""
 
     url: Annotated[
         str | None, Allowed(filled=True, risk="sends searches of agents to this address")
@@ -84,6 +84,6 @@ class ToolSettings(Checked):
 
 
 def config_command(key: str, value: str | Sequence[str]) -> str:
-    """The command that sets a text or a list, safe to be copied into a shell."""
-    said = value if isinstance(value, str) else json.dumps(value)
-    return f"ekiden config set {key} {shlex.quote(said)}"
+    """The command that sets a text or a list, quoted for a shell."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"ekiden config set {key} {shlex.quote(text)}"

@@ -1,4 +1,4 @@
-"""A function's signature and docstring: parameters, their types and descriptions."""
+"""Reads the signature and the docstring of a function."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ModelBehaviorError, UserError
 
 _CONTEXT_NAMES = {"RunContextWrapper": RunContextWrapper, "ToolContext": ToolContext}
-"""Known even where a module imports them for type checkers only."""
+"""Resolved even if a module imports them under `TYPE_CHECKING`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """What a model has to give for a call, in order."""
+    """The parameters of a function, in order."""
 
     named: tuple[inspect.Parameter, ...]
-    """Without the context; the annotations are types, never text."""
+    """All but the context; annotations are types, never text."""
     context_name: str | None
-    """The first parameter, if it takes the context."""
+    """The name of the first parameter, if it takes the context."""
     is_async: bool
     by_name: bool
     """Whether every argument can be passed by its name."""
 
     def bind(self, arguments: dict[str, Any], *, tool: str) -> tuple[list[Any], dict[str, Any]]:
-        """Arguments by name as the positional and keyword ones of a call; takes them over.
+        """The positional and keyword arguments of a call. It changes `arguments`.
 
-        Raises `ModelBehaviorError` when the free keywords repeat a parameter.
+        Raises `ModelBehaviorError` if an argument for ``**kwargs`` repeats a parameter.
         """
         positional: list[Any] = []
         if self.by_name:
@@ -58,22 +58,21 @@ _BESIDE_KEYWORDS = (
     inspect.Parameter.VAR_POSITIONAL,
     inspect.Parameter.VAR_KEYWORD,
 )
-"""Kinds whose names are free for ``**kwargs``."""
+"""Kinds of parameters whose names can also be keys of ``**kwargs``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterSchema:
-    """What the model is told to give, and how it is read."""
+    """The schema of the arguments, and its parser."""
 
     json_schema: dict[str, Any]
     parse: Callable[[str], dict[str, Any]]
-    """JSON text to arguments by name; what was left out is left to the function's defaults.
-
-    Raises `ModelBehaviorError`, in words for the model."""
+    """Converts JSON text to arguments by name; missing arguments keep the function's defaults.
+    Raises `ModelBehaviorError` with a message for the model."""
 
 
 def bad_arguments(tool: str, problems: str) -> str:
-    """What the model is told when a call cannot even be made."""
+    """The message for the model if its arguments are invalid."""
     return (
         f"the arguments of tool {tool!r} do not fit: {problems}. "
         "The tool was not run: correct the arguments and call it again"
@@ -81,11 +80,11 @@ def bad_arguments(tool: str, problems: str) -> str:
 
 
 def read_parameters(func: Callable[..., Any], local_names: Mapping[str, Any]) -> Parameters:
-    """Look at a function, a bound method, a `functools.partial` or an object with ``__call__``.
+    """The parameters of a function, bound method, `functools.partial` or object with ``__call__``.
 
-    `local_names` are those visible where the tool is made, for annotations that are text. What a
-    partial has bound is fixed: the model neither sees nor changes it. Raises `UserError` for what
-    cannot be a tool.
+    `local_names` are the local variables where the tool is made, to resolve annotations that are
+    text. The model neither sees nor changes arguments that a partial has bound. Raises `UserError`
+    if `func` cannot be a tool.
     """
     if inspect.isclass(func) or not callable(func):
         raise UserError(f"a tool is made from a function, not from {_label(func)}")
@@ -128,7 +127,7 @@ def read_parameters(func: Callable[..., Any], local_names: Mapping[str, Any]) ->
 
 
 def without_partial(func: Any) -> Any:
-    """What a `functools.partial` is a partial of."""
+    """The function inside `functools.partial` objects."""
     while isinstance(func, functools.partial):
         func = func.func
     return func
@@ -181,7 +180,7 @@ DocstringStyle: TypeAlias = Literal["google", "numpy", "sphinx"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documentation:
-    """The parts of a docstring that a model is shown."""
+    """The parts of a docstring for the model."""
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -189,9 +188,9 @@ class Documentation:
 
 
 def read_docstring(text: str | None, style: DocstringStyle | None = None) -> Documentation:
-    """Take a docstring, as `inspect.getdoc` gives it, apart; `None` finds out which style it is.
+    """Parse a docstring from `inspect.getdoc`; without `style`, the style is detected.
 
-    What cannot be read as any style is all description.
+    A docstring that has no style is a description as a whole.
     """
     if not text or ("\n" not in text and ":" not in text):
         return Documentation(description=text or "")
@@ -204,7 +203,7 @@ def read_docstring(text: str | None, style: DocstringStyle | None = None) -> Doc
         None: parser.DocstringStyle.AUTO,
     }
     try:
-        # The parser cleans again, and would take the indent of what follows the first line.
+        # The parser cleans again. The line break keeps the indentation after the first line.
         parsed = parser.parse("\n" + text, styles[style])
     except parser.ParseError:
         return Documentation(description=text)

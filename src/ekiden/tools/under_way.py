@@ -1,12 +1,12 @@
-"""Work that outlives its caller: threads for sync functions, cancellation, calls under way.
+"""Calls under way, also in threads that outlive the cancelled call; threads for sync functions.
 
-Cancelling a call ends the coroutine that waits, not the thread that it waits for. A rollback must
-not undo an effect that is still to come, so every such part of a call is known here until it ends,
-by the session that made the call.
+Cancelling a call ends the waiting coroutine, but not the thread that it waits for. A rollback must
+not undo an effect that has not happened yet. Each part of a call that continues on its own is
+therefore registered here, by session, until it ends.
 
-`asyncio.to_thread` and `loop.run_in_executor` tell nobody when a thread that was given up ends. The
-loop's `run_in_executor` is therefore replaced, for loops in which a call that may be undone is
-made, by one that does the same and keeps count. A thread that a tool starts by itself is not seen.
+`asyncio.to_thread` and `loop.run_in_executor` do not report the end of a thread whose waiter was
+cancelled. In loops with calls that may be undone, `run_in_executor` is therefore replaced by a
+version that registers its threads. Threads that a tool starts by itself are not seen.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ current_call = _current.get
 """The call that the running code belongs to; `None` if no rollback could undo it."""
 _lock = threading.Lock()
 _unfinished: dict[str, dict[_Part, CallUnderWay]] = {}
-"""By session, what has not ended."""
+"""The parts that have not ended, with their calls, by session."""
 _HARMLESS = (socket.getaddrinfo, socket.getnameinfo)
-"""What loops look up in threads of their own accord."""
+"""Functions that event loops run in threads themselves; they have no effects."""
 _watched_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
@@ -46,19 +46,19 @@ class Undoable(Protocol):
 
     @property
     def session_key(self) -> str:
-        """What its session is known by."""
+        """The key of its session."""
 
     @property
     def rollback_wait_s(self) -> float:
-        """How long a request of it goes on at most after it was given up."""
+        """How long a request may continue after its wait was cancelled."""
 
 
 class CallUnderWay:
-    """A call of a tool, or the step of an agent, that a rollback may have to undo.
+    """A call of a tool, or a step of an agent, that a rollback may have to undo.
 
-    The body of ``with call:`` is part of it, with the tasks and threads that the body starts, in a
-    loop of which `watch_threads` was told. Every step after a handoff is one, so making it costs
-    next to nothing: all else is looked up when something goes on by itself.
+    The body of ``with call:`` belongs to it, including tasks and threads that the body starts, if
+    `watch_threads` was called for the loop. Every step after a handoff makes one, so creation must
+    be cheap: details are looked up only when a part continues on its own.
     """
 
     __slots__ = ("_token", "compensations", "name", "run")
@@ -68,9 +68,9 @@ class CallUnderWay:
     def __init__(self, run: Undoable, name: str) -> None:
         self.run = run
         self.name = name
-        """Of the tool or agent, for people."""
+        """The name of the tool or agent, for people."""
         self.compensations: tuple[str, ...] = ()
-        """The keys of the compensations that it registered."""
+        """The keys of the compensations that the call registered."""
 
     def __enter__(self) -> None:
         self._token = _current.set(self)
@@ -79,20 +79,20 @@ class CallUnderWay:
         _current.reset(self._token)
 
     def registered(self) -> set[str]:
-        """The compensations of it and of the calls around it: they may be about its effect."""
+        """The compensations of this call and of its outer calls, which may undo its effect."""
         outer = self._token.old_value
         keys = set(self.compensations)
         return keys | outer.registered() if isinstance(outer, CallUnderWay) else keys
 
     def begin_part(self) -> _Part:
-        """Something of the call goes on by itself from now on; `end_part` when it has ended."""
+        """Register a part that continues on its own; call `end_part` when it has ended."""
         part: _Part = Future()
         with _lock:
             _unfinished.setdefault(self.run.session_key, {})[part] = self
         return part
 
     def end_part(self, part: _Part) -> None:
-        """It has ended; any thread may say so, also twice."""
+        """Mark a part as ended. It is thread-safe and idempotent."""
         with _lock:
             session = self.run.session_key
             parts = _unfinished.get(session, {})
@@ -104,8 +104,8 @@ class CallUnderWay:
 
 
 class WithoutEffects:
-    """The body of the `with` changes nothing outside, such as a call of a model: no rollback waits
-    for it."""
+    """Marks the body of the `with` as free of side effects, such as a model call: no rollback
+    waits for it."""
 
     __slots__ = ("_token",)
 
@@ -119,9 +119,9 @@ class WithoutEffects:
 
 
 async def unfinished_calls(session: str, wait_s: float) -> list[CallUnderWay]:
-    """Wait for what goes on of the session's calls; those that have not ended within `wait_s`.
+    """Wait until the session's calls have ended; returns those that have not within `wait_s`.
 
-    They are forgotten.
+    The returned calls are no longer registered.
     """
     if session not in _unfinished:
         return []
@@ -133,7 +133,7 @@ async def unfinished_calls(session: str, wait_s: float) -> list[CallUnderWay]:
         left_s = deadline - loop.time()
         if not parts or left_s <= 0:
             break
-        # One that ends may have begun another.
+        # A part that ends may have started another one, so the loop looks again.
         await asyncio.wait(map(asyncio.wrap_future, parts), timeout=left_s)
     with _lock:
         left = _unfinished.pop(session, {})
@@ -141,10 +141,10 @@ async def unfinished_calls(session: str, wait_s: float) -> list[CallUnderWay]:
 
 
 async def even_if_cancelled(request: Coroutine[Any, Any, T]) -> T:
-    """Await a request that cannot be taken back once it is sent.
+    """Await a request that cannot be undone after it is sent.
 
-    A cancelled wait, in a call that may be rolled back, leaves it alone: it continues as a part of
-    the call, for as long as a rollback would wait for it.
+    If the wait is cancelled in a call that may be rolled back, the request continues as a part of
+    the call, for at most `rollback_wait_s`.
     """
     call = _current.get()
     if call is None:
@@ -165,12 +165,12 @@ def _end_request(
 ) -> None:
     giving_up.cancel()
     if not task.cancelled():
-        task.exception()  # Nobody waits for it any more: it is not to be reported as unseen.
+        task.exception()  # Retrieved, so that asyncio does not report it as never retrieved.
     call.end_part(part)
 
 
 def watch_threads() -> None:
-    """Keep count of the threads that calls wait for in the loop that runs."""
+    """Register the threads that calls in the running loop wait for."""
     loop = asyncio.get_running_loop()
     if loop in _watched_loops:
         return
@@ -194,81 +194,80 @@ def watch_threads() -> None:
         job.add_done_callback(lambda _: call.end_part(part))
         return asyncio.wrap_future(job, loop=loop)
 
-    with suppress(AttributeError):  # A loop that cannot be changed: its threads are not seen.
+    with suppress(AttributeError):  # A loop with read-only attributes: its threads are not seen.
         loop.run_in_executor = run_in_executor  # type: ignore[method-assign, assignment]
 
 
 class _Job:
-    """A function for the loop's own executor, which gives no sign of its end but to its caller.
+    """A function for the loop's default executor that reports its end.
 
-    One that is dropped from the queue before it began has ended, too.
+    A job that the executor drops before it starts has also ended; `__del__` reports it.
     """
 
-    __slots__ = ("_args", "_func", "_is_over")
+    __slots__ = ("_args", "_func", "_on_end")
 
     def __init__(
-        self, func: Callable[..., Any], args: tuple[Any, ...], is_over: Callable[[], None]
+        self, func: Callable[..., Any], args: tuple[Any, ...], on_end: Callable[[], None]
     ) -> None:
         self._func = func
         self._args = args
-        self._is_over = is_over
+        self._on_end = on_end
 
     def __call__(self) -> Any:
         try:
             return self._func(*self._args)
         finally:
-            self._is_over()
+            self._on_end()
 
     def __del__(self) -> None:
-        self._is_over()
+        self._on_end()
 
 
-# Threads for sync functions: one for each call under way, and none that anybody waits for.
+# Threads for sync functions, one per call under way.
 #
-# An event loop's own executor is no place for a function that may hang. It has a few threads, so
-# that some hung calls keep every other call waiting, and the end of the loop waits for all of
-# them. Here a call never queues behind another, and the threads are daemons: neither a loop nor
-# the process waits for a call that was given up.
+# The default executor of an event loop is not suitable for functions that may hang. It has few
+# threads, so a few hung calls block all others, and closing the loop waits for all of them. Here no
+# call queues behind another, and the threads are daemons: neither a loop nor the process waits for
+# a call that was given up.
 
 
 _MAX_IDLE = 32
-"""More threads than this end when their call does."""
+"""Maximum number of idle threads; further threads end with their call."""
 
 _ThreadJob: TypeAlias = Callable[[], None]
 _Ended: TypeAlias = asyncio.Future[tuple[Any, BaseException | None]]
 
 _idle: list[SimpleQueue[_ThreadJob]] = []
-"""The doors of the threads that have nothing to do; the one used last is taken first."""
+"""The job queues of the idle threads; the thread used last is taken first."""
 _numbers = itertools.count(1)
 
 
 async def in_thread(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What ``func(*args, **kwargs)`` gives or raises, run in a thread with the same context
-    variables.
+    """Run ``func(*args, **kwargs)`` in a thread with the same context variables.
 
-    A cancelled wait leaves the call alone: a thread cannot be stopped.
+    If the wait is cancelled, the call continues: a thread cannot be stopped.
     """
     loop = asyncio.get_running_loop()
     ended: _Ended = loop.create_future()
     call = partial(copy_context().run, func, *args, **kwargs)
-    is_over = None
+    on_end = None
     if (under_way := current_call()) is not None:
-        is_over = partial(under_way.end_part, under_way.begin_part())
-    _start(partial(_make, call, loop, ended, is_over))
+        on_end = partial(under_way.end_part, under_way.begin_part())
+    _start(partial(_run, call, loop, ended, on_end))
     value, failure = await ended
     if failure is None:
         return value
     try:
         raise failure
     finally:
-        del failure, ended  # its traceback has this frame: they would keep each other alive
+        del failure, ended  # The traceback refers to this frame: a reference cycle.
 
 
-def _make(
+def _run(
     call: Callable[[], Any],
     loop: asyncio.AbstractEventLoop,
     ended: _Ended,
-    is_over: Callable[[], None] | None,
+    on_end: Callable[[], None] | None,
 ) -> None:
     value: Any = None
     failure: BaseException | None = None
@@ -276,9 +275,9 @@ def _make(
         value = call()
     except BaseException as exc:
         failure = exc
-    if is_over is not None:
-        is_over()
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    if on_end is not None:
+        on_end()
+    with suppress(RuntimeError):  # The loop is closed, so nothing waits for the result.
         loop.call_soon_threadsafe(_settle, ended, value, failure)
     del failure, ended
 
@@ -290,36 +289,36 @@ def _settle(ended: _Ended, value: Any, failure: BaseException | None) -> None:
 
 def _start(job: _ThreadJob) -> None:
     try:
-        door = _idle.pop()
+        jobs = _idle.pop()
     except IndexError:
         from queue import SimpleQueue
 
-        door = SimpleQueue()
+        jobs = SimpleQueue()
         name = f"ekiden-tool-{next(_numbers)}"
-        threading.Thread(target=_serve, args=(door,), name=name, daemon=True).start()
-    door.put(job)
+        threading.Thread(target=_serve, args=(jobs,), name=name, daemon=True).start()
+    jobs.put(job)
 
 
-def _serve(door: SimpleQueue[_ThreadJob]) -> None:
+def _serve(jobs: SimpleQueue[_ThreadJob]) -> None:
     while True:
-        job = door.get()
+        job = jobs.get()
         job()
         del job
         if len(_idle) >= _MAX_IDLE:
             return
-        _idle.append(door)
+        _idle.append(jobs)
 
 
 if hasattr(os, "register_at_fork"):
-    # A child of a fork has none of its parent's threads.
+    # A forked child has none of its parent's threads.
     os.register_at_fork(after_in_child=_idle.clear)
 
 
 def is_being_cancelled() -> bool:
-    """Whether the running task was asked to stop.
+    """Whether the running task was cancelled.
 
-    If not, a `CancelledError` comes from below: something that was awaited is cancelled, as in
-    ``task.cancel(); await task``, and that is a failure like any other.
+    If not, a `CancelledError` comes from something that the task awaited, as in ``task.cancel();
+    await task``: a failure like any other.
     """
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.agents import AgentFile
-from ekiden.agents.checks import MAX_PROBLEMS
+from ekiden.agents.definition import MAX_PROBLEMS
 
 Faults = Callable[..., list[Any]]
 Read = Callable[..., AgentFile]

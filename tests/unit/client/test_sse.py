@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from ekiden.client import runs as sse
+from ekiden.client import streams as sse
 from ekiden.client.errors import ServerProblem
-from ekiden.client.runs import SseMessage, SseReader
+from ekiden.client.streams import SseMessage, SseReader
 
 TEXT = (
     "retry: 1000\n\n: alive\n\n"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ekiden.core.errors import ModelError
-from ekiden.embeddings.gemini import GeminiEmbedder
+from ekiden.embeddings.vendors import GeminiEmbedder
 from tests.support.embedding_servers import GeminiEmbeddings, vector_of
 from tests.support.vendor import DROP, GARBLED, HANG, status
 

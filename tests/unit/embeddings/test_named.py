@@ -11,11 +11,10 @@ import pytest
 
 from ekiden.core.errors import UserError
 from ekiden.embeddings import local, remote
-from ekiden.embeddings.gemini import GeminiEmbedder
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.embeddings.local import LocalEmbedder
 from ekiden.embeddings.named import embedder_for
-from ekiden.embeddings.openai import OpenAIEmbedder
+from ekiden.embeddings.vendors import GeminiEmbedder, OpenAIEmbedder
 from tests.support.cases import each_case
 from tests.support.embedding_servers import OpenAIEmbeddings
 

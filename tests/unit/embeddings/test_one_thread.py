@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.embeddings import one_thread as module
-from ekiden.embeddings.one_thread import one_thread
+from ekiden.embeddings import local as module
+from ekiden.embeddings.local import one_thread
 
 
 class Library:

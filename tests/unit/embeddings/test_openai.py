@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ekiden.core.errors import ModelError
-from ekiden.embeddings.openai import OpenAIEmbedder
+from ekiden.embeddings.vendors import OpenAIEmbedder
 from tests.support.embedding_servers import OpenAIEmbeddings, vector_of
 from tests.support.vendor import DROP, GARBLED, HANG, status
 

@@ -6,7 +6,7 @@ import pytest
 
 from ekiden import Agent, Runner, Session
 from ekiden.core.profile import MemorySettings
-from ekiden.embeddings.openai import OpenAIEmbedder
+from ekiden.embeddings.vendors import OpenAIEmbedder
 from ekiden.memory import Memory
 from ekiden.runtime import RunConfig
 from ekiden.storage.memory import MemoryStore

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.guardrails import GuardrailFunctionOutput, OutputGuardrail, Violation
 from ekiden.guardrails import SchemaUnusable, schema_guardrail
-from ekiden.guardrails.schemas import compile_schema
+from ekiden.guardrails.compile import compile_schema
 from tests.support.cases import each_case
 
 INVOICE = {

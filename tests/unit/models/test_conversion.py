@@ -42,8 +42,8 @@ from ekiden.core.conversation.model import (
     user_message,
 )
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.models.answers import Deltas, to_response
-from ekiden.models.history import Receiver, assistant_texts, to_messages
+from ekiden.models.requests import Receiver, assistant_texts, to_messages
+from ekiden.models.responses import Deltas, to_response
 from tests.support.cases import each_case
 from tests.support.examples import examples
 

@@ -8,29 +8,29 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ekiden.core.errors import UnknownTool
-from ekiden.tools.mcp.content import Wish, read_name, tool_name
+from ekiden.tools.mcp.servers import ToolReference, read_name, tool_name
 from tests.support.cases import each_case
 
 NAMES = st.text(max_size=80)
 
 
 @each_case(
-    ("name", "wish"),
+    ("name", "reference"),
     [
-        ("mcp:git", Wish(server="git", tool=None)),
-        ("mcp:git/", Wish(server="git", tool=None)),
-        ("mcp:git/*", Wish(server="git", tool=None)),
-        ("mcp:git/log", Wish(server="git", tool="log")),
-        ("mcp:git/a/b", Wish(server="git", tool="a/b")),
-        ("mcp:git/hub/log", Wish(server="git/hub", tool="log")),
-        ("mcp__git", Wish(server="git", tool=None, is_function_style=True)),
-        ("mcp__git__log", Wish(server="git", tool="log", is_function_style=True)),
-        ("mcp__git_hub__log", Wish(server="git/hub", tool="log", is_function_style=True)),
-        ("mcp__my__own__log", Wish(server="my__own", tool="log", is_function_style=True)),
+        ("mcp:git", ToolReference(server="git", tool=None)),
+        ("mcp:git/", ToolReference(server="git", tool=None)),
+        ("mcp:git/*", ToolReference(server="git", tool=None)),
+        ("mcp:git/log", ToolReference(server="git", tool="log")),
+        ("mcp:git/a/b", ToolReference(server="git", tool="a/b")),
+        ("mcp:git/hub/log", ToolReference(server="git/hub", tool="log")),
+        ("mcp__git", ToolReference(server="git", tool=None, is_function_style=True)),
+        ("mcp__git__log", ToolReference(server="git", tool="log", is_function_style=True)),
+        ("mcp__git_hub__log", ToolReference(server="git/hub", tool="log", is_function_style=True)),
+        ("mcp__my__own__log", ToolReference(server="my__own", tool="log", is_function_style=True)),
     ],
 )
-def test_a_name_says_which_server_and_which_tool(name: str, wish: Wish) -> None:
-    assert read_name(name, ["git", "git/hub", "my__own", "my"]) == wish
+def test_a_name_says_which_server_and_which_tool(name: str, reference: ToolReference) -> None:
+    assert read_name(name, ["git", "git/hub", "my__own", "my"]) == reference
 
 
 @pytest.mark.parametrize("name", ["mcp:gti/log", "mcp:", "mcp__", "mcp:gitx", "mcp__gitx__log"])
@@ -40,11 +40,11 @@ def test_a_server_that_is_not_there_is_named(name: str) -> None:
 
 
 def test_a_name_in_function_style_means_the_tool_behind_it() -> None:
-    wish = read_name("mcp__git__show_log", ["git"])
-    assert wish.wants("show.log")
-    assert wish.wants("show_log")
-    assert not wish.wants("log")
-    assert not read_name("mcp:git/show_log", ["git"]).wants("show.log")
+    reference = read_name("mcp__git__show_log", ["git"])
+    assert reference.matches("show.log")
+    assert reference.matches("show_log")
+    assert not reference.matches("log")
+    assert not read_name("mcp:git/show_log", ["git"]).matches("show.log")
 
 
 def test_a_plain_name_stays_readable() -> None:

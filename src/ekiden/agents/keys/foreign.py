@@ -1,9 +1,9 @@
-"""Files that were written for another tool, read as they are.
+"""Reads agent files of other tools, such as Claude Code, unchanged.
 
-Keys are known by their names without regard to case, ``-`` and ``_``. A tool that has a counterpart
-becomes it; the others are left out. Keys that restrict the agent are honoured, or the file is
-refused (`restrictions`); every other key is the other tool's own and is ignored. Nothing that
-is right in its own tool is an error.
+Case, ``-`` and ``_`` in the names of keys are ignored. Tools are replaced by our counterparts;
+tools without a counterpart are left out. Keys that restrict the agent are enforced, or the file is
+refused (`restrictions`); all other keys are ignored. A file that is valid in its own tool has no
+errors here.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import ProblemReport, model_of, shown
-from ekiden.agents.definition import AgentDefinition, Origin, Place
-from ekiden.agents.keys.kinds import INVALID, plain_value, read
+from ekiden.agents.definition import AgentDefinition, Origin, Place, ProblemReport, shown
+from ekiden.agents.keys.kinds import INVALID, model_of, plain_value, read
 from ekiden.agents.keys.objects import MODEL_SETTINGS
 from ekiden.agents.keys.restrictions import ALL, Restrictions, is_nothing, listed, restricts
 from ekiden.agents.yaml import nodes
@@ -57,26 +56,26 @@ _KNOWN = frozenset(
     {"name", "description", "model", "kind", *_TITLES, *_PROMPTS, *_TOOLS, *_SETTINGS, *_TURNS}
 )
 OTHER_KEYS = frozenset({"color", "skills", "memory", "version", "author", "tags", "category"})
-"""Common keys that mean nothing here."""
+"""Common keys without an effect here."""
 
 
 class _Values(dict[str, Node]):
-    """The values of a file, by plain key."""
+    """The values of a file, by key without case, ``-`` and ``_``."""
 
     def __init__(self) -> None:
         super().__init__()
         self.written: dict[str, str] = {}
-        """Each plain key as it is written in the file."""
+        """The spelling of each key in the file."""
 
 
 def is_key(text: str) -> bool:
-    """Whether a line that begins with this and a colon has a key, and is not part of a text."""
+    """Whether the word before a colon is a key, and not part of a text."""
     plain = plain_key(text)
     return plain in _KNOWN or plain in OTHER_KEYS or restricts(plain) or plain == "mode"
 
 
 def is_safety_key(text: str) -> bool:
-    """Whether a file must not be used without the key."""
+    """Whether a key limits what the agent may do, so that it must not be ignored."""
     plain = plain_key(text)
     return plain in _TOOLS or restricts(plain)
 
@@ -84,13 +83,13 @@ def is_safety_key(text: str) -> bool:
 def read_foreign(
     root: nodes.Mapping, body: str, report: ProblemReport, origin: Origin, scope: Scope
 ) -> AgentDefinition | None:
-    """The definition; `None`, with a warning, for what is no agent that can run here."""
+    """The definition; `None`, with a warning, if it is not an agent that can run here."""
     values = _Values()
     restrictions = Restrictions(report)
     for key, value in root.entries:
         plain = plain_key(key.text)
         if plain in values:
-            _second(key, plain, report)
+            _report_repeated(key, plain, report)
             continue
         values[plain] = value
         values.written[plain] = key.text
@@ -121,7 +120,7 @@ def read_foreign(
     )
 
 
-def _second(key: Scalar, plain: str, report: ProblemReport) -> None:
+def _report_repeated(key: Scalar, plain: str, report: ProblemReport) -> None:
     words = f"the key {shown(key.text)} appears twice"
     if is_safety_key(plain):
         report.error(key, "unsafe_key", f"{words}, so that the file is not used; remove one")
@@ -182,15 +181,14 @@ def _text(values: _Values, key: str, report: ProblemReport) -> str | None:
 
 
 def _description(values: _Values, report: ProblemReport) -> str | None:
-    """With the line breaks that files write as ``\\n`` where YAML does not take them for any."""
+    """The description. Some files write line breaks as ``\\n`` where YAML reads no escapes."""
     text = _text(values, "description", report)
     return None if text is None else text.replace("\\n", "\n").strip()
 
 
 def _instructions(values: _Values, body: str, report: ProblemReport) -> str:
-    """What the front matter says, then the text below it."""
-    said = [_text(values, key, report) for key in _PROMPTS]
-    return "\n\n".join(filter(None, [*said, body]))
+    prompts = [_text(values, key, report) for key in _PROMPTS]
+    return "\n\n".join(filter(None, [*prompts, body]))
 
 
 def _model(values: _Values, report: ProblemReport) -> str | None:
@@ -241,7 +239,7 @@ def _tools(
     report: ProblemReport,
     restrictions: Restrictions,
 ) -> dict[str, Place]:
-    """The counterparts, each with its place; without a list, all that are built in."""
+    """The counterparts of the tools, each with its place; without a list, all built-in tools."""
     everything = dict.fromkeys(BUILTIN_TOOLS, (root.line, root.column))
     tools: dict[str, Place] | None = None
     for key in _TOOLS:
@@ -262,7 +260,7 @@ def _tools(
 
 
 def _in_both(one: Mapping[str, Place], other: Mapping[str, Place]) -> dict[str, Place]:
-    """The tools of two lists; a shell that runs some commands only is part of one that runs all."""
+    """The tools in both lists; a shell for some commands is included in a shell for all."""
     both = {**one, **other}
     return {
         name: both[name]

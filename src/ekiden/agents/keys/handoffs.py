@@ -1,4 +1,4 @@
-"""The keys of an entry of `handoffs`: their rules, triggers, and the definition they make."""
+"""The keys of an entry of `handoffs`, their rules, and the definition made from them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import (
-    ProblemReport,
+from ekiden.agents.definition import HandoffDefinition, ProblemReport, shown
+from ekiden.agents.keys.kinds import (
+    INVALID,
+    ConditionText,
     filter_fault,
     short_target_fault,
-    shown,
     target_fault,
 )
-from ekiden.agents.definition import HandoffDefinition
-from ekiden.agents.keys.kinds import INVALID, ConditionText
 from ekiden.agents.keys.objects import (
     BUDGET,
     CAPABILITIES,
@@ -26,24 +25,25 @@ from ekiden.agents.keys.objects import (
     ListOf,
     Object,
     Placed,
+    budget_of,
+    confirmation_of,
 )
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar
 from ekiden.core.checks.kinds import Choice, Flag, FlagOrWord, Number, Text
 from ekiden.core.dataclass import dataclass
 from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S, HandoffTrigger
-from ekiden.core.profile import Budget, Confirmation
 
 BEST = "*"
-"""As the target: the agent that is best at `capabilities`."""
+"""The target that means the best match of `capabilities`."""
 
 _EXAMPLE = "such as condition: error_count > 3"
 
 
-def check_handoff(
+def _check_handoff(
     node: nodes.Mapping, values: Mapping[str, Any], at: str, report: ProblemReport
 ) -> None:
-    """Report keys that need others; what is wrong by itself was reported before."""
+    """Report keys that need others. Wrong values are reported by the reader."""
     written: dict[str, nodes.Node] = {}
     for key, value in node.entries:
         written.setdefault(key.text, value)
@@ -61,10 +61,10 @@ def check_handoff(
 def _check_condition(
     written: Mapping[str, nodes.Node], values: Mapping[str, Any], at: str, report: ProblemReport
 ) -> None:
-    asking = [key for key in ("when", "policy") if values.get(key) == "conditional"]
+    conditional = [key for key in ("when", "policy") if values.get(key) == "conditional"]
     if "condition" in written:
-        unread = [key for key in ("when", "policy") if key in written and key not in values]
-        if not asking and not unread:
+        invalid = [key for key in ("when", "policy") if key in written and key not in values]
+        if not conditional and not invalid:
             report.error(
                 written["condition"],
                 "no_effect",
@@ -73,10 +73,10 @@ def _check_condition(
             )
         return
     trigger = values.get("trigger")
-    serves = isinstance(trigger, HandoffTrigger) and trigger.type == "condition"
-    if serves or ("trigger" in written and trigger is None):
+    has_condition = isinstance(trigger, HandoffTrigger) and trigger.type == "condition"
+    if has_condition or ("trigger" in written and trigger is None):
         return
-    if "policy" in asking:
+    if "policy" in conditional:
         words = f"`{at}.policy` is conditional, and there is no `condition`; add one, {_EXAMPLE}"
         report.error(written["policy"], "missing_key", words)
 
@@ -98,11 +98,11 @@ _HAS_CONDITION = {
         },
     ]
 }
-_ASKS = {"anyOf": [_is("when", "conditional"), _is("policy", "conditional")]}
+_IS_CONDITIONAL = {"anyOf": [_is("when", "conditional"), _is("policy", "conditional")]}
 
-HANDOFF_RULES: Sequence[Mapping[str, Any]] = (
+_HANDOFF_RULES: Sequence[Mapping[str, Any]] = (
     _if(_is("policy", "conditional"), _HAS_CONDITION),
-    _if({"required": ["condition"]}, _ASKS),
+    _if({"required": ["condition"]}, _IS_CONDITIONAL),
     _if(
         {"properties": {"to": {"pattern": r"^\s*\*\s*$"}}, "required": ["to"]},
         {"properties": {"capabilities": {"minItems": 1}}, "required": ["capabilities"]},
@@ -118,7 +118,7 @@ _KEY = {
     "error": "errors",
     "capability": "capabilities",
 }
-"""The key that belongs to a type; all but `errors` are needed there."""
+"""The key of each type; it is required, except `errors`."""
 _TYPE = {key: kind for kind, key in _KEY.items()}
 _NEEDED = {kind: key for kind, key in _KEY.items() if key != "errors"}
 _MAX_PRIORITY = 1_000
@@ -187,7 +187,7 @@ def _rules() -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """A mapping, or a condition as a text; gives a `HandoffTrigger`."""
+    """A mapping, or a condition as a text. Its value is a `HandoffTrigger`."""
 
     inside: Object
     condition: ConditionText
@@ -199,8 +199,8 @@ class Trigger:
         values = self.inside.read(node, at, report)
         if values is INVALID or not isinstance(node, nodes.Mapping):
             return INVALID
-        is_whole = len(values) == len(node.entries)
-        if not _fits(node, values, at, report) or not is_whole:
+        all_valid = len(values) == len(node.entries)
+        if not _fits_type(node, values, at, report) or not all_valid:
             return INVALID
         return HandoffTrigger(**values)
 
@@ -208,8 +208,10 @@ class Trigger:
         return {"anyOf": [self.inside.schema(), self.condition.schema()]}
 
 
-def _fits(node: nodes.Mapping, values: Mapping[str, Any], at: str, report: ProblemReport) -> bool:
-    """Whether the keys are those of its type; those that are not are reported."""
+def _fits_type(
+    node: nodes.Mapping, values: Mapping[str, Any], at: str, report: ProblemReport
+) -> bool:
+    """Whether a trigger has the keys of its type; faults are reported."""
     kind = values.get("type")
     if kind is None:
         return False
@@ -218,8 +220,8 @@ def _fits(node: nodes.Mapping, values: Mapping[str, Any], at: str, report: Probl
     for key, _ in node.entries:
         owner = _TYPE.get(key.text)
         if owner is not None and owner != kind:
-            whole = shown(f"{at}.{key.text}")
-            words = f"there is no key {whole} in a trigger of type {kind}; it belongs to {owner}"
+            path = shown(f"{at}.{key.text}")
+            words = f"there is no key {path} in a trigger of type {kind}; it belongs to {owner}"
             report.error(key, "unknown_key", words)
             fits = False
     needed = _NEEDED.get(kind)
@@ -268,7 +270,7 @@ _CONFIRM = Object(
         text="Seconds after which the question expires and the handoff fails. Default: 30 if an "
         "approver is asked directly, no expiry in the inbox.",
     ),
-    wanted="a mapping with prompt_template, timeout",
+    wanted="true, false or a mapping with prompt_template, timeout",
 )
 
 _HANDOFF = Object(
@@ -333,9 +335,7 @@ _HANDOFF = Object(
     ),
     Field(
         name="confirm",
-        kind=FlagOr(
-            inside=_CONFIRM, wanted="true, false or a mapping with prompt_template, timeout"
-        ),
+        kind=FlagOr(inside=_CONFIRM),
         text="Require human approval; a mapping also sets how the person is asked.",
         default=False,
     ),
@@ -374,8 +374,8 @@ _HANDOFF = Object(
         example=["keep_last(20)"],
     ),
     wanted="a mapping with to, when, description and others, or the name of an agent",
-    check=check_handoff,
-    rules=HANDOFF_RULES,
+    check=_check_handoff,
+    rules=_HANDOFF_RULES,
 )
 
 HANDOFFS = ListOf(
@@ -394,7 +394,7 @@ HANDOFFS = ListOf(
 
 
 def handoff_definition(entry: Placed) -> HandoffDefinition:
-    """What an entry says, which names its target; what follows from a trigger is filled in."""
+    """The definition in an entry that has a target; fills in what follows from a trigger."""
     values: dict[str, Any] = dict(entry.value)
     trigger: HandoffTrigger | None = values.pop("trigger", None)
     values["to"] = normalize("NFC", values["to"])
@@ -403,7 +403,7 @@ def handoff_definition(entry: Placed) -> HandoffDefinition:
     when = values.get("when")
     if "condition" not in values and "conditional" in (when, values.get("policy")):
         values["condition"] = None if trigger is None else trigger.expression
-        # It says when the handoff is offered: it must not make the handoff besides.
+        # The condition only controls the offer: it must not also start the handoff.
         trigger = None if when == "conditional" and values["condition"] else trigger
     if (when == "auto" and trigger is None) or (
         when == "conditional" and not values.get("condition")
@@ -411,16 +411,12 @@ def handoff_definition(entry: Placed) -> HandoffDefinition:
         values["when"] = "manual"
     if "timeout" in values:
         values["timeout_s"] = values.pop("timeout")
-    values["confirm"] = _confirmation(values.get("confirm", False))
-    values["budget"] = Budget(**values["budget"]) if values.get("budget") else None
-    return HandoffDefinition(**values, trigger=trigger, line=entry.line, column=entry.column)
-
-
-def _confirmation(said: bool | Mapping[str, Any]) -> Confirmation | None:
-    if isinstance(said, bool):
-        return Confirmation() if said else None
-    default = Confirmation()
-    return Confirmation(
-        prompt_template=said.get("prompt_template", default.prompt_template),
-        timeout_s=said.get("timeout"),
+    confirm: bool | Mapping[str, Any] = values.pop("confirm", False)
+    values["budget"] = budget_of(values.get("budget"))
+    return HandoffDefinition(
+        **values,
+        trigger=trigger,
+        confirm=None if confirm is False else confirmation_of({} if confirm is True else confirm),
+        line=entry.line,
+        column=entry.column,
     )

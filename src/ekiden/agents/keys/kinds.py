@@ -1,41 +1,52 @@
-"""How the values of keys are read from a file: each with its place, and all faults reported."""
+"""Reads and checks the values of keys; reports all faults with their places.
+
+A function `…_fault` checks one text: it returns a message with a way out, or `None`. It does not
+know which agents exist.
+"""
 
 from __future__ import annotations
 
 import math
+import unicodedata
 from typing import Any, Final, Protocol, TypeAlias
 
-from ekiden.agents.checks import ProblemReport, shown
-from ekiden.agents.definition import WrittenCondition
+from ekiden.agents.definition import PERSON, ProblemReport, WrittenCondition, shown
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
 from ekiden.core.checks.kinds import Choice, Flag, FlagOrWord, Number, RefusedValue, Text, wrong
 from ekiden.core.dataclass import dataclass
+from ekiden.core.text.names import INHERIT, MAX_NAME, full_model_name, is_slug, slug_of
+from ekiden.core.text.wording import lazy_pattern
 
 INVALID: Final = object()
-"""Given instead of a value after the fault was reported."""
+"""Returned instead of a value after its fault was reported."""
 _ANY_TEXT: Final = Text()
+_NOT_IN_ROLES = ("Cc", "Zl", "Zp")
+_MODEL = lazy_pattern(r"[^\s:]+:\S(?:.*\S)?")
+_FUNCTION = lazy_pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_FILTER = lazy_pattern(r"[A-Za-z_]\w*(?:\([^()]*\))?")
+_PLACEHOLDER = lazy_pattern(r"\{(?:tool_name|tool_args)\}")
 
 
 class NodeKind(Protocol):
-    """What is more than a single value, or needs its place."""
+    """The kind of a value that is not a single text, number or flag, or that needs its place."""
 
     def read(self, node: Node, at: str, report: ProblemReport) -> Any:
-        """The value of the key `at`, or `INVALID` after telling the report why."""
+        """The value of the key `at`, or `INVALID` after reporting the fault."""
         ...
 
     def schema(self) -> dict[str, Any]:
-        """The same in JSON Schema 2020-12."""
+        """The JSON Schema (2020-12) of the value."""
         ...
 
 
 Kind: TypeAlias = Text | Number | Choice | Flag | FlagOrWord | NodeKind
-"""What stands at a key: a single value, or something that reads its node itself."""
+"""The kind of a key's value."""
 _SINGLE = (Text, Number, Choice, Flag, FlagOrWord)
 
 
 def read(kind: Kind, node: Node, at: str, report: ProblemReport) -> Any:
-    """The value of the key `at`, or `INVALID` after telling the report why."""
+    """The value of the key `at`, or `INVALID` after reporting the fault."""
     if not isinstance(kind, _SINGLE):
         return kind.read(node, at, report)
     try:
@@ -47,7 +58,7 @@ def read(kind: Kind, node: Node, at: str, report: ProblemReport) -> Any:
 
 
 def _quotes(node: Node) -> str:
-    """For a number or `true` where a text belongs."""
+    """The advice to use quotes, if the value is a number or a flag."""
     if not isinstance(node, Scalar) or isinstance(value_of(node), str | None):
         return ""
     return f'; if this is the text, put it in quotes: "{node.text[:40]}"'
@@ -55,7 +66,7 @@ def _quotes(node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConditionText:
-    """A condition, which is kept in the report with its place: the team's loader parses it."""
+    """A condition. It is added to the report with its place; the team's loader parses it."""
 
     what: str = "a condition, as a text such as error_count > 3"
 
@@ -89,7 +100,6 @@ class AnyMapping:
 
 
 def _plain(node: Node, at: str, report: ProblemReport) -> Any:
-    """The node as JSON values."""
     if isinstance(node, Scalar):
         return _plain_scalar(node, at, report)
     if isinstance(node, nodes.Sequence):
@@ -121,7 +131,7 @@ def _plain_scalar(node: Scalar, at: str, report: ProblemReport) -> Any:
 
 
 def duplicate_key(key: Scalar, at: str, first: Scalar | None, report: ProblemReport) -> None:
-    """Report a key that is there a second time."""
+    """Report a repeated key; `first` is its first occurrence, if known."""
     where = "above" if first is None else f"in line {first.line}"
     inside = f" of `{at}`" if at else ""
     report.error(
@@ -132,13 +142,93 @@ def duplicate_key(key: Scalar, at: str, first: Scalar | None, report: ProblemRep
 
 
 def wrong_type(node: Node, at: str, expects: str, report: ProblemReport) -> Any:
-    """Report that a value is of another kind than is expected; gives `INVALID`."""
+    """Report that a value has the wrong type; returns `INVALID`."""
     report.error(node, "wrong_type", f"`{at}` {wrong(expects, plain_value(node))}")
     return INVALID
 
 
 def plain_value(node: Node) -> object:
-    """A single value as it is; of lists and mappings only what they are."""
+    """The value of a scalar; an empty list or mapping for the others, to name their type."""
     if isinstance(node, Scalar):
         return value_of(node)
     return [] if isinstance(node, nodes.Sequence) else {}
+
+
+def target_fault(text: str) -> str | None:
+    """The fault of a handoff target."""
+    if not text.startswith(PERSON):
+        return None
+    role = text.removeprefix(PERSON)
+    if len(role) > MAX_NAME:
+        return f"a role has at most {MAX_NAME} characters, not {len(role)}"
+    if role and is_slug(role):
+        return None
+    slug = slug_of(role) or "support"
+    return (
+        "write a role of letters, digits, - and _, which begins with a letter or digit, as "
+        f"{PERSON}{slug}"
+    )
+
+
+def peer_fault(text: str) -> str | None:
+    """The fault of an agent in `can_ask` or `can_tell`."""
+    if text.startswith(PERSON):
+        return f"people are asked with can_ask_people: [{text.removeprefix(PERSON).strip()[:40]}]"
+    return None
+
+
+def member_fault(text: str) -> str | None:
+    """The fault of an agent in `supervisor`."""
+    if text.startswith(PERSON):
+        return "tasks go to agents; an agent that asks people can be one of them"
+    return None
+
+
+def role_fault(text: str) -> str | None:
+    """The fault of a role in `can_ask_people`."""
+    if text.startswith(PERSON):
+        return f"write the role alone, as {text.removeprefix(PERSON).strip()[:40] or 'support'}"
+    if any(unicodedata.category(each) in _NOT_IN_ROLES for each in text):
+        return "a role is one line, without tabs"
+    return None
+
+
+def short_target_fault(text: str) -> str | None:
+    """The fault of a handoff target that is written alone, without other keys."""
+    if text == "*":
+        return 'say what the agent must be able to do: {to: "*", capabilities: [python]}'
+    return target_fault(text)
+
+
+def function_fault(text: str) -> str | None:
+    """The fault of the name of a function."""
+    if _FUNCTION.fullmatch(text):
+        return None
+    return "name a function as module:function, such as checks.totals:is_balanced"
+
+
+def model_fault(text: str) -> str | None:
+    """The fault of the name of a model."""
+    if text == INHERIT or full_model_name(text) or _MODEL.fullmatch(text):
+        return None
+    return "write provider:model, such as openai:gpt-5-mini, or leave it out for the team's model"
+
+
+def model_of(text: str | None) -> str | None:
+    """The model as ``provider:model``; `None` for the team's model."""
+    return None if text is None or text == INHERIT else full_model_name(text) or text
+
+
+def filter_fault(text: str) -> str | None:
+    """The fault of a filter with its argument."""
+    if _FILTER.fullmatch(text):
+        return None
+    return "write the name of a filter, such as remove_all_tools or keep_last(20)"
+
+
+def template_fault(text: str) -> str | None:
+    """The fault of the text of an approval question."""
+    rest = _PLACEHOLDER.sub("", text)
+    if "{" not in rest and "}" not in rest:
+        return None
+    return "only {tool_name} and {tool_args} are filled in; leave other { and } out"

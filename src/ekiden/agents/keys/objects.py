@@ -1,18 +1,19 @@
-"""Kinds of keys with others inside: mappings and lists; and those that several keys share."""
+"""Kinds of keys that contain others: mappings and lists; and the keys that several tables share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
+from unicodedata import normalize
 
-from ekiden.agents.checks import ProblemReport, shown, template_fault
-from ekiden.agents.keys.kinds import INVALID, Kind, duplicate_key, read, wrong_type
+from ekiden.agents.definition import Peer, ProblemReport, shown
+from ekiden.agents.keys.kinds import INVALID, Kind, duplicate_key, read, template_fault, wrong_type
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
 from ekiden.core.checks.kinds import Flag, Number, Text
 from ekiden.core.dataclass import dataclass
-from ekiden.core.profile import Confirmation
+from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.text.wording import did_you_mean
 
 _YEAR_S = 365 * 24 * 3600
@@ -25,11 +26,11 @@ QUESTION = Text(
     code="bad_template",
     in_schema={"pattern": r"^(?:[^{}]|\{tool_name\}|\{tool_args\})+$"},
 )
-"""What a person is asked before something is done."""
+"""The text of an approval question."""
 
 
 class Placed(NamedTuple):
-    """A value with the place where it stands."""
+    """A value with its place in the file."""
 
     value: Any
     line: int
@@ -41,13 +42,13 @@ class Field:
     """A key of a mapping."""
 
     name: str
-    """In snake_case; the reader takes camelCase too."""
+    """In snake_case; the reader also accepts camelCase."""
     kind: Kind
     text: str
-    """What it means."""
+    """The description of the key, for schema and documentation."""
     required: bool = False
     default: Any = None
-    """For the schema: what holds without the key; `None` if that cannot be told in a word."""
+    """The default in the schema. `None`: it depends on something else."""
     example: Any = None
 
     @property
@@ -58,13 +59,13 @@ class Field:
 
 
 Check: TypeAlias = Callable[[nodes.Mapping, Mapping[str, Any], str, ProblemReport], None]
-"""Reports what is wrong between the keys of a mapping, of which the values were read."""
+"""Reports wrong combinations of keys. Its arguments: mapping, values by name, path, report."""
 
 
 class Object:
     """A mapping with known keys; others are refused.
 
-    `check` finds what is wrong between its keys; `rules` are schemas that say the same.
+    `check` reports wrong combinations of keys; `rules` are the same rules as JSON Schemas.
     """
 
     def __init__(
@@ -82,16 +83,16 @@ class Object:
         self._required = [each for each in fields if each.required]
 
     def read(self, node: Node, at: str, report: ProblemReport) -> Any:
-        """The values by name, without those that are missing or wrong."""
+        """The valid values by name."""
         if not isinstance(node, nodes.Mapping):
             return wrong_type(node, at, self.wanted, report)
         values: dict[str, Any] = {}
         seen: dict[str, Scalar] = {}
-        meant: set[str | None] = set()
+        misspelt: set[str | None] = set()
         for key, inner in node.entries:
             found = self._by_key.get(key.text)
             if found is None:
-                meant.add(self._unknown(key, at, report))
+                misspelt.add(self._unknown(key, at, report))
                 continue
             name = found.name
             if name in seen:
@@ -102,15 +103,15 @@ class Object:
             if value is not INVALID:
                 values[name] = value
         for each in self._required:
-            if each.name not in seen and each.name not in meant:
+            if each.name not in seen and each.name not in misspelt:
                 self._missing(node, at, each, report)
         if self._check is not None:
             self._check(node, values, at, report)
         return values
 
     def _unknown(self, key: Scalar, at: str, report: ProblemReport) -> str | None:
-        """Reports the key; gives the one that was probably meant."""
-        whole = f"{at}.{key.text}" if at else key.text
+        """Report the key; returns the key that was probably meant."""
+        path = f"{at}.{key.text}" if at else key.text
         home = next((each.name for each in self.fields if _has_inside(each.kind, key.text)), None)
         near = did_you_mean(key.text, [each.name for each in self.fields])
         if near is not None:
@@ -119,7 +120,7 @@ class Object:
             advice = f"it belongs under `{home}:`, indented"
         else:
             advice = f"known: {', '.join(each.name for each in self.fields)}"
-        report.error(key, "unknown_key", f"there is no key {shown(whole)}; {advice}")
+        report.error(key, "unknown_key", f"there is no key {shown(path)}; {advice}")
         return near
 
     def _missing(self, node: Node, at: str, missing: Field, report: ProblemReport) -> None:
@@ -178,7 +179,7 @@ class ListOf:
 
     @property
     def inside(self) -> Any:
-        """What the items are made of, when they are mappings."""
+        """The mapping that the items are, if they are mappings."""
         return getattr(self.item, "inside", None)
 
     def read(self, node: Node, at: str, report: ProblemReport) -> Any:
@@ -201,7 +202,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A mapping, or its most important key alone as a text; gives `Placed` values by name."""
+    """A mapping, or the text of its most important key alone. Its value is a `Placed` mapping."""
 
     inside: Object
     short: str
@@ -211,9 +212,8 @@ class Entry:
     def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         if isinstance(node, Scalar):
             value = read(self.kind, node, at, report)
-            return value if value is INVALID else Placed({self.short: value}, *_place(node))
-        value = self.inside.read(node, at, report)
-        return value if value is INVALID else Placed(value, *_place(node))
+            return value if value is INVALID else _placed({self.short: value}, node)
+        return _placed(self.inside.read(node, at, report), node)
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [self.inside.schema(), self.kind.schema()]}
@@ -221,30 +221,27 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlagOr:
-    """True or false, or a mapping, which says more than true; gives a flag or values by name."""
+    """True or false, or something that says more than true."""
 
-    inside: Object
-    wanted: str
+    inside: Object | Names
 
     def read(self, node: Node, at: str, report: ProblemReport) -> Any:
-        if isinstance(node, nodes.Mapping):
-            return self.inside.read(node, at, report)
         value = value_of(node) if isinstance(node, Scalar) else None
-        return value if isinstance(value, bool) else wrong_type(node, at, self.wanted, report)
+        return value if isinstance(value, bool) else self.inside.read(node, at, report)
 
     def schema(self) -> dict[str, Any]:
-        return {"anyOf": [{"type": "boolean"}, self.inside.schema()]}
+        inner = self.inside.schema()
+        return {"anyOf": [{"type": "boolean"}, *inner.get("anyOf", [inner])]}
 
 
 @dataclass(frozen=True, slots=True)
 class OnePlaced:
-    """One value of a kind; gives it `Placed`."""
+    """One value of a kind, as `Placed`."""
 
     kind: Kind
 
     def read(self, node: Node, at: str, report: ProblemReport) -> Any:
-        value = read(self.kind, node, at, report)
-        return value if value is INVALID else Placed(value, *_place(node))
+        return _placed(read(self.kind, node, at, report), node)
 
     def schema(self) -> dict[str, Any]:
         return self.kind.schema()
@@ -252,12 +249,12 @@ class OnePlaced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """A list of names, or the names in a text with commas between; gives `Placed` names."""
+    """A list of names, or a text of names separated by commas. The names are `Placed`."""
 
     name: Kind
     wanted: str = "a list of names, such as [read_file, shell]"
     in_schema: Mapping[str, Any] = field(default_factory=dict)
-    """What the schema says of the names in a text."""
+    """Additions to the schema of the text."""
 
     def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         if isinstance(node, nodes.Mapping) or (
@@ -274,7 +271,7 @@ class Names:
                 words = f"`{at}` has {shown(value)} twice; one of them is enough"
                 report.warning(item, "repeated", words)
                 continue
-            placed[value] = Placed(value, *_place(item))
+            placed[value] = Placed(value, item.line, item.column)
         return tuple(placed.values())
 
     def schema(self) -> dict[str, Any]:
@@ -284,7 +281,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamesOr:
-    """Names, or a mapping that has them under a key."""
+    """Names, or a mapping that has them as the value of `key`."""
 
     names: Names
     inside: Object
@@ -300,22 +297,8 @@ class NamesOr:
         return {"anyOf": [self.inside.schema(), *self.names.schema()["anyOf"]]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlagOrNames:
-    """True or false, or names; gives a flag or `Placed` names."""
-
-    names: Names
-
-    def read(self, node: Node, at: str, report: ProblemReport) -> Any:
-        value = value_of(node) if isinstance(node, Scalar) else None
-        return value if isinstance(value, bool) else self.names.read(node, at, report)
-
-    def schema(self) -> dict[str, Any]:
-        return {"anyOf": [{"type": "boolean"}, *self.names.schema()["anyOf"]]}
-
-
 def split_names(node: Scalar) -> list[Node]:
-    """The names in a text with commas between; a comma in round brackets belongs to its name."""
+    """The names in a text, separated by commas; a comma in round brackets belongs to its name."""
     found: list[Node] = []
     depth = start = 0
     shift = 0 if node.plain else 1
@@ -331,15 +314,35 @@ def split_names(node: Scalar) -> list[Node]:
     return found
 
 
-def _place(node: Node) -> tuple[int, int]:
-    return node.line, node.column
+def _placed(value: Any, node: Node) -> Any:
+    return value if value is INVALID else Placed(value, node.line, node.column)
 
+
+def peer_of(name: Placed) -> Peer:
+    """The reference to an agent."""
+    return Peer(name=normalize("NFC", name.value), line=name.line, column=name.column)
+
+
+def budget_of(values: Mapping[str, Any] | None) -> Budget | None:
+    """The budget in the values of a `BUDGET`; `None` if there are none."""
+    return Budget(**values) if values else None
+
+
+def confirmation_of(values: Mapping[str, Any]) -> Confirmation:
+    """The approval with the template and the timeout in the values; other values are ignored."""
+    return Confirmation(
+        prompt_template=values.get("prompt_template", Confirmation().prompt_template),
+        timeout_s=values.get("timeout"),
+    )
+
+
+NOT_PEOPLE = {"not": {"pattern": r"(?:^|,)\s*person:"}}
+"""In a schema: names of agents, not of roles of people."""
 
 CAPABILITIES = ListOf(
     item=Text(what="the name of a capability, as a text", max_length=200),
     wanted="a list of names, such as [refunds, python]",
 )
-"""Names of required capabilities."""
 
 BUDGET = Object(
     Field(
@@ -356,10 +359,8 @@ BUDGET = Object(
     ),
     wanted="a mapping with tokens, seconds, money",
 )
-"""A budget."""
 
 TOOLS = Names(name=Text(what="the name of a tool, as a text", max_length=200))
-"""Names of tools."""
 
 CONFIRMATION = Object(
     Field(
@@ -383,7 +384,6 @@ CONFIRMATION = Object(
     ),
     wanted="a mapping with require_confirmation, prompt_template, timeout",
 )
-"""Which tools need approval, and how a person is asked."""
 
 MODEL_SETTINGS = Object(
     Field(
@@ -421,4 +421,3 @@ MODEL_SETTINGS = Object(
     ),
     wanted="a mapping with temperature, top_p, max_tokens and others",
 )
-"""How the model answers."""

@@ -1,20 +1,18 @@
-"""Keys of other tools' files that restrict an agent: each is honoured, or the file is refused.
+"""Keys of other tools' files that restrict an agent: each is enforced, or the file is refused.
 
-A key is known by its name without regard to case, ``-`` and ``_``. A key that is not understood,
-and has a name as restrictions have, is an error: an agent must never be able to do more here than
-its file says.
+Case, ``-`` and ``_`` in the name of a key are ignored. An unknown key whose name looks like a
+restriction is an error: an agent must never be able to do more here than its file says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ekiden.agents.checks import ProblemReport, shown
-from ekiden.agents.definition import GuardrailDefinition, Place
-from ekiden.agents.keys.objects import BUDGET, CONFIRMATION, split_names
+from ekiden.agents.definition import GuardrailDefinition, Place, ProblemReport, shown
+from ekiden.agents.keys.objects import BUDGET, CONFIRMATION, budget_of, confirmation_of, split_names
 from ekiden.agents.keys.sections import GUARDRAILS, guardrail_definition
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
@@ -42,19 +40,19 @@ _RESTRICTS = lazy_pattern(
     r"|veto|disable|network|internet|trust|^ask|^no(?:write|edit|shell|exec)|review(?:required|before)"
     r"|requires?review|timeout|maxcost|maxtime|maxduration"
 )
-"""In the name of a key."""
+"""Words in the names of keys that may restrict an agent."""
 _NONE = frozenset(
     {"", "false", "no", "none", "never", "off", "yolo", "auto", "dangerfullaccess", "fullauto"}
     | {"bypass", "bypasspermissions", "allow", "allowall", "full", "disabled", "0"}
 )
-"""Values that restrict nothing; what they would allow is not allowed here because of them."""
+"""Values that restrict nothing. They do not extend the allowed tools either."""
 _EACH = frozenset(
     {"true", "yes", "on", "always", "ask", "all", "required", "default", "manual", "prompt"}
     | {"untrusted", "onrequest", "onfailure", "suggest", "1"}
 )
 _NOT_EDITS = frozenset({"acceptedits", "autoedit"})
 _READS = frozenset({"plan", "readonly", "dontask", "deny"})
-"""`dontAsk` refuses whatever would have to be asked about."""
+"""`dontAsk` refuses everything that needs approval."""
 _BLOCKING_HOOK = lazy_pattern(r"pre|before|permission|submit")
 _SECONDS = {"timeoutmins": 60.0, "timeoutminutes": 60.0, "timeoutseconds": 1.0, "timeouts": 1.0}
 
@@ -66,13 +64,13 @@ def restricts(key: str) -> bool:
 
 @dataclass(slots=True)
 class Restrictions:
-    """What the keys of a file that were taken so far forbid."""
+    """The restrictions of an agent, collected from the keys of its file."""
 
     report: ProblemReport
     denied: list[str] = field(default_factory=list)
-    """Names of tools, perhaps with ``*``; built-in ones by their names here."""
+    """Forbidden tools: names or patterns with ``*``; built-in tools by Ekiden's names."""
     asking: list[str] = field(default_factory=list)
-    """The same of tools that need approval."""
+    """Tools that need approval, named like `denied`."""
     reads_only: bool = False
     asks_unless_edit: bool = False
     confirmation: Confirmation | None = None
@@ -80,7 +78,7 @@ class Restrictions:
     budget: Budget | None = None
 
     def take(self, key: Scalar, node: Node) -> None:
-        """Note what a key forbids; an error in the report if that cannot be honoured."""
+        """Add the restriction of a key; reports an error if it cannot be enforced."""
         plain = plain_key(key.text)
         if plain == "guardrails":
             self._take_guardrails(node)
@@ -104,10 +102,10 @@ class Restrictions:
         elif restricts(plain):
             self.refuse(key)
         else:
-            self._look_inside(node)
+            self._refuse_inner(node)
 
     def deny(self, key: Scalar, node: Node) -> None:
-        """Note a list of tools that the agent must not use."""
+        """Add a list of forbidden tools."""
         names = listed(node)
         if names is None:
             self.refuse(key)
@@ -119,7 +117,7 @@ class Restrictions:
                 self.report.warning(name, "tools_left_out", words)
 
     def ask(self, key: Scalar, node: Node) -> None:
-        """Note which tools need approval: some, all, or as a word says."""
+        """Add the tools that need approval: a list of tools, or a word for a mode."""
         if isinstance(node, nodes.Mapping):
             if all(CONFIRMATION.has(inner.text) for inner, _ in node.entries):
                 self._take_confirmation(node, key.text)
@@ -135,7 +133,7 @@ class Restrictions:
             self.asking += known
 
     def refuse(self, key: Scalar) -> None:
-        """The file is not used, because of a key."""
+        """Report that a key cannot be enforced, so the file is not used."""
         self.report.error(
             key,
             "unsafe_key",
@@ -145,7 +143,7 @@ class Restrictions:
         )
 
     def applied(self, tools: Mapping[str, Place]) -> dict[str, Place]:
-        """The tools that are left."""
+        """The tools that are not forbidden."""
         return {
             name: place
             for name, place in tools.items()
@@ -154,7 +152,7 @@ class Restrictions:
         }
 
     def asked(self, tools: Iterable[str]) -> tuple[str, ...]:
-        """Those of the tools that need approval."""
+        """The tools that need approval."""
         return tuple(
             name
             for name in tools
@@ -185,7 +183,7 @@ class Restrictions:
         for inner, value in node.entries:
             word, plain = _strictest(value), plain_key(inner.text)
             if plain in ("allow", "allowed") and listed(value) is not None:
-                continue  # of what may be used anyway, what needs no approval
+                continue  # Tools without approval. It does not add to the allowed tools.
             if _DENY.fullmatch(plain):
                 self.deny(inner, value)
             elif plain == "ask" or _ASK.fullmatch(plain):
@@ -210,11 +208,7 @@ class Restrictions:
             ]
             self.ask(Scalar(at, True, node.line, node.column), nodes.Sequence(names, 1, 1))
         if values.keys() - {"require_confirmation"}:
-            default = Confirmation()
-            self.confirmation = Confirmation(
-                prompt_template=values.get("prompt_template", default.prompt_template),
-                timeout_s=values.get("timeout"),
-            )
+            self.confirmation = confirmation_of(values)
 
     def _take_guardrails(self, node: Node) -> None:
         values: Any = GUARDRAILS.read(node, "guardrails", self.report)
@@ -222,7 +216,7 @@ class Restrictions:
             self.guardrails = guardrail_definition(node, values)
 
     def _take_hooks(self, key: Scalar, node: Node) -> None:
-        """Those that can refuse a call are restrictions; others only look on."""
+        """Refuse hooks that can block a call; other hooks only observe and are ignored."""
         if is_nothing(node):
             return
         events = node.entries if isinstance(node, nodes.Mapping) else [(key, node)]
@@ -238,7 +232,7 @@ class Restrictions:
     def _take_budget(self, key: Scalar, node: Node, plain: str) -> None:
         if plain == "budget":
             values: Any = BUDGET.read(node, key.text, self.report)
-            self.budget = Budget(**values) if isinstance(values, dict) and values else self.budget
+            self.budget = budget_of(values if isinstance(values, dict) else None) or self.budget
             return
         value = value_of(node) if isinstance(node, Scalar) else None
         if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
@@ -246,21 +240,22 @@ class Restrictions:
         else:
             self.refuse(key)
 
-    def _look_inside(self, node: Node) -> None:
+    def _refuse_inner(self, node: Node) -> None:
+        """Refuse restrictions inside a key that is not one itself."""
         if isinstance(node, nodes.Sequence):
             for item in node.items:
-                self._look_inside(item)
+                self._refuse_inner(item)
         elif isinstance(node, nodes.Mapping):
             for key, value in node.entries:
                 if restricts(key.text) and not is_nothing(value):
                     self.refuse(key)
                 else:
-                    self._look_inside(value)
+                    self._refuse_inner(value)
 
 
 def listed(node: Node) -> list[Scalar] | None:
-    """The names in a list, in a text with commas between, or as the keys of a mapping that are
-    switched on; `None` for what is none of these."""
+    """The names in a list, in a text separated by commas, or the keys of a mapping that are
+    switched on; `None` for any other node."""
     if isinstance(node, nodes.Mapping):
         flags = [(key, value_of(each)) for key, each in node.entries if isinstance(each, Scalar)]
         if len(flags) < len(node.entries) or not all(isinstance(on, bool) for _, on in flags):
@@ -269,30 +264,26 @@ def listed(node: Node) -> list[Scalar] | None:
     if isinstance(node, Scalar):
         if not isinstance(value_of(node), str | None):
             return None
-        text = Scalar(node.text.strip().removeprefix("[").removesuffix("]"), *_rest(node))
+        text = replace(node, text=node.text.strip().removeprefix("[").removesuffix("]"))
         return [each for each in split_names(text) if isinstance(each, Scalar)]
     if not all(isinstance(item, Scalar) for item in node.items):
         return None
     return [item for item in node.items if isinstance(item, Scalar) and item.text]
 
 
-def _rest(node: Scalar) -> tuple[bool, int, int]:
-    return node.plain, node.line, node.column
-
-
 def tool_name(text: str) -> str:
-    """A tool by its name here, without what stands in brackets behind it."""
+    """Ekiden's name of a tool, without the part in brackets."""
     name = text.partition("(")[0].strip().strip("'\"")
     return builtin_name(name) or name
 
 
 def _is_tool(name: str) -> bool:
-    """Whether a tool is known here; one that is misspelt would run without approval."""
+    """Whether a tool is known. A misspelt tool would run without approval."""
     return name == ALL or builtin_name(name) is not None or name.startswith(("mcp:", "mcp_"))
 
 
 def is_nothing(node: Node) -> bool:
-    """Whether a value restricts nothing, as it is empty or says no."""
+    """Whether a value restricts nothing: it is empty or false."""
     if isinstance(node, Scalar):
         return value_of(node) in (None, False) or not node.text.strip()
     return not (node.items if isinstance(node, nodes.Sequence) else node.entries)
@@ -303,7 +294,7 @@ def _word(node: Node) -> str:
 
 
 def _strictest(node: Node) -> str:
-    """What a permission says, or the strictest of those for single calls."""
+    """The word of a permission, or the strictest word if it differs between calls."""
     if isinstance(node, nodes.Mapping) and node.entries:
         words = {_strictest(value) for _, value in node.entries}
         order = ("deny", "false", "ask", "prompt", "allow", "true")
@@ -312,16 +303,13 @@ def _strictest(node: Node) -> str:
 
 
 def _permitted(name: str) -> list[str]:
-    """The tools that a permission is about: to edit is also to write."""
+    """The tools of a permission; permission to edit includes writing."""
     tool = tool_name(name)
     return sorted(_EDITS) if tool in _EDITS else [tool]
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether one of the patterns means the tool, or one of the tools that `name` stands for.
-
-    A server's name stands for all of its tools.
-    """
+    """Whether a pattern matches the tool, or a tool of the MCP server with this name."""
     tool = _plain_server("shell" if name.startswith("shell(") else name)
     return any(
         fnmatchcase(tool, pattern)

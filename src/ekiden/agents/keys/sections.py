@@ -1,40 +1,43 @@
-"""The keys inside `a2a`, `guardrails` and `supervisor`, and the definitions they make."""
+"""The keys inside the sections of an agent file, and the definitions made from them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
-from unicodedata import normalize
+from typing import Any, get_args
 
-from ekiden.agents.checks import ProblemReport, function_fault, member_fault
 from ekiden.agents.definition import (
     GuardrailDefinition,
-    Peer,
     Place,
+    ProblemReport,
     RemoteDefinition,
     SupervisorDefinition,
 )
-from ekiden.agents.keys.kinds import AnyMapping
+from ekiden.agents.keys.kinds import AnyMapping, function_fault, member_fault
 from ekiden.agents.keys.objects import (
     BUDGET,
+    NOT_PEOPLE,
     SECONDS,
     Entry,
     Field,
     FlagOr,
+    ListOf,
     Names,
     Object,
     OnePlaced,
     Placed,
+    budget_of,
+    peer_of,
 )
 from ekiden.agents.yaml import nodes
 from ekiden.core.checks.addresses import address_fault, variable_fault
-from ekiden.core.checks.kinds import Choice, Number, Text
-from ekiden.core.profile import Budget
+from ekiden.core.checks.kinds import Choice, Flag, Number, Text
+from ekiden.core.profile import MemoryKind, MemoryScope
 from ekiden.core.text.names import MAX_NAME
+from ekiden.core.text.wording import pattern_fault
 
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,99}", re.ASCII)
-_NOT_WITH = (
+_LOCAL_KEYS = (
     "model",
     "tools",
     "tool_confirmation",
@@ -105,7 +108,7 @@ A2A = Entry(
 
 
 def remote_definition(placed: Placed | None) -> RemoteDefinition | None:
-    """What `a2a` says; `None` if the agent is here."""
+    """The definition in `a2a`; `None` if the agent is local."""
     if placed is None or "card" not in placed.value:
         return None
     values = dict(placed.value)
@@ -117,12 +120,12 @@ def remote_definition(placed: Placed | None) -> RemoteDefinition | None:
 def check_remote(
     root: nodes.Mapping, values: Mapping[str, Any], body: str, report: ProblemReport
 ) -> None:
-    """Report what an agent that is elsewhere cannot have here."""
+    """Report keys that a remote agent cannot have."""
     if "a2a" not in values:
         return
     for key, _ in root.entries:
         name = re.sub("[A-Z]", lambda found: f"_{found.group().lower()}", key.text)
-        if name in _NOT_WITH:
+        if name in _LOCAL_KEYS:
             report.error(
                 key,
                 "not_with_a2a",
@@ -192,12 +195,12 @@ GUARDRAILS = Object(
 
 
 def guardrail_definition(node: nodes.Node, values: Mapping[str, Any]) -> GuardrailDefinition:
-    """What `GUARDRAILS` read of the node."""
+    """The definition from the node of `guardrails` and its values."""
     return GuardrailDefinition(**values, places=dict(_places(node)))
 
 
 def _places(node: nodes.Node) -> Iterator[tuple[str, Place]]:
-    """Where each value stands, by its JSON Pointer from `guardrails`, keys in snake_case."""
+    """The place of each value, by JSON Pointer from `guardrails`; our keys are in snake_case."""
     if not isinstance(node, nodes.Mapping):
         return
     names = {key: each.name for each in GUARDRAILS.fields for key in (each.camel, each.name)}
@@ -215,15 +218,113 @@ def _part(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
+MEMORY = Object(
+    Field(name="enabled", kind=Flag(), text="Whether the agent has memory.", default=False),
+    Field(
+        name="type",
+        kind=Choice(tuple(sorted(get_args(MemoryKind), reverse=True))),
+        text="Search by words (`key_value`), or also by meaning (`vector`).",
+        default="key_value",
+    ),
+    Field(
+        name="backend",
+        kind=Text(),
+        text="External vector database, such as `pinecone`. Default: the session store.",
+        example="pinecone",
+    ),
+    Field(
+        name="scope",
+        kind=Choice(get_args(MemoryScope)),
+        text="Whether memories belong to one user or to the whole app.",
+        default="user",
+    ),
+    Field(
+        name="top_k",
+        kind=Number(low=1, high=100, whole=True),
+        text="Maximum number of search results. Default: the setting `memory.top_k`.",
+        example=5,
+    ),
+    Field(
+        name="threshold",
+        kind=Number(low=0, high=1),
+        text="Minimum similarity. Default: the setting `memory.similarity_threshold`.",
+        example=0.3,
+    ),
+    wanted="a mapping with enabled, type, backend, scope, top_k, threshold",
+)
+
+_MAX_PATTERNS = 100
+_WORDS = "a list of texts, such as [error, crash]"
+_KEYWORD = Text(what="a word, as a text", max_length=200)
+_PATTERN = Text(
+    what="a regular expression, as a text",
+    strip=False,
+    max_length=1_000,
+    check=pattern_fault,
+    code="bad_pattern",
+    in_schema={"format": "regex"},
+)
+
+TRIGGERS = Object(
+    Field(
+        name="keywords",
+        kind=ListOf(item=_KEYWORD, wanted=_WORDS),
+        text="Keywords, case-insensitive.",
+        example=["error", "报错"],
+    ),
+    Field(
+        name="patterns",
+        kind=ListOf(item=_PATTERN, wanted=_WORDS, max_items=_MAX_PATTERNS),
+        text="RE2 regular expressions, case-insensitive.",
+        example=["order #[0-9]+"],
+    ),
+    Field(
+        name="priority",
+        kind=Number(low=0, high=100, whole=True),
+        text="Weight of the score.",
+        default=50,
+    ),
+    Field(
+        name="examples",
+        kind=ListOf(item=Text(), wanted="a list of texts, each on its own line after a -"),
+        text="Sample requests, for `semantic` and `llm` routing.",
+        example=["Why does my program stop?"],
+    ),
+    wanted="a mapping with keywords, patterns, priority, examples",
+)
+
+CAPABILITY = Object(
+    Field(
+        name="name",
+        kind=Text(),
+        text="Name of the capability: one word.",
+        required=True,
+        example="debugging",
+    ),
+    Field(name="description", kind=Text(), text="One sentence."),
+    Field(
+        name="proficiency",
+        kind=Number(low=0, high=1),
+        text="Skill level.",
+        default=1.0,
+    ),
+    Field(
+        name="tags",
+        kind=ListOf(item=Text(), wanted=_WORDS),
+        text="Search tags.",
+        example=["python"],
+    ),
+    wanted="a mapping with name, description, proficiency, tags",
+)
+
 _MAX_TASKS = 1_000
 _MAX_RETRIES = 100
-_NOT_PEOPLE = {"not": {"pattern": r"(?:^|,)\s*person:"}}
 _NAME = Text(
     what="the name of an agent, as a text",
     max_length=MAX_NAME,
     check=member_fault,
     code="bad_target",
-    in_schema=_NOT_PEOPLE,
+    in_schema=NOT_PEOPLE,
 )
 _DEFAULT = SupervisorDefinition()
 
@@ -252,7 +353,7 @@ SUPERVISOR = FlagOr(
             kind=Names(
                 name=_NAME,
                 wanted="a list of agents, such as [weather, travel]",
-                in_schema=_NOT_PEOPLE,
+                in_schema=NOT_PEOPLE,
             ),
             text="Agents that receive tasks. Default: all agents except supervisors.",
             example=["weather", "travel"],
@@ -295,32 +396,26 @@ SUPERVISOR = FlagOr(
             default=_DEFAULT.max_tasks,
         ),
         Field(name="budget", kind=BUDGET, text="Spending limit of each task."),
-        wanted="a mapping with agents, fallback, concurrency and others",
+        wanted="true, false or a mapping with agents, fallback, concurrency and others",
         check=_check_members,
         rules=[{"not": {"required": ["agents"], "properties": {"agents": {"enum": [[], ""]}}}}],
-    ),
-    wanted="true, false or a mapping with agents, fallback, concurrency and others",
+    )
 )
 
 
 def supervisor_definition(
-    said: bool | Mapping[str, Any] | None, *, line: int, column: int
+    section: bool | Mapping[str, Any] | None, *, line: int, column: int
 ) -> SupervisorDefinition | None:
-    """What `supervisor` says; `None` if the agent is none."""
-    if said is None or said is False:
+    """The definition in `supervisor`; `None` if the agent is not a supervisor."""
+    if section is None or section is False:
         return None
-    values: dict[str, Any] = {} if said is True else dict(said)
+    values: dict[str, Any] = {} if section is True else dict(section)
     for name, new in (("timeout", "timeout_s"), ("backoff", "backoff_s")):
         if name in values:
             values[new] = values.pop(name)
     if "agents" in values:
-        values["agents"] = tuple(map(_peer, values["agents"]))
+        values["agents"] = tuple(map(peer_of, values["agents"]))
     if "fallback" in values:
-        values["fallback"] = _peer(values["fallback"])
-    values["budget"] = Budget(**values["budget"]) if values.get("budget") else None
+        values["fallback"] = peer_of(values["fallback"])
+    values["budget"] = budget_of(values.get("budget"))
     return SupervisorDefinition(**values, line=line, column=column)
-
-
-def _peer(placed: Placed) -> Peer:
-    name, line, column = placed
-    return Peer(name=normalize("NFC", name), line=line, column=column)

@@ -1,42 +1,47 @@
-"""Every key of an agent file: its values, meaning and default; the JSON Schema; and the definition.
-
-The reader and the JSON Schema both come from this table.
-"""
+"""The table of all keys of an agent file. Reader, JSON Schema and documentation come from it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import ProblemReport, model_fault, model_of, peer_fault, role_fault, shown
 from ekiden.agents.definition import (
     AgentDefinition,
     GuardrailDefinition,
     MemoryDefinition,
-    Peer,
     Place,
+    ProblemReport,
+    shown,
 )
 from ekiden.agents.keys.handoffs import HANDOFFS, handoff_definition
+from ekiden.agents.keys.kinds import model_fault, model_of, peer_fault, role_fault
 from ekiden.agents.keys.objects import (
     BUDGET,
     CONFIRMATION,
     MODEL_SETTINGS,
+    NOT_PEOPLE,
     TOOLS,
     Entry,
     Field,
-    FlagOrNames,
+    FlagOr,
     ListOf,
     Names,
     NamesOr,
     Object,
     Placed,
+    budget_of,
+    confirmation_of,
+    peer_of,
 )
 from ekiden.agents.keys.sections import (
     A2A,
+    CAPABILITY,
     GUARDRAILS,
+    MEMORY,
     SUPERVISOR,
+    TRIGGERS,
     check_remote,
     guardrail_definition,
     remote_definition,
@@ -48,55 +53,15 @@ from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.profile import (
     LABEL,
     LABEL_RULE,
-    Budget,
     Capability,
-    Confirmation,
-    MemoryKind,
-    MemoryScope,
     Scope,
     Triggers,
     is_label,
 )
 from ekiden.core.questions import DEFAULT_ROLE
 from ekiden.core.text.names import INHERIT, MAX_NAME, MODEL_NAME, RESERVED, name_fault
-from ekiden.core.text.wording import matches_everything, pattern_fault
+from ekiden.core.text.wording import matches_everything
 
-MEMORY = Object(
-    Field(name="enabled", kind=Flag(), text="Whether the agent has memory.", default=False),
-    Field(
-        name="type",
-        kind=Choice(tuple(sorted(get_args(MemoryKind), reverse=True))),
-        text="Search by words (`key_value`), or also by meaning (`vector`).",
-        default="key_value",
-    ),
-    Field(
-        name="backend",
-        kind=Text(),
-        text="External vector database, such as `pinecone`. Default: the session store.",
-        example="pinecone",
-    ),
-    Field(
-        name="scope",
-        kind=Choice(get_args(MemoryScope)),
-        text="Whether memories belong to one user or to the whole app.",
-        default="user",
-    ),
-    Field(
-        name="top_k",
-        kind=Number(low=1, high=100, whole=True),
-        text="Maximum number of search results. Default: the setting `memory.top_k`.",
-        example=5,
-    ),
-    Field(
-        name="threshold",
-        kind=Number(low=0, high=1),
-        text="Minimum similarity. Default: the setting `memory.similarity_threshold`.",
-        example=0.3,
-    ),
-    wanted="a mapping with enabled, type, backend, scope, top_k, threshold",
-)
-
-_MAX_PATTERNS = 100
 _MAX_SESSIONS = 1_000_000
 
 _NAME = Text(
@@ -109,27 +74,16 @@ _NAME = Text(
         "not": {"enum": sorted(RESERVED)},
     },
 )
-_KEYWORD = Text(what="a word, as a text", max_length=200)
-_PATTERN = Text(
-    what="a regular expression, as a text",
-    strip=False,
-    max_length=1_000,
-    check=pattern_fault,
-    code="bad_pattern",
-    in_schema={"format": "regex"},
-)
-_WORDS = "a list of texts, such as [error, crash]"
-_NOT_PEOPLE = {"not": {"pattern": r"(?:^|,)\s*person:"}}
 _PEERS = Names(
     name=Text(
         what="the name of an agent, as a text",
         max_length=MAX_NAME,
         check=peer_fault,
         code="bad_target",
-        in_schema=_NOT_PEOPLE,
+        in_schema=NOT_PEOPLE,
     ),
     wanted="a list of agents, such as [billing, orders]",
-    in_schema=_NOT_PEOPLE,
+    in_schema=NOT_PEOPLE,
 )
 _LABELS = Names(
     name=Text(
@@ -147,62 +101,10 @@ _ROLES = Names(
         max_length=MAX_NAME,
         check=role_fault,
         code="bad_target",
-        in_schema={**_NOT_PEOPLE, "pattern": r"^\s*[^\s](?:[^\t\n\u2028\u2029]*\S)?\s*$"},
+        in_schema={**NOT_PEOPLE, "pattern": r"^\s*[^\s](?:[^\t\n\u2028\u2029]*\S)?\s*$"},
     ),
     wanted="true, or a list of roles, such as [support, manager]",
-    in_schema=_NOT_PEOPLE,
-)
-
-_TRIGGERS = Object(
-    Field(
-        name="keywords",
-        kind=ListOf(item=_KEYWORD, wanted=_WORDS),
-        text="Keywords, case-insensitive.",
-        example=["error", "报错"],
-    ),
-    Field(
-        name="patterns",
-        kind=ListOf(item=_PATTERN, wanted=_WORDS, max_items=_MAX_PATTERNS),
-        text="RE2 regular expressions, case-insensitive.",
-        example=["order #[0-9]+"],
-    ),
-    Field(
-        name="priority",
-        kind=Number(low=0, high=100, whole=True),
-        text="Weight of the score.",
-        default=50,
-    ),
-    Field(
-        name="examples",
-        kind=ListOf(item=Text(), wanted="a list of texts, each on its own line after a -"),
-        text="Sample requests, for `semantic` and `llm` routing.",
-        example=["Why does my program stop?"],
-    ),
-    wanted="a mapping with keywords, patterns, priority, examples",
-)
-
-_CAPABILITY = Object(
-    Field(
-        name="name",
-        kind=Text(),
-        text="Name of the capability: one word.",
-        required=True,
-        example="debugging",
-    ),
-    Field(name="description", kind=Text(), text="One sentence."),
-    Field(
-        name="proficiency",
-        kind=Number(low=0, high=1),
-        text="Skill level.",
-        default=1.0,
-    ),
-    Field(
-        name="tags",
-        kind=ListOf(item=Text(), wanted=_WORDS),
-        text="Search tags.",
-        example=["python"],
-    ),
-    wanted="a mapping with name, description, proficiency, tags",
+    in_schema=NOT_PEOPLE,
 )
 
 AGENT = Object(
@@ -297,11 +199,11 @@ AGENT = Object(
         kind=CONFIRMATION,
         text="Same as `tools.confirmation`, for use when `tools` is a list.",
     ),
-    Field(name="triggers", kind=_TRIGGERS, text="Which requests are routed to this agent."),
+    Field(name="triggers", kind=TRIGGERS, text="Which requests are routed to this agent."),
     Field(
         name="capabilities",
         kind=ListOf(
-            item=Entry(inside=_CAPABILITY, short="name", kind=Text()),
+            item=Entry(inside=CAPABILITY, short="name", kind=Text()),
             wanted="a list of mappings with name, description, proficiency, tags",
         ),
         text="Skills of the agent; a name is short for a mapping.",
@@ -351,7 +253,7 @@ AGENT = Object(
     ),
     Field(
         name="can_ask_people",
-        kind=FlagOrNames(names=_ROLES),
+        kind=FlagOr(inside=_ROLES),
         text="Roles of people that the agent may ask with the tool `ask_person`; the session "
         "waits for the answer. `true`: the role in the setting `inbox.role`.",
         example=["support"],
@@ -402,7 +304,7 @@ def agent_file_schema() -> dict[str, Any]:
 def read_own(
     root: nodes.Mapping, body: str, report: ProblemReport, scope: Scope
 ) -> AgentDefinition:
-    """The definition; if the report has an error, what of it can be checked all the same."""
+    """The definition; if the report has an error, only the parts that can be checked."""
     values: dict[str, Any] = AGENT.read(root, "", report)
     tools = values.get("tools", {})
     confirmation = _confirmation(root, values, tools, report)
@@ -420,12 +322,16 @@ def read_own(
         tool_places=_places(tools.get("allow", ())),
         require_confirmation=tuple(_places(confirmation.get("require_confirmation", ()))),
         confirmation_places=_places(confirmation.get("require_confirmation", ())),
-        capabilities=tuple(_capabilities(values.get("capabilities", ()))),
+        capabilities=tuple(
+            Capability(**each.value)
+            for each in values.get("capabilities", ())
+            if "name" in each.value
+        ),
         handoffs=tuple(
             handoff_definition(each) for each in values.get("handoffs", ()) if "to" in each.value
         ),
-        can_ask=_peers(values.get("can_ask", ())),
-        can_tell=_peers(values.get("can_tell", ())),
+        can_ask=tuple(map(peer_of, values.get("can_ask", ()))),
+        can_tell=tuple(map(peer_of, values.get("can_tell", ()))),
         can_ask_people=_roles(values.get("can_ask_people", ())),
         conditions=tuple(report.conditions),
         supervisor=supervisor_definition(
@@ -444,11 +350,15 @@ def read_own(
         handoff_description=values.get("handoff_description"),
         model=model_of(values.get("model")),
         model_settings=_model_settings(root, values, report),
-        confirmation=_template_and_timeout(confirmation),
-        triggers=Triggers(**{**triggers, "keywords": _once(triggers.get("keywords", ()))}),
+        confirmation=(
+            confirmation_of(confirmation)
+            if confirmation.keys() - {"require_confirmation"}
+            else None
+        ),
+        triggers=Triggers(**{**triggers, "keywords": _unique(triggers.get("keywords", ()))}),
         available=values.get("available", True),
         max_sessions=values.get("max_sessions"),
-        budget=Budget(**values["budget"]) if values.get("budget") else None,
+        budget=budget_of(values.get("budget")),
         runs_on=frozenset(each.value for each in values.get("runs_on", ())),
         guardrails=_guardrails(root, values),
         memory=MemoryDefinition(**values["memory"]) if "memory" in values else None,
@@ -458,37 +368,26 @@ def read_own(
 def _model_settings(
     root: nodes.Mapping, values: Mapping[str, Any], report: ProblemReport
 ) -> ModelSettings | None:
-    said: dict[str, Any] = dict(values.get("model_settings", {}))
+    settings: dict[str, Any] = dict(values.get("model_settings", {}))
     if "temperature" in values:
-        if "temperature" in said:
+        if "temperature" in settings:
             words = "`temperature` appears twice; write it once, under model_settings"
             report.error(_entry(root, "temperature")[0], "duplicate_key", words)
-        said["temperature"] = values["temperature"]
-    return ModelSettings(**said) if said else None
+        settings["temperature"] = values["temperature"]
+    return ModelSettings(**settings) if settings else None
 
 
-def _capabilities(entries: Iterable[Placed]) -> Iterator[Capability]:
-    """Those that have a name."""
-    return (Capability(**each.value) for each in entries if "name" in each.value)
-
-
-def _peers(names: Iterable[Placed]) -> tuple[Peer, ...]:
-    return tuple(
-        Peer(name=normalize("NFC", name), line=line, column=column) for name, line, column in names
-    )
-
-
-def _roles(said: bool | Iterable[Placed]) -> tuple[str, ...]:
-    if isinstance(said, bool):
-        return (DEFAULT_ROLE,) if said else ()
-    return tuple(normalize("NFC", role.value) for role in said)
+def _roles(roles: bool | Iterable[Placed]) -> tuple[str, ...]:
+    if isinstance(roles, bool):
+        return (DEFAULT_ROLE,) if roles else ()
+    return tuple(normalize("NFC", role.value) for role in roles)
 
 
 def _confirmation(
     root: nodes.Mapping, values: Mapping[str, Any], tools: Mapping[str, Any], report: ProblemReport
 ) -> Mapping[str, Any]:
-    """What is said of confirmation, in whichever of the three places it stands."""
-    said: dict[str, Any] = {}
+    """The values about approval, from the three places where a file can have them."""
+    merged: dict[str, Any] = {}
     parts = [
         tools.get("confirmation", {}),
         {key: tools[key] for key in ("require_confirmation",) if key in tools},
@@ -496,32 +395,22 @@ def _confirmation(
     ]
     for part in parts:
         for key, value in part.items():
-            if key in said:
+            if key in merged:
                 report.error(
                     _entry(root, "tools")[0],
                     "duplicate_key",
                     f"`{key}` appears twice; write it once, under tools.confirmation",
                 )
-            said[key] = value
-    return said
+            merged[key] = value
+    return merged
 
 
 def _places(names: Iterable[Placed]) -> dict[str, Place]:
     return {name: (line, column) for name, line, column in names}
 
 
-def _template_and_timeout(confirmation: Mapping[str, Any]) -> Confirmation | None:
-    if not confirmation.keys() - {"require_confirmation"}:
-        return None
-    default = Confirmation()
-    return Confirmation(
-        prompt_template=confirmation.get("prompt_template", default.prompt_template),
-        timeout_s=confirmation.get("timeout"),
-    )
-
-
-def _once(words: Iterable[str]) -> tuple[str, ...]:
-    """A word that is there twice, perhaps in capitals, counts once."""
+def _unique(words: Iterable[str]) -> tuple[str, ...]:
+    """The first spelling of each word; upper and lower case are the same word."""
     seen: dict[str, str] = {}
     for word in words:
         seen.setdefault(word.casefold(), word)
@@ -548,5 +437,5 @@ def _guardrails(root: nodes.Mapping, values: Mapping[str, Any]) -> GuardrailDefi
 
 
 def _entry(root: nodes.Mapping, name: str) -> tuple[nodes.Node, nodes.Node]:
-    """A key that has only one spelling, and its value."""
+    """A key and its value; only for keys whose snake_case and camelCase are the same."""
     return next((entry for entry in root.entries if entry[0].text == name), (root, root))

@@ -1,11 +1,10 @@
-"""From front matter to a mapping, and texts that are not YAML but plainly meant.
+"""Reads front matter as a mapping, and also accepts texts that are not valid YAML.
 
-Many agent files have a description such as ``Use this when: the build fails``, which YAML does not
-take because of the colon. Where front matter is not YAML, each of the text keys at its top is
-tried alone; one that is not YAML by itself is read as it stands, with a warning. Nothing else is
-guessed, unless the file was written for another tool (`IsKey`): then tabs are spaces, a text goes
-on until the next line with a key, each key is tried alone, and what cannot be read is told with its
-line.
+Many agent files have a description such as ``Use this when: the build fails``, which is not YAML
+because of the colon. If front matter is not YAML, each top-level text key is parsed alone; a text
+that is not YAML by itself is taken literally, with a warning. Nothing else is guessed, unless the
+file was written for another tool (`IsKey`): then tabs are spaces, a text ends before the next line
+with a key, each key is parsed alone, and unreadable lines are reported.
 """
 
 from __future__ import annotations
@@ -13,22 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from ekiden.agents.checks import ProblemReport
-from ekiden.agents.definition import FIRST_LINE
+from ekiden.agents.definition import FIRST_LINE, ProblemReport
 from ekiden.agents.yaml.nodes import Mapping, Node, Scalar, YamlFault
 from ekiden.agents.yaml.quick import quick_yaml, surely_no_yaml
 from ekiden.core.dataclass import dataclass
 from ekiden.core.text.wording import lazy_pattern
 
 TEXT_KEYS = frozenset({"title", "description", "handoff_description", "handoffDescription"})
-"""The keys whose text is read as it stands if it is not YAML."""
+"""The keys whose text is taken literally if it is not YAML."""
 
 _ENTRY = lazy_pattern(r"(?P<key>[A-Za-z_]+):[ \t]+(?P<text>\S.*)")
 _LINE = lazy_pattern(
     r"(?P<key>[A-Za-z_][\w.-]*|\"[\w .-]+\"|'[\w .-]+')[ \t]*:(?:[ \t]+|$)(?P<text>.*)"
 )
 _WRITTEN_OUT = lazy_pattern(r"[\"']|[|>][-+0-9]*[ \t]*(?:#.*)?$")
-"""Texts in quotes and blocks: what is wrong with those is not guessed."""
+"""Quoted texts and text blocks; they are never taken literally."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +34,14 @@ class _Entry:
     key: Scalar
     text: Scalar
     first: str
-    """What stands behind the key on its line."""
+    """The text on the line of the key."""
     start: int
     end: int
-    """Rows of the front matter."""
+    """The last row of the entry in the front matter, plus 1."""
 
 
 IsKey: TypeAlias = Callable[[str], bool]
-"""Whether a word before a colon is a key of another tool's files, and not part of a text."""
+"""Tells whether a word before a colon is a key of another tool's files, and not part of a text."""
 
 
 def parse_front_matter(
@@ -53,10 +51,10 @@ def parse_front_matter(
     is_key: IsKey | None = None,
     is_strict: IsKey | None = None,
 ) -> Mapping | None:
-    """The mapping, or `None` after telling the report why there is none.
+    """The mapping, or `None` after reporting the fault.
 
-    With `is_key`, the file was written for another tool. A key that then cannot be read is passed
-    over with a warning, and one that `is_strict` is an error.
+    With `is_key`, the file was written for another tool. An unreadable key is then ignored with a
+    warning; if `is_strict`, it is an error.
     """
     report.front = front
     if is_key is not None and "\t" in front:
@@ -96,7 +94,7 @@ def _complete(front: str, first_line: int = FIRST_LINE) -> Node | None:
 
 
 def _quick_with_literals(front: str, report: ProblemReport) -> Node | None:
-    """The same as the two functions below where that is certain, and much sooner."""
+    """The result of `_with_literals` without the complete parser, where the fast one is certain."""
     lines = front.split("\n")
     literal = [entry for entry in _entries(lines) if surely_no_yaml(entry.first)]
     if not literal:
@@ -107,7 +105,7 @@ def _quick_with_literals(front: str, report: ProblemReport) -> Node | None:
 
 
 def _with_literals(front: str, fault: YamlFault, report: ProblemReport) -> Node | None:
-    """The front matter with those texts as they stand that are not YAML alone."""
+    """The front matter; text keys that are not YAML by themselves are taken literally."""
     lines = front.split("\n")
     literal = [entry for entry in _entries(lines) if not _is_yaml(lines[entry.start : entry.end])]
     _blank(lines, literal)
@@ -130,7 +128,7 @@ def _without_tabs(front: str, report: ProblemReport) -> str:
 
 
 def _by_key(front: str, report: ProblemReport, is_key: IsKey, is_strict: IsKey) -> Mapping:
-    """Each key at the top alone, with all lines up to the next."""
+    """The front matter of another tool's file: each top-level key is parsed alone."""
     root = Mapping([], FIRST_LINE, 1)
     for row, lines in _pieces(front.split("\n"), is_key):
         match = _LINE.match(lines[0])
@@ -160,7 +158,7 @@ def _by_key(front: str, report: ProblemReport, is_key: IsKey, is_strict: IsKey) 
 
 
 def _has_literal(front: str, is_key: IsKey) -> bool:
-    """Whether front matter is certainly not YAML, because of a text at its top."""
+    """Whether a top-level text makes the front matter certainly not YAML."""
     for _, lines in _pieces(front.split("\n"), is_key):
         if _is_literal(lines):
             return True
@@ -176,7 +174,7 @@ def _is_literal(lines: list[str]) -> bool:
 
 
 def _piece(lines: list[str], first_line: int) -> Mapping | YamlFault:
-    """The mapping that these lines are, or why they are none."""
+    """The mapping in these lines, or the fault."""
     try:
         found = quick_yaml("\n".join([*lines, ""]), first_line=first_line) or _complete(
             "\n".join(lines), first_line
@@ -189,7 +187,7 @@ def _piece(lines: list[str], first_line: int) -> Mapping | YamlFault:
 def _pieces(lines: list[str], is_key: IsKey) -> Iterator[tuple[int, list[str]]]:
     """The lines of each key, with the row of the first.
 
-    After a text, a line is another key only if it has one of the other tool's.
+    After a text, a line begins another key only if `is_key` knows the key.
     """
     start, in_text = 0, False
     for row, line in enumerate(lines):
@@ -213,7 +211,7 @@ def _blank(lines: list[str], literal: list[_Entry]) -> None:
 
 
 def _put_in(root: Node | None, literal: list[_Entry], report: ProblemReport) -> Node | None:
-    """Put the literal texts where they were among the other keys."""
+    """Add the literal texts to the other keys, in the order of the file."""
     for entry in literal:
         _warn(entry.key, entry.text, report)
     if isinstance(root, Mapping):
@@ -223,7 +221,7 @@ def _put_in(root: Node | None, literal: list[_Entry], report: ProblemReport) -> 
 
 
 def _entries(lines: list[str]) -> list[_Entry]:
-    """The text keys at the top, with the indented lines that follow each."""
+    """The top-level text keys, each with the indented lines after it."""
     found: list[_Entry] = []
     for row, line in enumerate(lines):
         match = _ENTRY.fullmatch(line)
@@ -257,7 +255,7 @@ def _is_yaml(lines: list[str]) -> bool:
 
 
 def _joined(lines: list[str]) -> str:
-    """As YAML joins the lines of a plain text: a blank line is a line break, others are spaces."""
+    """The lines joined as YAML joins a plain text: a blank line is a line break."""
     paragraphs: list[list[str]] = [[]]
     for line in map(str.strip, lines):
         if line:
@@ -268,7 +266,7 @@ def _joined(lines: list[str]) -> str:
 
 
 def _take_comments_as_texts(root: Mapping, front: str, report: ProblemReport) -> None:
-    """A text that begins with ``#`` is a comment for YAML, and the key is left without a value."""
+    """Set the text of keys whose text begins with ``#``, a comment in YAML."""
     for index, (key, value) in enumerate(root.entries):
         if key.text not in TEXT_KEYS or not isinstance(value, Scalar):
             continue

@@ -2,10 +2,9 @@
 
 The complete parser takes some milliseconds for a file, which is too long for a thousand of them.
 This one knows only: block mappings with simple keys, block lists, texts in one line (plain or
-quoted), lists of such texts in brackets, and texts in ``|`` and ``>`` blocks. Whatever it is not
-sure of, right or wrong, it leaves to the complete parser by returning `None`. Where it returns
-something, that is exactly what the complete parser returns, places included: tests compare the
-two on generated and on mutated files.
+quoted), lists of such texts in brackets, and texts in ``|`` and ``>`` blocks. It returns `None` for
+all other text, valid or not; the complete parser then decides. Its results are exactly those of the
+complete parser, places included: tests compare the two on generated and on mutated files.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ _FLOW_ITEM = lazy_pattern(
 
 
 class _Unsure(Exception):
-    """Left to the complete parser."""
+    """Only the complete parser can read the text."""
 
 
 def quick_yaml(text: str, *, first_line: int = 1) -> Mapping | None:
-    """The mapping that `text` is, or `None` if that takes the complete parser to tell."""
+    """The mapping in `text`, or `None` if only the complete parser can decide."""
     if not text.endswith("\n") or _UNSURE.search(text):
         return None
     reader = _Reader(text.split("\n"), first_line)
@@ -56,7 +55,10 @@ def quick_yaml(text: str, *, first_line: int = 1) -> Mapping | None:
 
 
 def surely_no_yaml(text: str) -> bool:
-    """Whether `text`, written behind a key, is certainly not YAML that this package takes."""
+    """Whether `text` after a key is certainly not YAML that this package accepts.
+
+    `False` means that only the complete parser can decide.
+    """
     if _UNSURE.search(text):
         return False
     if text[0] in "@`%*&!":
@@ -66,7 +68,7 @@ def surely_no_yaml(text: str) -> bool:
 
 
 class _Reader:
-    """Goes through the lines once; `row` is the next unread line."""
+    """Reads the lines once; `row` is the next unread line."""
 
     def __init__(self, lines: list[str], first_line: int) -> None:
         self.lines = lines
@@ -76,7 +78,7 @@ class _Reader:
         self.count = 0
 
     def next_line(self, row: int) -> int:
-        """The first row from `row` on that is neither blank nor a comment; else the last plus 1."""
+        """The first row at or after `row` that is neither blank nor a comment, or the row count."""
         lines, indents = self.lines, self.indents
         while row < len(lines):
             line = lines[row]
@@ -87,7 +89,7 @@ class _Reader:
         return row
 
     def indent_at(self, row: int) -> int:
-        """How far `row` is indented; the end of the text is further out than everything."""
+        """The indentation of `row`; -1 at the end of the text, which ends all blocks."""
         return self.indents[row] if row < len(self.lines) else -1
 
     def block(self, row: int, indent: int, depth: int) -> Node:
@@ -99,7 +101,7 @@ class _Reader:
         return self.mapping(row, indent, depth)
 
     def mapping(self, row: int, indent: int, depth: int, *, after_dash: bool = False) -> Mapping:
-        """The mapping whose keys stand at `indent`, the first perhaps after the dash of a list."""
+        """The mapping with keys at `indent`. Its first key can be on the line of a list's dash."""
         entries: list[tuple[Scalar, Node]] = []
         node = Mapping(entries, row + self.first, indent + 1)
         self.count += 1
@@ -118,7 +120,7 @@ class _Reader:
         return node
 
     def sequence(self, row: int, indent: int, depth: int) -> Sequence:
-        """The list whose dashes stand at `indent`."""
+        """The list with dashes at `indent`."""
         items: list[Node] = []
         node = Sequence(items, row + self.first, indent + 1)
         self.count += 1
@@ -133,7 +135,7 @@ class _Reader:
         return node
 
     def item(self, row: int, column: int, indent: int, depth: int) -> Node:
-        """What stands behind a dash."""
+        """The value after a dash."""
         if _KEY.match(self.lines[row], column):
             if depth >= MAX_DEPTH:
                 raise _Unsure
@@ -141,7 +143,7 @@ class _Reader:
         return self.scalar_or_list(row, column, indent, depth)
 
     def value(self, row: int, column: int, indent: int, depth: int) -> Node:
-        """What belongs to a key: behind it, or on the lines below it."""
+        """The value of a key: on its line, or on the lines below it."""
         line = self.lines[row]
         if column < len(line) and line[column] != "#":
             return self.scalar_or_list(row, column, indent, depth)
@@ -155,7 +157,7 @@ class _Reader:
         return Scalar("", True, row + self.first, indent + 1)
 
     def scalar_or_list(self, row: int, column: int, indent: int, depth: int) -> Node:
-        """What begins at `column` and, but for a block of text, ends on its line."""
+        """The value that begins at `column`; only a text block can continue on the next lines."""
         line = self.lines[row]
         sign = line[column]
         self.count += 1
@@ -177,7 +179,7 @@ class _Reader:
         return node
 
     def flow_list(self, row: int, column: int) -> tuple[Sequence, int]:
-        """A list in brackets, and where it ends."""
+        """A list in brackets, and the column after it."""
         line, number = self.lines[row], row + self.first
         node = Sequence([], number, column + 1)
         if line.startswith("[]", column):
@@ -197,7 +199,7 @@ class _Reader:
                 return node, position
 
     def text_block(self, row: int, column: int, indent: int) -> Scalar:
-        """A text in lines of its own, with line breaks kept (``|``) or folded (``>``)."""
+        """A text on the lines below, with line breaks kept (``|``) or folded (``>``)."""
         header = _BLOCK.fullmatch(self.lines[row], column)
         first = row + 1
         inner = self.indent_at(first)
@@ -220,7 +222,7 @@ class _Reader:
 
 
 def _one_line(line: str, column: int, sign: str) -> tuple[str, int]:
-    """A text that is plain or in quotes, and where it ends."""
+    """A plain or quoted text, and the column after it."""
     if sign == "'":
         found = _SINGLE.match(line, column)
         if found is None:

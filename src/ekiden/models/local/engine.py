@@ -1,4 +1,4 @@
-"""A loaded model: llama.cpp's server in this process, its thread, and one answer of it."""
+"""A loaded model: llama.cpp's server in this process, its thread, and one generation."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ekiden.models.local.gguf import GgufInfo, check_gguf
 from ekiden.models.local.settings import LocalEngineSettings, free_cores
 
 BATCH = 64
-"""Tokens of a prompt that are evaluated before anybody may stop it: small, to stop soon."""
+"""Tokens of a prompt that are evaluated at once. It is small, so that a request stops soon."""
 _CACHE_MIB = 512
-"""Prefixes that are kept when another conversation comes between."""
+"""Memory for the prompts of other conversations, in MiB."""
 _SILENT = -1
 _CLOSE_S = 10.0
 
@@ -39,10 +39,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def signals_kept() -> Iterator[None]:
-    """Put the handlers of Ctrl-C and SIGTERM back that the library replaces in C.
+    """Restore the handlers of SIGINT and SIGTERM, which the library replaces in C.
 
-    `signal.signal` would not do: it works in the main thread only, and Python believes that its
-    own handlers are still there.
+    `signal.signal` cannot do it: it works in the main thread only, and Python does not notice that
+    its handlers were replaced.
     """
     if sys.platform == "win32":
         yield
@@ -60,10 +60,10 @@ def signals_kept() -> Iterator[None]:
 
 @contextmanager
 def private_address() -> Iterator[tuple[str, str]]:
-    """The address and key of the library's HTTP server: it is not reachable from outside.
+    """An address and a key that keep the library's HTTP server unreachable from outside.
 
-    The server cannot be switched off. On Unix it gets a socket in a folder of its own, which is
-    deleted as soon as the server has started; on Windows a port of the loopback interface.
+    The library always starts this server. On Unix it gets a socket in a private folder, which is
+    deleted as soon as the server has started; on Windows it gets a port of the loopback interface.
     """
     key = secrets.token_urlsafe(24)
     if sys.platform == "win32":
@@ -77,7 +77,7 @@ def private_address() -> Iterator[tuple[str, str]]:
 
 
 class _Server(Protocol):
-    """What is used of `xllamacpp.Server`."""
+    """The part of `xllamacpp.Server` that is used here."""
 
     def handle_chat_completions(
         self, body: Chunk, callback: Callable[[Chunk], bool], /
@@ -91,19 +91,19 @@ class Job:
     """One request to the model. Its functions are called in the engine's thread."""
 
     body: Chunk
-    """A conversation under ``messages``, or a text to go on with under ``prompt``."""
+    """The request: a conversation in ``messages``, or a text to continue in ``prompt``."""
     on_chunk: Callable[[Chunk], None]
     on_end: Callable[[BaseException | None], None]
-    """Called once, with what went wrong if something did."""
+    """Called once, with the exception if the request failed."""
     stopped: threading.Event = field(default_factory=threading.Event)
     """Set to stop; the engine notices at the next token or piece of prompt."""
 
 
 class Engine:
-    """A model in memory. Requests are answered one after the other, in the order they came.
+    """A model in memory. It answers one request after the other, in order of arrival.
 
-    The model is loaded by the first request, in the engine's own thread; a file that cannot be
-    loaded fails every request with a `UserError`.
+    The first request loads the model, in the engine's own thread. If the file cannot be loaded,
+    every request fails with a `UserError`.
     """
 
     def __init__(self, path: Path, settings: LocalEngineSettings) -> None:
@@ -117,14 +117,14 @@ class Engine:
         self._thread: threading.Thread | None = None
 
     def inspect(self) -> GgufInfo:
-        """What the file says of itself, after it was checked; blocks while it is read."""
+        """Check the file and return its facts. It blocks while the file is read."""
         with self._info_lock:
             if self._info is None:
                 self._info = check_gguf(self.path)
             return self._info
 
     def submit(self, job: Job) -> None:
-        """Let `job` wait for its turn. Raises `ModelError` when too many wait already."""
+        """Put `job` into the queue. Raises `ModelError` if the queue is full."""
         with self._start_lock:
             if self._closed.is_set():
                 raise ModelError(f"local:{self.path.name} was closed")
@@ -142,7 +142,7 @@ class Engine:
             ) from exc
 
     def close(self) -> None:
-        """Stop what is being generated, end the thread and free the memory; waits for it."""
+        """Stop the generation, end the thread and free the memory; blocks until this is done."""
         with self._start_lock:
             self._closed.set()
             thread = self._thread
@@ -229,7 +229,7 @@ _engines_lock = threading.Lock()
 
 
 def shared_engine(path: Path, settings: LocalEngineSettings) -> Engine:
-    """The one engine of this process for a file and settings; made, but not loaded, if new."""
+    """The engine of this process for a file and settings. A new engine is not loaded yet."""
     key = (path.resolve(), settings)
     with _engines_lock:
         engine = _engines.get(key)
@@ -253,25 +253,28 @@ _TOO_LONG = "exceed_context_size_error"
 
 
 class Generation:
-    """Text that a model is writing; the facts about it are known at the end.
+    """The text that a model is writing. `finish_reason` and `usage` are known at the end.
 
-    `deadline` is a time of the running loop's clock, after which `ModelTimeout` is raised.
+    `ModelTimeout` is raised if the text is not complete `timeout_s` after `started`, a time of the
+    running loop's clock.
     """
 
-    def __init__(self, engine: Engine, body: Chunk, *, label: str, deadline: float | None) -> None:
+    def __init__(
+        self, engine: Engine, body: Chunk, *, label: str, started: float, timeout_s: float | None
+    ) -> None:
         self._engine, self._body, self._label = engine, body, label
-        self._deadline = deadline
+        self._started, self._timeout_s = started, timeout_s
         self.text = ""
         self.reasoning = ""
         self.finish_reason: str | None = None
         self.usage = Usage()
         self.first_alternatives: dict[str, float] = {}
-        """Of the first token: what else it could have been, with its log-probability."""
+        """The alternatives of the first token, with their log-probabilities."""
 
     async def pieces(self) -> AsyncGenerator[tuple[str, str]]:
-        """``text`` or ``reasoning`` with each piece of it, as it comes.
+        """The pieces as they are written, each with its kind: ``text`` or ``reasoning``.
 
-        Closing the generator stops the model within a token, or one batch of the prompt.
+        Closing the generator stops the model after the current token, or batch of the prompt.
         """
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[Chunk | None] = asyncio.Queue()
@@ -281,7 +284,7 @@ class Generation:
             try:
                 loop.call_soon_threadsafe(arrived.put_nowait, chunk)
             except RuntimeError:
-                job.stopped.set()  # The loop was closed: nobody reads any more.
+                job.stopped.set()  # The loop is closed, so nothing reads the text.
 
         def end(failure: BaseException | None) -> None:
             if failure is not None:
@@ -300,20 +303,19 @@ class Generation:
             raise self._translated(failures[0])
 
     async def complete(self) -> str:
-        """The whole text."""
+        """The complete text."""
         async for _ in self.pieces():
             pass
         return self.text
 
     async def _next(self, arrived: asyncio.Queue[Chunk | None]) -> Chunk | None:
-        if self._deadline is None:
+        if self._timeout_s is None:
             return await arrived.get()
-        started = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout_at(self._deadline):
+            async with asyncio.timeout_at(self._started + self._timeout_s):
                 return await arrived.get()
         except TimeoutError as exc:
-            raise ModelTimeout(self._label, max(self._deadline - started, 0.0)) from exc
+            raise ModelTimeout(self._label, self._timeout_s) from exc
 
     def _taken(self, chunk: Chunk) -> list[tuple[str, str]]:
         if "error" in chunk:

@@ -1,4 +1,4 @@
-"""GGUF files looked at before llama.cpp gets them: a damaged one can end the whole process."""
+"""Checks GGUF files before llama.cpp loads them: a damaged file can crash the whole process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_TEXT = 64 << 20
 _MOST_DIMENSIONS = 4
 _STRING, _ARRAY = 8, 9
 _CONTROL = 3
-"""The type of a token that steers the model, such as the end of a turn."""
+"""The type of control tokens, such as the end of a turn."""
 
 _SCALARS: dict[int, struct.Struct] = {
     0: struct.Struct("<B"),
@@ -46,7 +46,7 @@ _BLOCKS: dict[int, tuple[int, int]] = {
     28: (1, 8), 29: (256, 56), 30: (1, 2), 34: (256, 54), 35: (256, 66), 39: (32, 17),
     40: (64, 36), 41: (128, 18),
 }  # fmt: skip
-"""Of every type of tensor: how many numbers are a block, and its bytes."""
+"""For every type of tensor: the numbers in a block, and the bytes of a block."""
 
 _FILE_TYPES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K",
@@ -63,28 +63,28 @@ _SPLIT = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufInfo:
-    """What a GGUF file says about itself."""
+    """The facts in the header of a GGUF file."""
 
     path: Path
     size: int
     architecture: str
     name: str | None = None
     quantization: str | None = None
-    """Such as ``Q4_K_M``; `None` when the file does not say."""
+    """Such as ``Q4_K_M``. `None`: unknown."""
     context_length: int | None = None
-    """The longest context it was trained for, in tokens."""
+    """The maximum context in training, in tokens."""
     control_tokens: tuple[str, ...] = field(default=(), repr=False)
-    """The texts that steer the model, such as ``<|im_end|>``; only known after `check_gguf`."""
+    """The texts of control tokens, such as ``<|im_end|>``; only `check_gguf` sets them."""
 
 
 class _Damaged(Exception):
-    """What is wrong with a file."""
+    """The file is damaged; the message says how."""
 
 
 def peek_gguf(path: Path) -> GgufInfo:
-    """What the beginning of the file says, in about a millisecond.
+    """The facts at the beginning of the file; takes about a millisecond.
 
-    Raises `UserError`, naming the file, for one that is missing or is no GGUF model.
+    Raises `UserError` for a file that is missing or is not a GGUF model.
     """
     with _opened(path) as (data, size):
         reader = _Reader(data, size)
@@ -93,11 +93,10 @@ def peek_gguf(path: Path) -> GgufInfo:
 
 
 def check_gguf(path: Path) -> GgufInfo:
-    """The same after a look at everything that llama.cpp trusts blindly.
+    """The facts of the file, after checks of everything that llama.cpp trusts blindly.
 
-    Every length, count and offset must lie inside the file, and the numbers that shape the
-    network must be usable; the weights themselves are not read. Raises `UserError`, naming the
-    file and the fault.
+    Every length, count and offset must be inside the file, and the sizes of the network must be
+    valid. The weights themselves are not read. Raises `UserError` with the fault.
     """
     with _opened(path) as (data, size):
         reader = _Reader(data, size)
@@ -132,14 +131,14 @@ def _opened(path: Path) -> Iterator[tuple[mmap.mmap, int]]:
 
 
 class _Reader:
-    """Reads one file from its beginning and never beyond its end."""
+    """Reads a file from its beginning, and never beyond its end."""
 
     def __init__(self, data: mmap.mmap, size: int) -> None:
         self._data, self._size, self._at = data, size, 0
         self._entries = 0
 
     def header(self) -> int:
-        """Read up to the metadata; how many tensors there are."""
+        """Read up to the metadata; returns the number of tensors."""
         if self._take(4) != _MAGIC:
             raise _Damaged("it is not a GGUF file")
         version = self._number(4)
@@ -151,7 +150,7 @@ class _Reader:
         return tensors
 
     def metadata(self, until: str | None = None) -> dict[str, Any]:
-        """The entries by key, those from the first that begins with `until` left out."""
+        """The entries by key, up to the first key that begins with `until`."""
         found: dict[str, Any] = {}
         for _ in range(self._entries):
             key = self._text(_LONGEST_KEY)
@@ -315,7 +314,6 @@ def _alignment(metadata: dict[str, Any]) -> int:
 
 
 def _check_siblings(path: Path) -> None:
-    """All pieces of a model that comes in several files must be there."""
     found = _SPLIT.fullmatch(path.name)
     if found is None:
         return

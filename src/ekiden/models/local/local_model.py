@@ -1,4 +1,4 @@
-"""A model in this process, behind the same protocol as every other."""
+"""A model in this process, with the same interface as remote models."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any, Literal
 from uuid import uuid4
 
 from ekiden.core.conversation.model import (
     Item,
+    Model,
     ModelDelta,
     ModelEvent,
     ModelRequest,
@@ -34,9 +36,10 @@ from ekiden.models.local.prompt import (
     json_of,
     without_echo,
 )
-from ekiden.models.local.settings import LocalEngineSettings
+from ekiden.models.local.settings import LocalEngineSettings, default_local_settings
 from ekiden.models.local.tool_choice import LikelyTool, choice_body, choice_of, wants_reason_only
-from ekiden.models.local.weights import Weights
+from ekiden.models.local.weights import Weights, locate
+from ekiden.models.registry import ModelOptions
 
 _ANSWER_NOW = (
     "You have everything that the tools can tell. Do not use a tool again: answer the person's "
@@ -45,12 +48,12 @@ _ANSWER_NOW = (
 _NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
 
 ALLOWED_TOOLS = "allowed_tools"
-"""In `ModelSettings.extra`: only these of the offered tools may be called.
+"""Key in `ModelSettings.extra`: the tools that may be called.
 
-All tools stay in the prompt, whose evaluation is reused while the allowed ones change.
+The prompt keeps all tools, so its evaluation can be reused when the allowed tools change.
 """
 WRITE_REASON = "write_reason"
-"""In `ModelSettings.extra`: let the model write the reason of a choice that it must make."""
+"""Key in `ModelSettings.extra`: whether the model itself writes the reason of a forced choice."""
 
 _OURS = frozenset({ALLOWED_TOOLS, WRITE_REASON})
 _NOT_OVERRIDDEN = frozenset({"messages", "stream", "grammar", "json_schema", "response_format"})
@@ -58,17 +61,17 @@ _NOT_OVERRIDDEN = frozenset({"messages", "stream", "grammar", "json_schema", "re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedOutput:
-    """What the model may do."""
+    """The kinds of output that a request allows."""
 
     mode: Literal["answer", "free", "call"]
-    """Only answer; call a tool or answer; only call a tool."""
+    """An answer only; an answer or a tool call; a tool call only."""
     tools: tuple[ToolSpec, ...] = ()
-    """Those that may be called."""
+    """The tools that may be called."""
     write_reason: bool = False
 
 
-def wish_of(request: ModelRequest, label: str) -> AllowedOutput:
-    """What `request` allows. Raises `UserError` for a tool that is not offered."""
+def allowed_output(request: ModelRequest, label: str) -> AllowedOutput:
+    """The output that `request` allows. Raises `UserError` for a tool that is not offered."""
     choice = request.settings.tool_choice or "auto"
     extra = request.settings.extra or {}
     if not request.tools or choice == "none":
@@ -76,7 +79,7 @@ def wish_of(request: ModelRequest, label: str) -> AllowedOutput:
     by_name = {tool.name: tool for tool in request.tools}
     names = list(by_name)
     if ALLOWED_TOOLS in extra:
-        names = _allowed(extra[ALLOWED_TOOLS], names, label)
+        names = _allowed_tools(extra[ALLOWED_TOOLS], names, label)
     if choice not in ("auto", "required"):
         if choice not in by_name:
             raise UserError(
@@ -92,7 +95,7 @@ def wish_of(request: ModelRequest, label: str) -> AllowedOutput:
 
 
 def sampling(request: ModelRequest, settings: LocalEngineSettings) -> dict[str, Any]:
-    """How the model is to write, in llama.cpp's words."""
+    """The sampling parameters in llama.cpp's form."""
     wanted = request.settings
     body: dict[str, Any] = {
         "cache_prompt": True,
@@ -110,7 +113,7 @@ def sampling(request: ModelRequest, settings: LocalEngineSettings) -> dict[str, 
     return body
 
 
-def _allowed(wanted: Any, names: list[str], label: str) -> list[str]:
+def _allowed_tools(wanted: Any, names: list[str], label: str) -> list[str]:
     if not isinstance(wanted, list | tuple | set | frozenset) or not wanted:
         raise UserError(f"extra={{{ALLOWED_TOOLS!r}: …}} must be a list of names of tools")
     if unknown := [str(each) for each in wanted if each not in names]:
@@ -155,8 +158,8 @@ class LocalModel:
         """See `Model.respond`. Raises `UserError` if the file is not a model, `ModelError` if the
         conversation is longer than the context, and `ModelTimeout` after the timeout.
         """
-        wish = wish_of(request, self.label)
-        call = _Call(self, request, wish, await self._engine())
+        allowed = allowed_output(request, self.label)
+        call = _Call(self, request, allowed, await self._engine())
         async with aclosing(call.events()) as events:
             async for event in events:
                 yield event
@@ -166,8 +169,8 @@ class LocalModel:
 
         Later requests with the same instructions and tools then start at once.
         """
-        wish = wish_of(request, self.label)
-        call = _Call(self, request, wish, await self._engine())
+        allowed = allowed_output(request, self.label)
+        call = _Call(self, request, allowed, await self._engine())
         return await call.evaluate()
 
     async def _engine(self) -> Engine:
@@ -179,31 +182,30 @@ class LocalModel:
 
 
 class _Call:
-    """One request on its way."""
+    """One request under way."""
 
     def __init__(
-        self, model: LocalModel, request: ModelRequest, wish: AllowedOutput, engine: Engine
+        self, model: LocalModel, request: ModelRequest, allowed: AllowedOutput, engine: Engine
     ) -> None:
-        self._model, self._request, self._wish, self._engine = model, request, wish, engine
+        self._model, self._request, self._allowed, self._engine = model, request, allowed, engine
         self._body = sampling(request, model.settings)
-        timeout_s = model._timeout_s
-        now = asyncio.get_running_loop().time()
-        self._deadline = None if timeout_s is None else now + timeout_s
+        self._started = asyncio.get_running_loop().time()
         self._usage = Usage()
         self._control: tuple[str, ...] = ()
+        """The model's control tokens."""
 
     async def events(self) -> AsyncGenerator[ModelEvent]:
         self._control = (await asyncio.to_thread(self._engine.inspect)).control_tokens
         kinds = {"call": self._forced_call, "free": self._free, "answer": self._answer}
-        events = kinds[self._wish.mode]()
+        events = kinds[self._allowed.mode]()
         async with aclosing(events):
             async for event in events:
                 yield event
 
     async def evaluate(self) -> Usage:
         self._control = (await asyncio.to_thread(self._engine.inspect)).control_tokens
-        if self._wish.mode == "call" and len(self._wish.tools) > 1:
-            body = choice_body(self._request, self._wish.tools, self._control)
+        if self._allowed.mode == "call" and len(self._allowed.tools) > 1:
+            body = choice_body(self._request, self._allowed.tools, self._control)
         else:
             body = {**self._body, "messages": chat_messages(self._shown(), self._control)}
         generation = self._generation({**body, "max_tokens": 1})
@@ -211,7 +213,7 @@ class _Call:
         return generation.usage
 
     async def _forced_call(self) -> AsyncGenerator[ModelEvent]:
-        tools = self._wish.tools
+        tools = self._allowed.tools
         choice: LikelyTool | None = None
         if len(tools) > 1:
             generation = self._generation(choice_body(self._request, tools, self._control))
@@ -220,7 +222,7 @@ class _Call:
             choice = choice_of(generation, self._request, tools)
         tool = choice.tool if choice else tools[0]
         is_free = self._request.settings.tool_choice == "required"
-        if is_free and wants_reason_only(tool) and not self._wish.write_reason:
+        if is_free and wants_reason_only(tool) and not self._allowed.write_reason:
             arguments = dumps({"reason": self._reason(tool, choice)})
             yield ModelDelta(kind="arguments", text=arguments)
         else:
@@ -234,8 +236,8 @@ class _Call:
 
     async def _arguments(self, tool: ToolSpec) -> AsyncGenerator[str]:
         messages = chat_messages(self._shown(), self._control)
-        begun = {"role": "assistant", "content": call_head(tool.name).rstrip()}
-        body = {**self._body, **_NO_THINKING, "messages": [*messages, begun]}
+        prefill = {"role": "assistant", "content": call_head(tool.name).rstrip()}
+        body = {**self._body, **_NO_THINKING, "messages": [*messages, prefill]}
         generation = self._generation({**body, "grammar": json_of(tool.parameters)})
         async with aclosing(generation.pieces()) as pieces:
             async for kind, piece in pieces:
@@ -246,19 +248,19 @@ class _Call:
 
     async def _free(self) -> AsyncGenerator[ModelEvent]:
         messages = chat_messages(self._shown(), self._control)
-        grammar = call_or_answer(self._wish.tools, self._request.output)
+        grammar = call_or_answer(self._allowed.tools, self._request.output)
         generation = self._generation(
             {**self._body, **_NO_THINKING, "messages": messages, "grammar": grammar}
         )
         shown = ""
         async with aclosing(generation.pieces()) as pieces:
             async for kind, _ in pieces:
-                # What begins with a brace is a call, and is shown when it is whole.
+                # Text that begins with a brace is a call. It is shown only when it is complete.
                 if kind == "text" and not generation.text.lstrip().startswith("{"):
-                    told = without_echo(generation.text, self._request)[:-HELD]
-                    if told[len(shown) :]:
-                        yield ModelDelta(kind="text", text=told[len(shown) :])
-                        shown = told
+                    safe = without_echo(generation.text, self._request)[:-HELD]
+                    if safe[len(shown) :]:
+                        yield ModelDelta(kind="text", text=safe[len(shown) :])
+                        shown = safe
         self._usage.add(generation.usage)
         text = generation.text
         if not text.lstrip().startswith("{"):
@@ -274,7 +276,7 @@ class _Call:
             return
         self._check_finished(generation, "a call or a structured answer")
         found = _checked_json(text, self._model.label)
-        tools = {tool.name: tool for tool in self._wish.tools}
+        tools = {tool.name: tool for tool in self._allowed.tools}
         if set(found) == {"tool", "arguments"} and found["tool"] in list(tools):
             arguments = dumps(found["arguments"])
             if answered_call(self._request, found["tool"], arguments):
@@ -287,21 +289,24 @@ class _Call:
             yield ModelDelta(kind="text", text=text)
             yield self._text_response(generation)
 
-    async def _answer_now(self, messages: list[Message], said: str) -> AsyncGenerator[ModelEvent]:
-        """An answer and nothing else, after a call that was made before, or our own words.
+    async def _answer_now(
+        self, messages: list[Message], repeated: str
+    ) -> AsyncGenerator[ModelEvent]:
+        """Ask again for an answer only, after the model repeated a call or its instructions.
 
-        Small models otherwise repeat a call until the run ends, however often it is answered.
+        Without this, small models repeat an answered call until the run ends. `repeated` is the
+        call, or empty.
         """
         output = self._request.output
         results = [each["content"] for each in messages if each["content"].startswith("Result of")]
-        stored = f"{results[-1]}\n\n" if said and results else ""
-        turns = [{"role": "assistant", "content": said}] if said else []
-        asked = f"{stored}{_ANSWER_NOW}"
-        if not said and messages[-1]["role"] == "user":
+        result = f"{results[-1]}\n\n" if repeated and results else ""
+        turns = [{"role": "assistant", "content": repeated}] if repeated else []
+        question = f"{result}{_ANSWER_NOW}"
+        if not repeated and messages[-1]["role"] == "user":
             last = messages[-1]["content"]
-            messages = [*messages[:-1], {"role": "user", "content": f"{last}\n\n{asked}"}]
+            messages = [*messages[:-1], {"role": "user", "content": f"{last}\n\n{question}"}]
         else:
-            turns.append({"role": "user", "content": asked})
+            turns.append({"role": "user", "content": question})
         grammar = call_or_answer((), output) if output is None else json_of(output.json_schema)
         generation = self._generation(
             {**self._body, **_NO_THINKING, "messages": [*messages, *turns], "grammar": grammar}
@@ -352,13 +357,19 @@ class _Call:
         return f"the most fitting of {count} for {self._model.label} ({share:.0%})"
 
     def _shown(self) -> ModelRequest:
-        """The request with the tools that belong into the prompt."""
-        if self._wish.mode == "answer" and self._request.tools:
+        """The request with only the tools for the prompt."""
+        if self._allowed.mode == "answer" and self._request.tools:
             return replace(self._request, tools=())
         return self._request
 
     def _generation(self, body: dict[str, Any]) -> Generation:
-        return Generation(self._engine, body, label=self._model.label, deadline=self._deadline)
+        return Generation(
+            self._engine,
+            body,
+            label=self._model.label,
+            started=self._started,
+            timeout_s=self._model._timeout_s,
+        )
 
     def _check_finished(self, generation: Generation, what: str) -> None:
         if generation.finish_reason == "length":
@@ -394,10 +405,27 @@ class _Call:
 
 
 def _checked_json(text: str, label: str, tool: ToolSpec | None = None) -> dict[str, Any]:
-    """The object that `text` is: the library ignores a grammar that it cannot compile."""
+    """The JSON object in `text`. The check is needed: the library ignores a grammar that it cannot
+    compile."""
     try:
         found = json.loads(text)
     except ValueError as exc:
         what = f"arguments of {tool.name}" if tool else "an answer"
         raise ModelBehaviorError(f"{label} wrote {what} that are no JSON: {text[:200]!r}") from exc
     return found if isinstance(found, dict) else {}
+
+
+def make_local_model(options: ModelOptions) -> Model:
+    """The factory of the provider ``local``. It finds the file, and does not load it.
+
+    Raises `UserError` if xllamacpp is not installed, no model is found, or a URL or a key is given.
+    """
+    if options.base_url or options.api_key:
+        raise UserError(
+            f"local:{options.model} runs in this process: it takes no base_url and no api_key; "
+            "for a server of your own use openai-chat:model@http://host/v1"
+        )
+    if find_spec("xllamacpp") is None:
+        raise UserError(f"local:{options.model} needs xllamacpp: pip install 'ekiden[local]'")
+    weights = locate(options.model)
+    return LocalModel(weights, default_local_settings(), timeout_s=options.timeout_s)

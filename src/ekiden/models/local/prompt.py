@@ -21,21 +21,21 @@ from ekiden.core.values import dumps
 
 _HEAD = "%llguidance {}\n"
 _ANY_TEXT = "TEXT: /[^{](.|\\n)*/\n"
-"""A text that cannot be mistaken for a call."""
+"""Text that does not begin like a call."""
 
 
 def one_of(words: Sequence[str]) -> str:
-    """Exactly one of `words`."""
+    """A grammar for exactly one of `words`."""
     return f"{_HEAD}start: {' | '.join(map(_literal, words))}\n"
 
 
 def json_of(schema: Mapping[str, Any]) -> str:
-    """JSON that fits `schema`."""
+    """A grammar for JSON that matches `schema`."""
     return f"{_HEAD}start: {_json(schema)}\n"
 
 
 def call_or_answer(tools: Sequence[ToolSpec], output: OutputSpec | None) -> str:
-    """A call of one of `tools`, or the answer: a text, or what `output` says."""
+    """A grammar for a call of one of `tools` or an answer: text, or JSON that matches `output`."""
     calls = [f"call{number}" for number in range(len(tools))]
     final = "TEXT" if output is None else "answer"
     lines = [f"start: {' | '.join([*calls, final])}"]
@@ -47,13 +47,13 @@ def call_or_answer(tools: Sequence[ToolSpec], output: OutputSpec | None) -> str:
 
 
 def call_head(name: str) -> str:
-    """How a call of the tool begins; its arguments and a brace follow."""
+    """The beginning of a call; arguments and a brace follow."""
     return f'{{"tool": {json.dumps(name, ensure_ascii=False)}, "arguments": '
 
 
 def call_text(name: str, arguments: str) -> str:
-    """A whole call, as the model writes it and as it reads its earlier ones."""
-    with suppress(ValueError):  # A model that wrote no JSON reads its own text.
+    """A complete call, as the model writes it and reads its earlier calls."""
+    with suppress(ValueError):  # A model that wrote invalid JSON reads its own text.
         arguments = json.dumps(json.loads(arguments), ensure_ascii=False)
     return f"{call_head(name)}{arguments}}}"
 
@@ -80,15 +80,15 @@ Message: TypeAlias = dict[str, str]
 
 _READABLE = ("input_text", "output_text", "text", "refusal")
 _BREAK = "\u200b"
-"""Put into a text that looks like a control token of the model, so that it is none."""
+"""Inserted into text that looks like a control token, so that the model does not read it as one."""
 
 
 def chat_messages(request: ModelRequest, control_tokens: Sequence[str] = ()) -> list[Message]:
-    """The conversation: at most one system message first, then user and assistant in turn.
+    """The conversation: at most one system message first, then user and assistant alternately.
 
-    Not every model's template knows tools, so calls and their results are written as text.
-    Everything that does not change within a conversation stands first, so that it is evaluated
-    once. Raises `UserError` for what a local model cannot read, such as an image.
+    Calls and results are written as text, because not every model's template supports tools. The
+    parts that do not change within a conversation come first, so that they are evaluated once.
+    Raises `UserError` for content that a local model cannot read, such as an image.
     """
     system = _system(request, control_tokens)
     messages: list[Message] = [{"role": "system", "content": system}] if system else []
@@ -121,14 +121,14 @@ _OURS = (
 )
 _BEGINNING = 60
 HELD = 80
-"""So many characters of an answer are held back until it is clear that they are no echo."""
+"""The number of characters of an answer that are held back, because they may begin an echo."""
 
 
 def without_echo(text: str, request: ModelRequest) -> str:
-    """An answer up to where it repeats our own words; empty if it is nothing else.
+    """The answer up to the first text that repeats the prompt; empty if all of it does.
 
-    Those are the sentences that are put around tools and results, and the beginning of the
-    instructions at the beginning of the answer.
+    The prompt's texts are the sentences around tools and results, and the beginning of the
+    instructions if the answer begins with it.
     """
     start = one_line(request.instructions or "")[:_BEGINNING]
     if len(start) == _BEGINNING and one_line(text[: 4 * _BEGINNING]).startswith(start):
@@ -139,7 +139,7 @@ def without_echo(text: str, request: ModelRequest) -> str:
 
 
 def answered_call(request: ModelRequest, name: str, arguments: str) -> bool:
-    """Whether this very call was made, and answered, since the person last said something."""
+    """Whether the same call was made and answered since the person's last message."""
     made: set[str] = set()
     is_answered = False
     for item in request.input:
@@ -163,7 +163,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def safe(text: str, control_tokens: Sequence[str]) -> str:
-    """`text` without anything that the model would take for the end or start of a turn."""
+    """`text` with a break inside every control token, such as the end of a turn."""
     text = text.encode("utf-8", errors="replace").decode("utf-8")
     for token in control_tokens:
         if token in text:
@@ -172,7 +172,7 @@ def safe(text: str, control_tokens: Sequence[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` with every run of white space as one space."""
+    """`text` with all white space replaced by single spaces."""
     return " ".join(text.split())
 
 
@@ -233,7 +233,7 @@ def _turns(items: Sequence[Item], control_tokens: Sequence[str]) -> Iterator[Mes
         if str(item.get("call_id")) in handoffs:
             continue
         if is_message(item):
-            yield _said(item, control_tokens)
+            yield _message(item, control_tokens)
         elif kind == "function_call":
             names[str(item.get("call_id"))] = str(item.get("name"))
             call = call_text(str(item.get("name")), str(item.get("arguments") or "{}"))
@@ -260,7 +260,7 @@ def _is_handoff_result(item: Item) -> bool:
     return isinstance(output, dict) and list(output) == ["assistant"]
 
 
-def _said(item: Item, control_tokens: Sequence[str]) -> Message:
+def _message(item: Item, control_tokens: Sequence[str]) -> Message:
     _check_readable(item.get("content"))
     role = item.get("role")
     text = safe(text_of(item) or refusal_of(item) or "", control_tokens)
@@ -289,7 +289,7 @@ def _result(output: Any) -> str:
 
 
 def _merged(turns: Iterator[Message]) -> list[Message]:
-    """Neighbours of one side as one message: many templates refuse two in a row."""
+    """Consecutive messages of one role joined: many templates refuse two in a row."""
     merged: list[Message] = []
     for turn in turns:
         if merged and merged[-1]["role"] == turn["role"]:

@@ -1,4 +1,4 @@
-"""How a local model is run, and the processor and memory that it has."""
+"""The settings of local models, and the processor and memory of this machine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def set_default_local_settings(settings: LocalEngineSettings | None) -> None:
 
 
 def default_local_settings() -> LocalEngineSettings:
-    """What was set, or else what the environment says."""
+    """The settings that were set, or the settings from the environment."""
     return _default or LocalEngineSettings.from_environment()
 
 
@@ -66,25 +66,25 @@ def _number(variable: str) -> int | None:
         raise UserError(f"{variable} is {text!r}, not a whole number") from exc
 
 
-_TELLING = {
+_FEATURES = {
     "avx2": "avx2", "avx512f": "avx512", "amx_tile": "amx", "fma": "fma", "f16c": "f16c",
     "asimd": "neon", "asimddp": "dotprod", "i8mm": "i8mm", "sve": "sve",
 }  # fmt: skip
-"""The features that make inference faster, as Linux calls them and as people do."""
+"""The processor features that speed up inference: Linux's names, and common names."""
 
 
 def physical_cores() -> int:
-    """How many cores this process may use, two threads of one core counted once."""
+    """The number of physical cores that this process may use."""
     allowed = _allowed()
     cores = {_siblings(cpu) for cpu in allowed}
     return max(1, min(len(cores), _quota() or len(cores)))
 
 
 def free_cores() -> int:
-    """How many cores are idle now, at least one.
+    """The number of idle cores, at least one.
 
-    Threads that wait for each other at every layer are slower than one where they have to share
-    their cores: on two busy cores, two threads took twice as long as one.
+    The threads wait for each other at every layer, so threads that share cores with other work are
+    slower than one thread: on two busy cores, two threads took twice as long as one.
     """
     cores = physical_cores()
     try:
@@ -95,18 +95,18 @@ def free_cores() -> int:
 
 
 def cpu_features() -> list[str]:
-    """Those of the known features that this processor has; empty where it cannot be told."""
+    """The processor features that speed up inference; empty if they are unknown."""
     flags = _cpuinfo_flags()
-    return [name for flag, name in _TELLING.items() if flag in flags]
+    return [name for flag, name in _FEATURES.items() if flag in flags]
 
 
 def cpu_name() -> str:
-    """The kind of processor, such as ``aarch64``."""
+    """The processor's architecture, such as ``aarch64``."""
     return platform.machine() or "unknown"
 
 
 def memory_bytes() -> int | None:
-    """The memory of the machine, or less where the process is limited; `None` if unknown."""
+    """The memory of the machine, or the limit of the process; `None` if unknown."""
     try:
         installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -122,13 +122,13 @@ def _allowed() -> set[int]:
 
 
 def _siblings(cpu: int) -> str:
-    """The same text for two threads of one core."""
+    """A text that is the same for all hardware threads of a core."""
     base = f"/sys/devices/system/cpu/cpu{cpu}/topology"
     return _read(f"{base}/thread_siblings_list").strip() or str(cpu)
 
 
 def _quota() -> int | None:
-    """The cores that the control group grants, if it limits them."""
+    """The limit of cores in the control group, if there is one."""
     quota, _, period = _read("/sys/fs/cgroup/cpu.max").partition(" ")
     if not (quota.isdigit() and period.strip().isdigit()):
         return None

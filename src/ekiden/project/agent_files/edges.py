@@ -6,8 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias
 
-from ekiden.agents.checks import shown
-from ekiden.agents.definition import AgentDefinition, AgentFileProblem, HandoffDefinition, printable
+from ekiden.agents.definition import (
+    AgentDefinition,
+    AgentFileProblem,
+    HandoffDefinition,
+    printable,
+    shown,
+)
 from ekiden.agents.team_checks import ROUTER
 from ekiden.capabilities import missing_capabilities
 from ekiden.core.agent import Agent

@@ -64,7 +64,7 @@ async def _connect(
 
 
 def _server(name: str, servers: Mapping[str, McpServer]) -> str | None:
-    from ekiden.tools.mcp.content import read_name
+    from ekiden.tools.mcp.servers import read_name
 
     try:
         server = read_name(name, servers).server

@@ -1,6 +1,6 @@
-"""What was learnt of a large team, kept in the user's cache folder under a hash of its content.
+"""Caches the learnt data of large teams in the user's cache folder, under a hash of their content.
 
-A file that is not exactly as it must be is learnt again and replaced.
+An invalid file is ignored; the data is learnt again and replaces it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def index_folder() -> Path:
 
 
 def read_index(key: str) -> dict[str, Matrix] | None:
-    """The arrays that were kept under the key; `None` if there are none that can be used."""
+    """The stored arrays of a key; `None` if there is no valid file."""
     path = index_folder() / f"{key}{_SUFFIX}"
     try:
         if path.stat().st_size > MOST_BYTES:
@@ -37,7 +37,7 @@ def read_index(key: str) -> dict[str, Matrix] | None:
         return None
     with suppress(OSError):
         os.utime(path)
-    # A sum is not finite if one of its numbers is not.
+    # The sum is finite only if all numbers are.
     are_numbers = all(
         each.dtype == np.float32 and np.isfinite(each.sum()) for each in arrays.values()
     )
@@ -56,7 +56,7 @@ def write_index(key: str, arrays: Mapping[str, Matrix]) -> None:
 
 
 def _thin_out(folder: Path) -> None:
-    """Remove the files that were not used for longest, and what a killed process left."""
+    """Remove the least recently used files, and temporary files of killed processes."""
     found = []
     for entry in os.scandir(folder):
         with suppress(OSError):

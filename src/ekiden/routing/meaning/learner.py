@@ -1,10 +1,10 @@
-"""Learns from a few texts who takes which request, and how sure its scores are.
+"""Learns from a few texts which agent fits a request, and how reliable its scores are.
 
-Two texts are alike by meaning (a Gaussian of the distance of their embeddings; with two encoders,
-the mean of both) and by letters (the cosine of their hashed pieces). Ridge regression on these
-likenesses gives every agent a score. It has a closed form, so learning takes a moment, gives the
-same result every time, and tells for every text what the score would have been without it. That is
-what the calibration is made from.
+The similarity of two texts has two parts: meaning (a Gaussian kernel of the distance of their
+embeddings; with two encoders, the mean of both) and letters (the cosine of their hashed pieces).
+Kernel ridge regression gives every agent a score. It has a closed form, so learning is fast and
+deterministic, and gives the leave-one-out score of every text. These scores are used for the
+calibration.
 """
 
 from __future__ import annotations
@@ -25,52 +25,53 @@ Matrix: TypeAlias = "NDArray[np.float32]"
 Indices: TypeAlias = "NDArray[np.intp]"
 
 WIDTH = 1.0
-"""Of the Gaussian: larger makes likeness by meaning more local."""
+"""The precision of the Gaussian kernel: a larger value makes similarity by meaning more local."""
 SECOND = 0.5
-"""The second encoder's part of likeness by meaning, between texts that it knows."""
+"""The share of the second encoder in similarity by meaning, between texts that it knows."""
 LETTERS = 0.25
-"""How much likeness by letters counts."""
+"""The weight of similarity by letters."""
 SHARED = 0.2
-"""A text whose letters are less like those of every known one is worded in another way, perhaps in
-another language: its meaning then counts for its letters too."""
+"""A text with a lower similarity by letters to all learnt texts is worded differently, perhaps in
+another language. Its similarity by meaning then gets the weight of letters too."""
 RIDGE = 0.05
-"""How much a single text is doubted."""
+"""The regularization of the regression."""
 EMPHASIS = 0.25
-"""How far directions in which the texts differ much count more than the others."""
+"""The exponent of variance by which directions in which the texts differ are stretched."""
 FLOOR = 0.01
-"""What the least of these directions keeps, as a part of all variance."""
+"""The share of variance that is added to every direction, so that none vanishes."""
 FEW = 20
-"""With about so many texts, their middle is half believed to be the middle of all requests."""
+"""With this many texts, half of their mean is subtracted; with more texts, more of it."""
 EVEN = 0.5
-"""How far the scores of an agent that has most of the texts are raised to those of the others: from
-0, where it is seldom chosen for what is new, to 1."""
+"""How much the scores of an agent with most of the texts are raised, from 0 to 1. With 0 such an
+agent is seldom chosen for new requests."""
 LANDMARKS = 2048
-"""With more texts than this, the others are described by their likeness to so many of them."""
+"""The maximum number of texts in the kernel. With more texts, this many of them are landmarks, and
+all texts are represented by their similarity to the landmarks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Views:
-    """Texts as the learner sees them, a row for each."""
+    """The vectors of texts, a row for each text."""
 
     meaning: Matrix
     letters: Matrix
     second: Matrix | None = None
-    """Meaning, as a second encoder sees it; zeros for a text that it does not know."""
+    """The vectors of the second encoder; zeros for a text that it does not know."""
 
     def rows(self, which: Indices) -> Views:
-        """Some of them."""
+        """The rows at these positions."""
         second = None if self.second is None else self.second[which]
         return Views(meaning=self.meaning[which], letters=self.letters[which], second=second)
 
     def moved(self, meaning: Matrix, second: Matrix | None, rows: Matrix) -> Views:
-        """With `meaning` and `second` added where `rows` is 1; what is not known stays so."""
+        """A copy with `meaning` and `second` added where `rows` is 1; zero vectors stay zero."""
         moved = None
         if self.second is not None and second is not None:
             moved = self.second + rows * self.second.any(axis=1, keepdims=True) * second
         return Views(meaning=self.meaning + rows * meaning, letters=self.letters, second=moved)
 
     def with_more(self, others: Views) -> Views:
-        """These, and then others; without a second encoder if either has none."""
+        """These rows, then `others`; without a second encoder if either has none."""
         second = None
         if self.second is not None and others.second is not None:
             second = np.vstack([self.second, others.second])
@@ -82,10 +83,10 @@ class Views:
 
 
 class Learner:
-    """Scores of agents for texts, learnt from `texts`, of which `owners` tells whose each is.
+    """Scores agents for texts. It learns from `texts`; `owners` has the agent of each text.
 
-    `weights` is how much each text is believed, 1 being fully. `left_out` has a row for every text:
-    the scores it would get had it not been learnt.
+    `weights` are the weights of the texts, up to 1. `left_out` has the leave-one-out scores, a row
+    for every text.
     """
 
     def __init__(self, texts: Views, owners: Indices, weights: Matrix, *, agents: int) -> None:
@@ -108,7 +109,7 @@ class Learner:
             self._weights, self.left_out = _exactly(likeness, targets, weights)
 
     def arrays(self) -> dict[str, Matrix]:
-        """The arrays that `restored` needs, without `left_out`."""
+        """The learnt arrays for `restored`."""
         known = self._landmarks
         found = {"weights": self._weights, "letters": known.letters, "meaning": known.meaning}
         found |= {f"first.{name}": each for name, each in self._first.arrays().items()}
@@ -121,8 +122,11 @@ class Learner:
     def restored(
         cls, arrays: Mapping[str, Matrix], *, agents: int, sizes: tuple[int, int, int | None]
     ) -> Learner:
-        """A learner of what `arrays` gave, with vectors of these `sizes`: of meaning, of letters,
-        of the second encoder. `ValueError` or `KeyError` if they do not fit together."""
+        """A learner from `arrays`, without `left_out`.
+
+        `sizes` are the lengths of the vectors: of meaning, letters and the second encoder. Raises
+        `ValueError` or `KeyError` if the arrays do not fit together.
+        """
         self = cls.__new__(cls)
         count = len(arrays["weights"])
         shapes = {"weights": (count, agents), "meaning": (count, sizes[0])}
@@ -142,7 +146,7 @@ class Learner:
         return self
 
     def scores(self, texts: Views) -> Matrix:
-        """A row for every text: how much speaks for each agent, 1 at most or a little more."""
+        """The scores of the agents, a row for every text. A score is at most about 1."""
         seen = self._seen(texts)
         foreign = 1 - np.clip(self.shared_letters(texts) / SHARED, 0, 1)
         likeness = self._likeness(seen) * (1 + LETTERS * foreign)
@@ -150,7 +154,7 @@ class Learner:
         return result
 
     def shared_letters(self, texts: Views) -> Matrix:
-        """A row for every text: its largest likeness by letters to a text that was learnt."""
+        """The highest similarity by letters to a learnt text, a row for every text."""
         shared: Matrix = (texts.letters @ self._landmarks.letters.T).max(axis=1, keepdims=True)
         return shared
 
@@ -176,7 +180,7 @@ class Learner:
 
 
 class _Lens:
-    """An encoder's vectors as they are compared: from the middle of the texts, and stretched."""
+    """Transforms the vectors of an encoder before comparison: centers and stretches them."""
 
     def __init__(self, vectors: Matrix, owners: Indices) -> None:
         known = vectors.any(axis=1)
@@ -185,12 +189,12 @@ class _Lens:
         self._centre, self._emphasis = _emphasis(vectors, owners)
 
     def arrays(self) -> dict[str, Matrix]:
-        """What `restored` needs."""
+        """The learnt arrays for `restored`."""
         return {"centre": self._centre, "emphasis": self._emphasis}
 
     @classmethod
     def restored(cls, arrays: Mapping[str, Matrix], name: str, size: int) -> _Lens:
-        """As `Learner.restored`."""
+        """See `Learner.restored`."""
         self = cls.__new__(cls)
         self._centre, self._emphasis = arrays[f"{name}.centre"], arrays[f"{name}.emphasis"]
         if self._centre.shape != (size,) or self._emphasis.shape != (size, size):
@@ -215,18 +219,18 @@ def _near(texts: Matrix, others: Matrix) -> Matrix:
 
 
 def _parts(second: Matrix) -> Matrix:
-    """How much the second encoder counts for each text.
+    """The share of the second encoder for each text.
 
-    The likeness of two texts has the root of both parts: so it stays one that a regression can be
-    made on, also where only one of them is known.
+    The similarity of two texts is weighted with the square root of both shares, so that the kernel
+    stays positive semi-definite even if the encoder knows only one of the texts.
     """
     return np.where(second.any(axis=1), np.float32(SECOND), np.float32(0))
 
 
 def _evened(weights: Matrix, totals: Matrix) -> Matrix:
-    """What to multiply each agent's weights with, so that none has more than all others together.
+    """Factors for the agents' weights, so that no agent has more than all others together.
 
-    An agent with nearly all texts would be what is usual, and never what stands out.
+    The mean is subtracted, so an agent with nearly all texts would never stand out from it.
     """
     others = np.maximum(weights.sum() - totals, 1.0)
     evened = np.minimum(1.0, others / np.maximum(totals, 1e-9))
@@ -234,9 +238,9 @@ def _evened(weights: Matrix, totals: Matrix) -> Matrix:
 
 
 def _emphasis(meaning: Matrix, owners: Indices) -> tuple[Matrix, Matrix]:
-    """The middle of the texts, and a map that stretches the directions in which they differ.
+    """The center of the texts, and a matrix that stretches the directions in which they differ.
 
-    Every agent counts alike: the middle is not where the one with the most texts is.
+    Every agent has the same weight, so the center does not depend on which agent has most texts.
     """
     parts = (1 / np.bincount(owners)[owners]).astype(np.float32)
     parts /= parts.sum()
@@ -281,14 +285,13 @@ def _by_landmarks(
     return np.asarray(solution, dtype=np.float32), left_out
 
 
-# From the learner's scores to confidence: how often the agent with the best score is right.
+# Confidence: how often the agent with the best score is right.
 #
-# A team with examples calibrates itself: for every text that was learnt, the learner tells the
-# scores that it would have got as a stranger, and these are what scores of real requests will be
-# like. A team that is known by descriptions has no requests to learn that from. Its confidence
-# was fitted once, by ``benchmarks/routing_calibration.py``, on the validation parts of two public
-# sets of requests (CLINC150 and xSID, English and Chinese) with teams of 3 to 150 agents that are
-# described in a sentence or named, one request in ten being for nobody.
+# A team with examples calibrates itself: the leave-one-out scores of its texts are like the scores
+# of real requests. A team that has only descriptions has no requests for that. Its confidence was
+# fitted once, by ``benchmarks/routing_calibration.py``, on the validation parts of two public sets
+# of requests (CLINC150 and xSID, English and Chinese), with teams of 3 to 150 agents that have a
+# sentence or a name, and with one request in ten that fits no agent.
 
 
 KEPT = 0.95
@@ -297,44 +300,45 @@ KEPT = 0.95
 _USUAL_LINE = -0.1
 _USUAL_SHARPNESS = 12.0
 _USUAL_COUNT = 20
-"""What is usual counts like so many texts. Measured on validation parts of public intent sets."""
+"""The usual values count like this many texts. Measured on validation parts of public intent
+sets."""
 _SHARPNESSES = (4, 6, 8, 10, 12, 15, 20, 25, 30, 40)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The result of judging the scores of one request."""
+    """The calibrated scores of one request."""
 
     probable: Matrix
-    """Of each agent: that it is the right one. What is missing to 1 is that nobody is."""
+    """The probability of each agent. The rest to 1 is the probability that no agent fits."""
     lead: float
-    """0 or more: the request is in scope."""
+    """The distance to the line. At 0 or more the request is in scope."""
 
 
 class Calibration(Protocol):
     """Turns scores into probabilities."""
 
     def judge(self, agents: Matrix, others: Matrix) -> Judgement:
-        """Of the scores of the agents for one request, and of what is nobody's."""
+        """Judge one request by the scores of the agents, and of the general texts (`others`)."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaughtCalibration:
-    """Of a team with examples: soft-max, and a line below which nobody is meant."""
+    """The calibration of a team with examples: soft-max, and a line for requests in scope."""
 
     sharpness: float
     line: float
-    """By how much an agent must beat nobody to be chosen. It may be below 0, when requests that are
-    an agent's are often as near to general ones; but such a choice is never probable."""
+    """The lead over general texts that an agent needs. It is below 0 if an agent's requests are
+    often similar to general requests; such a choice never gets a high probability."""
 
     @classmethod
     def usual(cls) -> TaughtCalibration:
-        """Before anything is known."""
+        """The calibration without any texts."""
         return cls(sharpness=_USUAL_SHARPNESS, line=_USUAL_LINE)
 
     def judge(self, agents: Matrix, others: Matrix) -> Judgement:
-        """As `Calibration.judge`."""
+        """See `Calibration.judge`."""
         nobody = max(float(others.max(initial=0.0)), 0.0)
         powers = np.append(agents, nobody + max(self.line, 0.0)).astype(np.float32)
         powers = np.exp(self.sharpness * (powers - powers.max()))
@@ -343,8 +347,8 @@ class TaughtCalibration:
 
 
 def calibrate(left_out: Matrix, owners: Indices) -> TaughtCalibration:
-    """From the scores of texts that were left out, the last column being nobody's, and the agents
-    they belong to."""
+    """The calibration from leave-one-out scores and the agents of the texts. The last column has
+    the scores of general texts."""
     count = len(owners)
     if not count:
         return TaughtCalibration.usual()
@@ -361,7 +365,7 @@ def calibrate(left_out: Matrix, owners: Indices) -> TaughtCalibration:
 
 
 def _line(leads: Matrix, weights: NDArray[np.float64]) -> float:
-    """Where the part to be kept is above; every agent counts alike, however many texts it has."""
+    """The lead that the share `KEPT` of the texts exceeds; every agent has the same weight."""
     order = np.argsort(leads)
     below = np.cumsum(weights[order]) - weights[order] / 2
     return float(np.interp(1 - KEPT, below, leads[order]))
@@ -375,29 +379,30 @@ def _surprise(scores: Matrix, owners: Indices, sharpness: float) -> float:
 
 RIGHT = (3.09, 9.49, 5.08, -0.36, -2.11, 0.42)
 IN_SCOPE = (4.73, 2.46, 8.78, -0.17, -1.65, 2.02)
-"""Weights of the features of a described team, the constant last: that the best agent is the right
-one, and that the request is in scope at all."""
+"""The weights of the features of a described team, the constant last: for the probability that the
+best agent is right, and that the request is in scope."""
 LINE = 0.78
-"""How probable it must be that a request is in scope. The features of real teams vary more than
-those of the sets that were fitted: with this, requests of a team's own subject are seldom refused.
+"""The probability of being in scope that a request needs. The features of real teams vary more than
+those of the fitted sets; with this value, requests about a team's own subjects are seldom refused.
 """
 
 FITTED = 150
-"""The largest team that was fitted. Among more agents the best score is higher by chance than the
-fit knows, so a request must be clearer by the logarithm of how many times more there are. Of 24
-requests for nobody among 336 public agent files 19 are refused, and 3 of 40 for somebody."""
+"""The largest fitted team. In a larger team the best score is higher by chance, so a request needs
+a lead of the logarithm of the ratio of the sizes. With 336 public agent files, 19 of 24 requests
+that fit no agent are refused, and 3 of 40 requests that fit one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedCalibration:
-    """Of a team that is known by descriptions: two logistic functions of the same features."""
+    """The calibration of a team that has only descriptions: two logistic functions of the same
+    features."""
 
     examples: float = 0.0
-    """How many examples the agents have on average, as a part of those of a taught team."""
+    """The mean number of examples per agent, divided by the number in a team with examples."""
 
     def features(self, agents: Matrix, others: Matrix) -> tuple[float, ...]:
-        """The best score, its margin over the second agent and over other subjects, and the size
-        of the team: the best of many is high by chance."""
+        """The best score, its leads over the second agent and over other subjects, the size of the
+        team, the examples. The size matters, because the best score of many is high by chance."""
         ranked = np.sort(agents)[::-1]
         best = float(ranked[0])
         second = float(ranked[1]) if len(ranked) > 1 else 0.0
@@ -405,7 +410,7 @@ class DescribedCalibration:
         return best, best - second, best - other, math.log(len(agents)), self.examples
 
     def judge(self, agents: Matrix, others: Matrix) -> Judgement:
-        """As `Calibration.judge`."""
+        """See `Calibration.judge`."""
         features = self.features(agents, others)
         right, in_scope = logistic(RIGHT, features), logistic(IN_SCOPE, features)
         best = int(agents.argmax())
@@ -421,7 +426,7 @@ class DescribedCalibration:
 
 
 def logistic(weights: tuple[float, ...], features: tuple[float, ...]) -> float:
-    """The probability that these features speak for."""
+    """The logistic function of the weighted features; the last weight is the constant."""
     *slopes, constant = weights
     return 1 / (1 + math.exp(-sum(w * f for w, f in zip(slopes, features, strict=True)) - constant))
 

@@ -1,4 +1,4 @@
-"""Routing by meaning: the agent whose examples and description a request is most like."""
+"""The `semantic` stage: the agent whose examples and description are most similar to a request."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ import numpy as np
 from ekiden.core.agent import Agent
 from ekiden.core.dataclass import dataclass
 from ekiden.embeddings.base import Embedder, KnowingEmbedder
-from ekiden.embeddings.found import second_encoder
 from ekiden.embeddings.letters import HashingEmbedder
-from ekiden.embeddings.local import MISSING, local_embedder
-from ekiden.embeddings.one_thread import one_thread
+from ekiden.embeddings.local import MISSING, local_embedder, one_thread
+from ekiden.embeddings.named import second_encoder
 from ekiden.routing.decision import Score, StageResult, plain_line
 from ekiden.routing.meaning.index import read_index, write_index
 from ekiden.routing.meaning.learner import (
@@ -33,8 +32,8 @@ from ekiden.routing.meaning.learner import (
     calibrate,
 )
 from ekiden.routing.meaning.texts import (
-    NOBODYS,
-    NOBODYS_WEIGHT,
+    REQUESTS,
+    REQUESTS_WEIGHT,
     SUBJECTS,
     SUBJECTS_WEIGHT,
     AgentText,
@@ -46,24 +45,25 @@ from ekiden.routing.settings import RuleSettings, SemanticSettings
 
 MAX_CANDIDATES = 20
 _NEAR = 0.4
-"""A general request with so large a cosine to something an agent says may well be that agent's."""
+"""General requests with this cosine to a text of an agent are left out: they may be its own."""
 _SAME = 0.45
-"""A subject with so large a cosine to something an agent says is that agent's."""
+"""Subjects with this cosine to a text of an agent are left out: they are its own."""
 _FEWEST = 8
-"""So many general requests are always compared with, and no more than the agents have texts."""
+"""The minimum number of general requests; the maximum is the number of the agents' texts."""
 _MOSTLY = 0.5
-"""A second encoder that knows less of what the agents say is of no use."""
+"""The minimum share of the agents' texts that a second encoder must know to be used."""
 _TAUGHT = 3
-"""With fewer examples an agent is known by its description. In a team where most have more, its
-probability is a guess, and nobody's choice stands on it alone."""
-Told: TypeAlias = Callable[[int, int], None]
+"""An agent with fewer examples is known by its description only. In a team where most agents have
+more, its probability is a guess, so its choice is never sure."""
+OnLearning: TypeAlias = Callable[[int, int], None]
+"""Called with the number of learnt texts and of all texts."""
 
 _STEP = 64
-"""Texts that are learnt between two looks at how far it is."""
+"""Number of texts between two reports of progress."""
 _LARGE = 200
 """From this number of texts on, the learnt data is stored for other processes."""
 _TELLING = 0.5
-"""Texts believed less than this are not taken as samples of what requests will be like."""
+"""The minimum weight of texts that are used for calibration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +73,13 @@ class _Judge:
 
 
 class SemanticStage:
-    """Learns from what the agents say of themselves, once, when it is made.
+    """Chooses by similarity of meaning. It learns from the agents' texts once, at creation.
 
-    `threshold` is how probable a choice must be, 0 to 1; without it, the line is the measured one
-    (`calibration`). From the confidence `sure_at` on a choice stands on its own. `second` is
-    another encoder, which counts as much as the first; what is asked in a language that it does not
-    know is decided as if there were none. What is learnt of a large team is kept in the user's
-    cache folder; while it is learnt, which takes seconds, `on_learning` is told how many texts are
-    done, of how many. Safe to use from several threads::
+    `threshold` is the minimum probability of a choice, 0 to 1; by default the calibration decides.
+    A choice is sure at a confidence of `sure_at` or more. `second` is another encoder with the same
+    weight as the first; it is not used for requests in languages that it does not know. The learnt
+    data of a large team is stored in the user's cache folder. Learning it takes seconds; meanwhile
+    `on_learning` is called with the progress. Safe to use from several threads::
 
         stage = SemanticStage([billing, travel], local_embedder())
         stage.decide("why was I charged twice?").agent
@@ -94,7 +93,7 @@ class SemanticStage:
         second: KnowingEmbedder | None = None,
         threshold: float | None = None,
         sure_at: int = RuleSettings().confidence_threshold,
-        on_learning: Told | None = None,
+        on_learning: OnLearning | None = None,
     ) -> None:
         self._names = [agent.name for agent in agents]
         taught = {a.name for a in agents if len(a.triggers.examples) >= _TAUGHT}
@@ -107,7 +106,9 @@ class SemanticStage:
         self._second = second
         self._letters = HashingEmbedder()
         self._alone: _Judge | None = None
+        """For requests that the second encoder does not know, or without a second encoder."""
         self._together: _Judge | None = None
+        """With both encoders."""
         if not agents:
             return
         is_large = len(agents) >= _LARGE or len(texts_of(agents)) >= _LARGE
@@ -120,10 +121,10 @@ class SemanticStage:
             self._keep(key)
 
     def _key(self, agents: Sequence[Agent[Any]]) -> str:
-        """A hash of all that the learner is made of: what agents say, encoders and this code."""
+        """A hash of everything that determines the learnt data: texts, encoders and this code."""
         second = None if self._second is None else self._second.name
-        told = [self._meaning.name, second, self._letters.name, self._described, self._names]
-        digest = sha256(repr(told).encode("utf-8", "surrogatepass"))
+        facts = [self._meaning.name, second, self._letters.name, self._described, self._names]
+        digest = sha256(repr(facts).encode("utf-8", "surrogatepass"))
         for agent in agents:
             digest.update(repr(sources_of(agent)).encode("utf-8", "surrogatepass"))
         for path in sorted(Path(__file__).parent.glob("*.py")):
@@ -141,7 +142,7 @@ class SemanticStage:
         write_index(key, arrays)
 
     def _restore(self, key: str, agents: Sequence[Agent[Any]]) -> bool:
-        """Load learnt data that was stored earlier; returns whether it exists."""
+        """Load the stored data; returns whether it exists and is valid."""
         arrays = read_index(key)
         if arrays is None:
             return False
@@ -169,48 +170,52 @@ class SemanticStage:
         sizes = (self._meaning.dimensions, self._letters.dimensions, second)
         learner = Learner.restored(own, agents=columns, sizes=sizes)
         if self._described:
-            return _Judge(learner=learner, calibration=_of_described(agents))
+            return _Judge(learner=learner, calibration=_calibration_of(agents))
         sharpness, line = map(float, own["calibration"])
         calibration = TaughtCalibration(sharpness=sharpness, line=line)
         return _Judge(learner=learner, calibration=calibration)
 
     def _learn(
-        self, agents: Sequence[Agent[Any]], texts: Sequence[AgentText], told: Told | None
+        self,
+        agents: Sequence[Agent[Any]],
+        texts: Sequence[AgentText],
+        on_learning: OnLearning | None,
     ) -> None:
         words = [each.text for each in texts]
-        if told is None:
+        if on_learning is None:
             views = self._views(words)
         else:
-            told(0, len(words))
+            on_learning(0, len(words))
             views = self._views(words[:_STEP])
             for start in range(_STEP, len(words), _STEP):
-                told(start, len(words))
+                on_learning(start, len(words))
                 views = views.with_more(self._views(words[start : start + _STEP]))
-            told(len(words), len(words))
+            on_learning(len(words), len(words))
         if self._described:
             views, others = self._as_requests(views, texts)
             columns = np.arange(len(others.meaning))
             weight = SUBJECTS_WEIGHT
         else:
-            others = self._views(NOBODYS[: max(_FEWEST, len(texts))])
+            others = self._views(REQUESTS[: max(_FEWEST, len(texts))])
             others = others.rows(_apart(others.meaning, views.meaning, _NEAR))
             columns = np.zeros(len(others.meaning), dtype=np.intp)
-            weight = NOBODYS_WEIGHT
+            weight = REQUESTS_WEIGHT
         owners = np.append([each.agent for each in texts], columns + len(agents)).astype(np.intp)
-        weights = [each.weight for each in texts] + [weight] * len(columns)
-        belief = np.array(weights, dtype=np.float32)
+        weights = np.array(
+            [each.weight for each in texts] + [weight] * len(columns), dtype=np.float32
+        )
         everything = views.with_more(others)
-        self._alone = self._judge(replace(everything, second=None), owners, belief, agents)
+        self._alone = self._judge(replace(everything, second=None), owners, weights, agents)
         if views.second is not None and views.second.any(axis=1).mean() >= _MOSTLY:
-            self._together = self._judge(everything, owners, belief, agents)
+            self._together = self._judge(everything, owners, weights, agents)
 
     def _as_requests(self, views: Views, texts: Sequence[AgentText]) -> tuple[Views, Views]:
-        """The agents' texts and other subjects, as if all were worded as requests.
+        """The vectors of the agents' texts and of other subjects, moved as if worded as requests.
 
-        An encoder tells "Books hotels" from "book me a hotel" by the form too: descriptions are
-        moved by what requests and descriptions of all sorts differ in on average.
+        The vectors of "Books hotels" and "book me a hotel" also differ by their form. Descriptions
+        are moved by the average difference between general requests and general descriptions.
         """
-        subjects, requests = self._views(SUBJECTS), self._views(NOBODYS)
+        subjects, requests = self._views(SUBJECTS), self._views(REQUESTS)
         others = subjects.rows(_apart(subjects.meaning, views.meaning, _SAME))
         described = np.array([[not each.is_request] for each in texts], dtype=np.float32)
         meaning = _middle(requests.meaning) - _middle(subjects.meaning)
@@ -222,23 +227,21 @@ class SemanticStage:
         )
 
     def _judge(
-        self, texts: Views, owners: Indices, belief: Matrix, agents: Sequence[Agent[Any]]
+        self, texts: Views, owners: Indices, weights: Matrix, agents: Sequence[Agent[Any]]
     ) -> _Judge:
-        """Owners from the number of agents on are nobody."""
+        """Learn from the texts. Owners from the number of agents on are general texts."""
         columns = max(int(owners.max()), len(agents)) + 1
-        learner = Learner(texts, owners, belief, agents=columns)
+        learner = Learner(texts, owners, weights, agents=columns)
         if self._described:
-            return _Judge(learner=learner, calibration=_of_described(agents))
-        telling = np.flatnonzero((belief >= _TELLING) & (owners < len(agents)))
+            return _Judge(learner=learner, calibration=_calibration_of(agents))
+        telling = np.flatnonzero((weights >= _TELLING) & (owners < len(agents)))
         calibration = calibrate(learner.left_out[telling], owners[telling])
         return _Judge(learner=learner, calibration=calibration)
 
     def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
-        """The most probable agent but none of `excluded`.
+        """The most probable agent that is not `excluded`; no agent if none is similar enough.
 
-        It is `sure` when the choice stands on its own, for which its agent must have some examples;
-        an agent that is named without that is the best guess; no agent means that nothing was near
-        enough.
+        The result is `sure` at a confidence of `sure_at` or more, if the agent has enough examples.
         """
         began = perf_counter()
         left = [number for number, name in enumerate(self._names) if name not in excluded]
@@ -264,7 +267,7 @@ class SemanticStage:
         return _result(candidates, reason, agent=best.agent, sure=sure, began=began)
 
     def lead(self, text: str) -> float:
-        """By how much the best agent is ahead of the line below which nobody is meant.
+        """The distance of the best agent's score to the line for requests in scope.
 
         Without a `threshold`, requests with a lead of 0 or more are given to an agent.
         """
@@ -272,9 +275,9 @@ class SemanticStage:
         return float("-inf") if judged is None else judged.lead
 
     def scores(self, text: str) -> tuple[Matrix, Matrix] | None:
-        """The scores of every agent, and of what is nobody's.
+        """The scores of the agents, and of the general texts.
 
-        `None` when there is nothing in the text, or nothing was learnt.
+        `None` if the text has no known words, or nothing was learnt.
         """
         found = self._scored(text)
         return None if found is None else found[0]
@@ -302,9 +305,9 @@ class SemanticStage:
         return (scores[: len(self._names)], scores[len(self._names) :]), judge
 
     def _understands(self, text: str, views: Views) -> bool:
-        """Whether the encoder knows a word of the text, or an agent's text has such words.
+        """Whether the encoder knows a word of the text, or an agent's text has similar words.
 
-        The vector of unknown words is near that of some agent by chance.
+        By chance the vector of unknown words is near that of some agent.
         """
         if not isinstance(self._meaning, KnowingEmbedder) or self._meaning.knows([text])[0]:
             return True
@@ -324,11 +327,12 @@ def semantic_stage(
     settings: SemanticSettings,
     *,
     sure_at: int = RuleSettings().confidence_threshold,
-    on_learning: Told | None = None,
+    on_learning: OnLearning | None = None,
 ) -> SemanticStage | str:
-    """The stage with the local embedder and a second encoder that was found, or why there is none.
+    """The stage with the local embedder and the second encoder if there is one; or the reason why
+    the stage is unavailable.
 
-    Raises `UserError` for a second encoder that is named and cannot be used.
+    Raises `UserError` if a second encoder is configured and cannot be used.
     """
     embedder = local_embedder()
     if embedder is None:
@@ -343,13 +347,13 @@ def semantic_stage(
     )
 
 
-def _of_described(agents: Sequence[Agent[Any]]) -> DescribedCalibration:
+def _calibration_of(agents: Sequence[Agent[Any]]) -> DescribedCalibration:
     examples = [min(len(agent.triggers.examples), _TAUGHT) for agent in agents]
     return DescribedCalibration(examples=sum(examples) / (_TAUGHT * len(agents)))
 
 
 def _known(encoder: KnowingEmbedder, texts: Sequence[str]) -> Matrix:
-    """Its vectors, and zeros for what it does not know."""
+    """The vectors of an encoder; zeros for texts that it does not know."""
     vectors = np.zeros((len(texts), encoder.dimensions), dtype=np.float32)
     rows = np.flatnonzero(encoder.knows(texts)).tolist()
     if rows:
@@ -358,12 +362,12 @@ def _known(encoder: KnowingEmbedder, texts: Sequence[str]) -> Matrix:
 
 
 def _apart(others: Matrix, own: Matrix, near: float) -> Indices:
-    """The rows of `others` that are near to none of `own`."""
+    """The rows of `others` that are not near any row of `own`."""
     return np.flatnonzero((others @ own.T).max(axis=1) < near)
 
 
 def _middle(vectors: Matrix) -> Matrix:
-    """Of the rows that are known."""
+    """The mean of the rows that are not zero."""
     known = vectors[vectors.any(axis=1)]
     return np.asarray(known.mean(axis=0) if len(known) else 0 * vectors[0], dtype=np.float32)
 

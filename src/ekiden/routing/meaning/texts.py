@@ -1,4 +1,4 @@
-"""The texts of an agent's description, to learn from."""
+"""The texts about agents from which the semantic stage learns."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.text.wording import lazy_pattern
 
 MAX_TEXTS = 20_000
-"""Of a whole team; if there are more, every agent gives an equal share of its own."""
+"""Maximum number of texts of a team. If there are more, every agent gets an equal share."""
 
 _EXAMPLE, _DESCRIPTION, _CAPABILITY, _KEYWORDS, _NAME = 1.0, 0.5, 0.3, 0.2, 0.1
 _MAX_SENTENCES = 8
 _MAX_CLAUSES = 12
 _SHORT_DESCRIPTION = 300
-"""Only descriptions up to this length are cut into clauses: a long one has sentences enough."""
+"""Only descriptions up to this length are split into clauses: a long one has enough sentences."""
 _MAX_KEYWORDS = 40
 _CLAUSE_END = lazy_pattern(
     r"[.!?;:,]+(?:\s+|$)|[。！？；：，、\n]+|\s(?:and|or|und|oder|et|ou|y|o)\s|以及|[和或及]"
@@ -27,34 +27,38 @@ _WORD_BREAK = lazy_pattern(r"[^\w]+|_+|\d+|(?<=[a-z])(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentText:
-    """Something that speaks for an agent."""
+    """A text about an agent."""
 
     agent: int
+    """The position of the agent in the team."""
     text: str
     weight: float
-    """How much it is believed, 1 being fully."""
+    """The weight of the text, up to 1."""
     is_request: bool
-    """Whether it is worded as a request, as examples are, or describes the agent."""
+    """Whether it is worded as a request, like examples. Other texts describe the agent."""
 
 
 def has_words(text: str) -> bool:
-    """Whether a request has a letter of any script. An encoder also returns vectors for digits,
-    punctuation and emoji, and each of these is near the vector of some agent.
+    """Whether a text has a letter of any script.
+
+    An encoder also returns vectors for digits, punctuation and emoji, and by chance each of these
+    is near the vector of some agent.
     """
     return any(map(str.isalpha, text))
 
 
 def texts_of(agents: Sequence[Agent[Any]]) -> list[AgentText]:
-    """Everything to learn from, in the agents' order; at least one text for every agent.
+    """All texts in the order of the agents; at least one for every agent.
 
-    An example is believed most, then a description, capabilities, keywords and the name. The best
-    that an agent has is believed fully: one with a description alone is not at a disadvantage.
+    Examples have the highest weight, then the description, capabilities, keywords and the name. The
+    best text of an agent has the weight 1, so that an agent with only a description is not at a
+    disadvantage.
     """
     share = max(1, MAX_TEXTS // max(1, len(agents)))
     found: list[AgentText] = []
     for number, agent in enumerate(agents):
         own: dict[str, float] = {}
-        for text, weight in _said(agent):
+        for text, weight in _weighted(agent):
             if text.strip():
                 own.setdefault(text, weight)
         own = own or {agent.name: _NAME}
@@ -68,7 +72,7 @@ def texts_of(agents: Sequence[Agent[Any]]) -> list[AgentText]:
 
 
 def sources_of(agent: Agent[Any]) -> tuple[object, ...]:
-    """All that the texts of an agent are made from."""
+    """Everything that the texts of an agent are made from."""
     return (
         agent.name,
         agent.title,
@@ -80,7 +84,7 @@ def sources_of(agent: Agent[Any]) -> tuple[object, ...]:
     )
 
 
-def _said(agent: Agent[Any]) -> Iterator[tuple[str, float]]:
+def _weighted(agent: Agent[Any]) -> Iterator[tuple[str, float]]:
     for example in agent.triggers.examples:
         yield example, _EXAMPLE
     for description in (agent.description, agent.handoff_description):
@@ -94,8 +98,11 @@ def _said(agent: Agent[Any]) -> Iterator[tuple[str, float]]:
 
 
 def _described(description: str) -> Iterator[tuple[str, float]]:
-    """The whole, its sentences, and the clauses of a short one: a request is more like one of
-    them. "Books flights and hotels" is near to a request about hotels in its last word."""
+    """A description, its sentences, and the clauses of a short description.
+
+    A request is usually similar to one of its parts. A request about hotels is similar to the last
+    word of "Books flights and hotels".
+    """
     yield description, _DESCRIPTION
     sentences = [each.strip() for each in _SENTENCE_END.split(description[:4_000]) if each.strip()]
     if len(sentences) > 1:
@@ -120,9 +127,9 @@ def _thinned(texts: list[tuple[str, float]], share: int) -> list[tuple[str, floa
     return [texts[int(number * step)] for number in range(share)]
 
 
-NOBODYS_WEIGHT = 0.3
+REQUESTS_WEIGHT = 0.3
 
-NOBODYS = (
+REQUESTS = (
     "Good morning, how are you?",
     "Thank you, that was very helpful.",
     "Are you a real person?",
@@ -148,8 +155,8 @@ NOBODYS = (
     "What does my horoscope say?",
     "How do I start a small business?",
 )
-"""Requests of all sorts: an agent must be nearer to a request than these are, unless they are near
-to something that an agent says of itself."""
+"""General requests that fit no agent. A request goes to an agent only if it is more similar to the
+agent's texts than to these. Those that are similar to an agent's texts are left out."""
 
 SUBJECTS_WEIGHT = 0.3
 
@@ -215,6 +222,6 @@ SUBJECTS = (
     "Answers questions about opening hours and places nearby.",
     "Supports mothers, babies and children.",
 )
-"""Agents of all sorts, as their authors would describe them. A team that is known by descriptions
-is compared with those among them that are near to none of its own: a request that is nearer to one
-of these is for nobody in the team."""
+"""Descriptions of all sorts of agents. For a team without examples, those that are similar to none
+of its own agents are additional targets: a request that is more similar to one of these fits no
+agent of the team."""

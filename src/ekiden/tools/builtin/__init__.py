@@ -1,4 +1,4 @@
-"""Tools that come with Ekiden: files of the project, web pages and programs, each confined."""
+"""The built-in tools: files of the project, web pages and programs, within configured limits."""
 
 from ekiden.tools.builtin.collection import (
     BUILTIN_NAMES as BUILTIN_NAMES,

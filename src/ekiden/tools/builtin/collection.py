@@ -1,4 +1,4 @@
-"""The built-in tools of a project, made when they are asked for."""
+"""The built-in tools of a project, each created at its first lookup."""
 
 from __future__ import annotations
 

@@ -128,7 +128,8 @@ class ProjectFiles:
 
 
 def read_regular(place: ResolvedPath, max_bytes: int, root: Path) -> bytes:
-    """The content of a file; `ToolError` for what is none or too large, `OSError`."""
+    """The content of a regular file. Raises `ToolError` if it is another kind of file, or too
+    large, and `OSError`."""
     name = place.parts[-1]
     _check_regular(place, place.folder.stat(name))
     with open(place.folder.open(name, os.O_RDONLY), "rb") as file:
@@ -163,7 +164,7 @@ def _write(place: ResolvedPath, data: bytes) -> None:
 
 
 def _put(folder: Folder, name: str, data: bytes, mode: int | None) -> None:
-    """The whole content under the name, or nothing of it; durable when this returns."""
+    """Replace the file in one step: a draft is made durable and then renamed."""
     draft = f".ekiden-{secrets.token_hex(8)}.tmp"
     descriptor = folder.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
@@ -194,7 +195,6 @@ def listing(place: ResolvedPath) -> str:
 
 
 def _with_returns(text: str) -> str:
-    """The text with the line ends of Windows."""
     return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 

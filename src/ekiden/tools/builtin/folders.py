@@ -1,11 +1,10 @@
-"""Paths that stay inside a folder, even if links change, and files that no agent may use.
+"""Keeps paths inside the project's folder, even if links change, and protects secret files.
 
-A path is followed by hand, part by part: each folder on the way is opened relative to the one
-before, without following links, and kept open. A link is read and followed in the same way, so that
-it may lead around inside the root but never out of it. There is no moment between looking and
-opening in which somebody could swap a folder for a link: what was looked at is what is open. Where
-the system cannot open relative to a folder (Windows), the same is done with whole paths; then links
-that are swapped in that very moment are not noticed.
+A path is resolved here, part by part: each folder is opened relative to the one before, without
+following links, and stays open. A link is read and resolved in the same way, so it may lead to
+another place inside the root but never out of it. There is no race between check and use: the
+folder that was checked is the folder that is open. If the system cannot open relative to a folder
+(Windows), whole paths are used; a link that is swapped between check and use is then not noticed.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _MAX_PARTS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """An open folder; names are looked up in it, and no link is followed."""
+    """An open folder. Its methods do not follow links."""
 
     path: str
     handle: int | None
@@ -45,20 +44,20 @@ class Folder:
         return name if self.handle is not None else os.path.join(self.path, name)
 
     def stat(self, name: str) -> os.stat_result:
-        """Of the entry itself, also if it is a link."""
+        """The status of an entry; for a link, of the link itself."""
         return os.stat(self._at(name), dir_fd=self.handle, follow_symlinks=False)
 
     def link(self, name: str) -> str:
-        """Where a link leads."""
+        """The target of a link."""
         return os.readlink(self._at(name), dir_fd=self.handle)
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
-        """A file as a descriptor; never waits for the other end of a pipe."""
+        """Open a file as a descriptor; never blocks on a pipe."""
         flags |= _NOFOLLOW | _CLOEXEC | _BINARY | _NONBLOCK
         return os.open(self._at(name), flags, mode, dir_fd=self.handle)
 
     def enter(self, name: str) -> Folder:
-        """A folder in this one; close it."""
+        """Open a subfolder. The caller closes it."""
         path = os.path.join(self.path, name)
         if self.handle is None:
             return Folder(path=path, handle=None)
@@ -66,12 +65,12 @@ class Folder:
         return Folder(path=path, handle=os.open(name, flags, dir_fd=self.handle))
 
     def make(self, name: str) -> None:
-        """Make a folder unless there is one."""
+        """Create a subfolder unless it exists."""
         with suppress(FileExistsError):
             os.mkdir(self._at(name), dir_fd=self.handle)
 
     def replace(self, source: str, target: str) -> None:
-        """Give `source` the name `target`, whose file it replaces."""
+        """Rename `source` to `target`, and replace an existing `target`."""
         os.replace(
             self._at(source), self._at(target), src_dir_fd=self.handle, dst_dir_fd=self.handle
         )
@@ -81,7 +80,7 @@ class Folder:
         os.unlink(self._at(name), dir_fd=self.handle)
 
     def names(self) -> list[str]:
-        """What is in the folder, sorted; folders end with a slash."""
+        """The sorted names in the folder; folders end with a slash."""
         with os.scandir(self.path if self.handle is None else self.handle) as entries:
             return sorted(
                 f"{each.name}/" if each.is_dir(follow_symlinks=False) else each.name
@@ -94,35 +93,35 @@ class Folder:
             os.fsync(self.handle)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the folder."""
         if self.handle is not None:
             os.close(self.handle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPath:
-    """Where a path really leads."""
+    """A path after resolution of its links."""
 
     folder: Folder
-    """The last folder on the way that exists; open as long as the place is used."""
+    """The last existing folder of the path; open inside `locate`."""
     parts: tuple[str, ...]
-    """From the root, with all links followed."""
+    """The names from the root, with all links resolved."""
     missing: tuple[str, ...] = ()
-    """The last of `parts`, as far as they do not exist."""
+    """The last names in `parts` that do not exist."""
     is_folder: bool = False
-    """Whether it is `folder` itself."""
+    """Whether the path is `folder` itself."""
     links: tuple[tuple[str, ...], ...] = ()
-    """The links that were followed, each from the root."""
+    """The links that were resolved, each as names from the root."""
 
     @property
     def name(self) -> str:
-        """As a person would write it."""
+        """The path from the root, with slashes."""
         return "/".join(self.parts) or "."
 
 
 @contextmanager
 def locate(root: Path, path: str, *, by_handle: bool = HAS_HANDLES) -> Iterator[ResolvedPath]:
-    """Follow `path` from `root`; `ToolError` if it leads out of it, or cannot be followed."""
+    """Resolve `path` from `root`. Raises `ToolError` if it leads out of `root`, or is invalid."""
     walk = _Walk(root, path, by_handle)
     with ExitStack() as stack:
         stack.callback(walk.close)
@@ -160,7 +159,7 @@ class _Walk:
             try:
                 mode = here.stat(part).st_mode
             except FileNotFoundError:
-                return self._nothing([part, *todo])
+                return self._missing([part, *todo])
             if stat.S_ISLNK(mode):
                 self._followed.append((*self._names, part))
                 todo.extendleft(reversed(self._target(here.link(part))))
@@ -177,7 +176,7 @@ class _Walk:
         while self._folders:
             self._folders.pop().close()
 
-    def _nothing(self, rest: list[str]) -> ResolvedPath:
+    def _missing(self, rest: list[str]) -> ResolvedPath:
         if ".." in rest:
             raise ToolError(f"{self._path!r} goes back from a folder that does not exist")
         return self._place(self._folders[-1], (*self._names, *rest), missing=tuple(rest))
@@ -252,23 +251,23 @@ _SECRET = lazy_pattern(
     |   token\.json | kubeconfig | service[._-]?account.*\.json""",
     re.VERBOSE,
 )
-_TELLING = lazy_pattern(
+_SECRET_DATA = lazy_pattern(
     r"(.*[._-])?((secrets?|credentials?)([._-].*)?"
     r"|(passwords?|passwd|api[._-]?keys?)(\.[^.]+)?)"
 )
-"""Data of such a name is what the name says; a program or a page is about it."""
-_TELLING_FOLDER = lazy_pattern(r"\.?(secrets|credentials)")
+"""Names of secrets, unless the file is program code or a page (`_CODE`), which is about secrets."""
+_SECRET_DATA_FOLDER = lazy_pattern(r"\.?(secrets|credentials)")
 _CODE = lazy_pattern(
     r".*\.(pyi?|ipynb|[cm]?[jt]sx?|vue|svelte|html?|css|go|rs|java|kt|scala|swift|rb|php|cs|[ch]"
     r"|cc|cpp|hpp|exs?|erl|hs|lua|pl|r|sh|ps1|sql|proto|graphql|tf|mdx?|rst|adoc|tex)"
 )
-_SHOWN = lazy_pattern(
+_PUBLIC = lazy_pattern(
     r"(.*[._-])?(example|sample|template|dist)(\.(env|ya?ml|json|toml|ini|cfg|conf|properties))?"
     r"|.*\.pub"
 )
-"""Meant to be read, though they look like the others."""
+"""Examples and public keys: they look like secrets and are not."""
 _BACKUP = lazy_pattern(r"(?<=.)(~|\.(bak|backup|old|orig|save|swp))+\Z")
-"""What editors and people add to the name of a copy."""
+"""Endings of backup copies."""
 _SECRET_FOLDERS = frozenset(
     {".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".subversion", "gcloud"}
 )
@@ -280,15 +279,15 @@ _SECRET_IN = {
     ".claude": lazy_pattern(r"settings.*\.json"),
     ".gemini": lazy_pattern(r"settings.*\.json|oauth.*\.json"),
 }
-"""Names that are harmless elsewhere, by a folder above them."""
+"""Names that are secret only inside a folder, by that folder."""
 _AGENTS = "agents"
 _NOT_WRITTEN = frozenset({".git", ".hg", ".svn", _OURS, ".claude", ".gemini", ".agents"})
-"""Folders that say what programs and agents may do."""
+"""Folders that control what programs and agents may do."""
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----")
 
 
 def check_reading(parts: Sequence[str]) -> None:
-    """`ToolError` for credentials, and for Ekiden's own settings and stores."""
+    """Raises `ToolError` for credentials, and for Ekiden's own settings and stores."""
     _check_secret(parts)
     names = [_plain(part) for part in parts]
     if _OURS in names[:-1]:
@@ -298,7 +297,7 @@ def check_reading(parts: Sequence[str]) -> None:
 
 
 def check_writing(parts: Sequence[str]) -> None:
-    """`ToolError` for credentials, version control, and what Ekiden and its like go by."""
+    """Raises `ToolError` for credentials, and for files of version control and agent programs."""
     for part in parts:
         if _plain(part) in _NOT_WRITTEN:
             raise ToolError(
@@ -309,7 +308,7 @@ def check_writing(parts: Sequence[str]) -> None:
 
 
 def check_opened(name: str, status: os.stat_result, root: Path) -> None:
-    """`ToolError` if the open file is a settings file of Ekiden, whatever it is called here."""
+    """Raises `ToolError` if the open file is a settings file of Ekiden under another name."""
     for folder in (root, _home()):
         try:
             settings = None if folder is None else os.stat(folder / _OURS / _SETTINGS)
@@ -320,7 +319,7 @@ def check_opened(name: str, status: os.stat_result, root: Path) -> None:
 
 
 def check_content(name: str, data: bytes) -> None:
-    """`ToolError` for private keys under any name."""
+    """Raises `ToolError` for private keys under any name."""
     if _PRIVATE_KEY.search(data[:4096]):
         raise ToolError(f"{name!r} holds a private key, which is not shown to agents")
 
@@ -338,12 +337,12 @@ def _is_secret(names: Sequence[str]) -> bool:
     name = _BACKUP.sub("", last)
     if any(name_in.fullmatch(name) for at, name_in in _SECRET_IN.items() if at in folders):
         return True
-    if _SHOWN.fullmatch(name):
+    if _PUBLIC.fullmatch(name):
         return False
     if _SECRET.fullmatch(name):
         return True
-    tells = _TELLING.fullmatch(name) or any(map(_TELLING_FOLDER.fullmatch, folders))
-    return bool(tells) and not _CODE.fullmatch(name)
+    is_data = _SECRET_DATA.fullmatch(name) or any(map(_SECRET_DATA_FOLDER.fullmatch, folders))
+    return bool(is_data) and not _CODE.fullmatch(name)
 
 
 def _of_ekiden(name: str) -> ToolError:
@@ -361,6 +360,6 @@ def _home() -> Path | None:
 
 
 def _plain(part: str) -> str:
-    """The name as a file system may take it: some know no case, or skip what is invisible."""
+    """The name in a form that covers file systems which ignore case or invisible characters."""
     folded = unicodedata.normalize("NFKC", part).casefold().rstrip(". ")
     return "".join(char for char in folded if unicodedata.category(char) != "Cf")

@@ -1,7 +1,7 @@
 """`list_folder`, `glob` and `grep`: names and lines of the project's text files.
 
-Folders are walked by handles, as paths are (`folders`), and links in them are not followed. What
-`read_file` does not read is neither listed nor searched.
+Folders are walked by handles, as in `folders`, and links are not followed. Files that `read_file`
+refuses are not searched.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ekiden.tools.builtin.folders import (
 from ekiden.tools.settings import FileToolSettings
 
 _SKIPPED = frozenset({".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"})
-"""Folders that are searched only if the path leads into them."""
+"""Folders that are searched only if the path names them."""
 _MAX_DEPTH = 40
 _MAX_FILES = 50_000
 _MAX_SECONDS = 20.0
@@ -39,7 +39,7 @@ _MAX_MEMORY = 8 * 1024 * 1024
 
 
 class FileSearch:
-    """Finds files under `root`, and lines in them."""
+    """Finds files under `root` by name, and lines in files."""
 
     def __init__(
         self, root: Path, settings: FileToolSettings, *, by_handle: bool = HAS_HANDLES
@@ -105,7 +105,7 @@ class FileSearch:
 
 
 class _Walk:
-    """The files below a folder that agents may read, each with its name from there."""
+    """The files below a folder that agents may read, each with its path from the folder."""
 
     def __init__(self, start: ResolvedPath) -> None:
         self._start = start
@@ -163,7 +163,7 @@ def _may_read(parts: tuple[str, ...]) -> bool:
 
 
 def _text(file: ResolvedPath, max_bytes: int, root: Path) -> str | None:
-    """The text of a file; `None` for what is none, too large, a link or not to be read."""
+    """The text of a file; `None` if it is not text, too large, a link or secret."""
     try:
         if not stat.S_ISREG(file.folder.stat(file.parts[-1]).st_mode):
             return None
@@ -204,7 +204,7 @@ def _check_length(pattern: str) -> None:
 
 
 def _compiled(pattern: str, *, ignore_case: bool = False) -> Any:
-    """RE2, which takes time in proportion to the text whatever the pattern is."""
+    """Compile with RE2: its time is linear in the text for every pattern."""
     import re2
 
     options = re2.Options()
@@ -222,11 +222,11 @@ def _compiled(pattern: str, *, ignore_case: bool = False) -> Any:
 
 
 def _name_pattern(pattern: str) -> Callable[[str], bool]:
-    """Whether a name from the searched folder, with slashes, fits the pattern."""
+    """A function that tells whether a path from the searched folder matches the pattern."""
     _check_length(pattern)
     pattern = pattern.replace(os.sep, "/").removeprefix("./")
-    whole = pattern if "/" in pattern else f"**/{pattern}"
-    compiled = _compiled(rf"\A{_translated(whole)}\z")
+    full_pattern = pattern if "/" in pattern else f"**/{pattern}"
+    compiled = _compiled(rf"\A{_translated(full_pattern)}\z")
     return lambda name: bool(compiled.search(name))
 
 

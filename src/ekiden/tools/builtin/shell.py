@@ -1,4 +1,4 @@
-"""`shell`: programs that are allowed, run in the project's folder without a shell."""
+"""`shell`: runs allowed programs in the project's folder, without a shell."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _KEPT = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TERM|TZ|TMPDIR|TEMP|TMP|VIRTUAL_ENV"
     r"|SYSTEMROOT|COMSPEC|PATHEXT|USERPROFILE|APPDATA|LOCALAPPDATA"
 )
-"""What a program is told of the environment: nothing that could be a key."""
+"""The environment variables that a program gets; none of them can be a key."""
 _ADDED = {"GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
 """Prevents programs from waiting for a keyboard."""
 
 _GRACE_S = 1.0
-"""Between asking a program to stop and killing it."""
+"""Time between SIGTERM and SIGKILL."""
 _DRAIN_S = 0.5
-"""For what is still in the pipe when the program has ended and another keeps the pipe open."""
+"""Time to read the rest of the output if another process keeps the pipe open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramEnd:
-    """How a program ended."""
+    """The end of a program."""
 
     code: int | None
-    """`None`: it was stopped because its time was up."""
+    """The exit code; negative for a signal. `None`: the program was stopped at its timeout."""
     output: str
-    """Both streams in the order in which they were written."""
+    """stdout and stderr, in the order in which they were written."""
 
 
 async def run_program(
@@ -57,10 +57,10 @@ async def run_program(
     max_bytes: int,
     pass_fds: Sequence[int] = (),
 ) -> ProgramEnd:
-    """Run the program in a process group of its own, without any input.
+    """Run the program in its own process group, without input.
 
-    When its time is up, or the caller is cancelled, the whole group is stopped; and what it leaves
-    behind is stopped when it ends. Raises `OSError` if it cannot be started.
+    The whole group is stopped at the timeout, when the caller is cancelled, and when the program
+    ends. Raises `OSError` if it cannot be started.
     """
     if os.name != "posix":
         raise ToolError("programs can be run on POSIX systems only")
@@ -94,7 +94,7 @@ async def run_program(
 
 @asynccontextmanager
 async def _pipe_to(output: _Output) -> AsyncIterator[int]:
-    """The end of a pipe to write to, which the caller closes; `output` gets what is written."""
+    """The write end of a pipe into `output`. The caller closes the write end."""
     read_end, write_end = os.pipe()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: output, os.fdopen(read_end, "rb", buffering=0)
@@ -106,7 +106,7 @@ async def _pipe_to(output: _Output) -> AsyncIterator[int]:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """End the program if it runs, and whatever else is left of its group."""
+    """Stop the program if it runs, and kill the rest of its group."""
     try:
         if process.returncode is None:
             _signal_group(process.pid, signal.SIGTERM)
@@ -124,7 +124,7 @@ def _signal_group(group: int, number: signal.Signals) -> None:
 
 
 class _Output(asyncio.Protocol):
-    """Keeps the beginning and the end of what is written, and counts the rest."""
+    """Keeps the beginning and the end of the output, and counts the bytes between them."""
 
     def __init__(self, max_bytes: int) -> None:
         self._head_size = max_bytes - max_bytes // 2
@@ -147,7 +147,7 @@ class _Output(asyncio.Protocol):
         self.ended.set()
 
     def text(self) -> str:
-        """What was kept, with a note of what was not."""
+        """The kept output, with a note about the rest."""
         head, tail = bytes(self._head), bytes(self._tail)
         if not self._left_out:
             return (head + tail).decode(errors="replace")
@@ -156,7 +156,7 @@ class _Output(asyncio.Protocol):
 
 
 class Programs:
-    """The programs that `settings` allow, run in the folder `root`."""
+    """The tool `shell`."""
 
     def __init__(self, root: Path, settings: ShellToolSettings) -> None:
         self._root = root
@@ -210,7 +210,7 @@ class Programs:
 
 
 def split_command(command: str) -> list[str]:
-    """The program and its arguments; `ToolError` for what only a shell could do."""
+    """The program and its arguments. Raises `ToolError` if the command needs a shell."""
     if len(command) > _MAX_COMMAND or "\0" in command:
         raise ToolError("the command is too long, or has zero bytes in it")
     for char in _interpreted(command):
@@ -229,24 +229,23 @@ def split_command(command: str) -> list[str]:
 
 
 def program_of(arguments: str) -> str:
-    """The program that a call with these arguments runs; raises if there is none."""
+    """The program that a call with these arguments runs; raises if they are invalid."""
     return split_command(json.loads(arguments)["command"])[0]
 
 
 def for_commands(tool: FunctionTool, allowed: Sequence[Sequence[str]]) -> FunctionTool:
-    """`shell` for some commands only: each is the words of a command, with ``*`` at its end if more
-    may follow."""
+    """`shell` for some commands only: lists of words, with ``*`` at the end to allow more words."""
 
     async def invoke(ctx: ToolContext[Any], arguments: str) -> Any:
         try:
             command = json.loads(arguments)["command"]
             given = split_command(command)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            return await tool.on_invoke_tool(ctx, "{}")  # It says what is wrong with them.
+            return await tool.on_invoke_tool(ctx, "{}")  # The tool explains invalid arguments.
         for words in allowed:
             plain = [word for word in words if word != "*"]
             if given == plain or (words[-1] == "*" and given[: len(plain)] == plain):
-                # What was looked at is what is run, whichever way the text can be read.
+                # Encoded again: a repeated JSON key must not smuggle in an unchecked command.
                 return await tool.on_invoke_tool(ctx, json.dumps({"command": command}))
         listed = "; ".join(" ".join(words) for words in allowed)
         raise ToolError(f"the agent's file allows other commands only: {listed}")
@@ -255,7 +254,7 @@ def for_commands(tool: FunctionTool, allowed: Sequence[Sequence[str]]) -> Functi
 
 
 def scrubbed_environment(environment: os._Environ[str] | dict[str, str]) -> dict[str, str]:
-    """What a program gets to know: where programs are, and how the person likes text."""
+    """The environment variables for a program, without keys and relative folders in PATH."""
     kept = {name: value for name, value in environment.items() if _KEPT.fullmatch(name)}
     if "PATH" in kept:
         folders = kept["PATH"].split(os.pathsep)
@@ -265,7 +264,7 @@ def scrubbed_environment(environment: os._Environ[str] | dict[str, str]) -> dict
 
 @contextmanager
 def _marked(environment: dict[str, str]) -> Iterator[tuple[int, ...]]:
-    """Say whose a program is, to it and all that it starts."""
+    """Mark the program, and the programs that it starts, as run by the acting agent."""
     agent = acting_agent()
     if agent is None:
         yield ()
@@ -276,7 +275,7 @@ def _marked(environment: dict[str, str]) -> Iterator[tuple[int, ...]]:
 
 
 def _interpreted(command: str) -> Iterator[str]:
-    """The characters that a shell would act on, outside of the quotes that keep it from that."""
+    """The characters that a shell would interpret, outside of quotes that prevent it."""
     quote = ""
     text = command.strip()
     characters = iter(enumerate(text))

@@ -1,8 +1,7 @@
-"""Which addresses of the web may be asked: by name, and by where the name really leads.
+"""Checks which hosts may be called: by name, and by the addresses that the name resolves to.
 
-The networks that are not public are those of IANA's registries of special-purpose addresses that
-are not reachable from everywhere. The standard library's own answer differs between versions of
-Python, so it is not asked.
+Networks are public according to IANA's registries of special-purpose addresses. `is_global` of the
+standard library is not used, because it differs between versions of Python.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
@@ -25,7 +24,7 @@ _UNUSABLE = re.compile(r"[\x00-\x20\x7f]")
 _KEPT = "/?%:@!$&'()*+,;=~-._[]#|^{}\\\"<>`"
 
 Resolve: TypeAlias = Callable[..., Sequence[tuple[Any, ...]]]
-"""Gives what `socket.getaddrinfo` gives."""
+"""A function like `socket.getaddrinfo`."""
 
 _NOT_PUBLIC_V4 = tuple(
     IPv4Network(network)
@@ -34,21 +33,21 @@ _NOT_PUBLIC_V4 = tuple(
         "10.0.0.0/8",
         "100.64.0.0/10",  # shared by the customers of a provider
         "127.0.0.0/8",
-        "169.254.0.0/16",  # this link; clouds tell secrets here
+        "169.254.0.0/16",  # this link; metadata services of clouds return secrets here
         "172.16.0.0/12",
         "192.0.0.0/24",  # protocols
         "192.0.2.0/24",  # documentation
-        "192.88.99.0/24",  # relays from IPv4 to IPv6, given up
+        "192.88.99.0/24",  # deprecated relays from IPv4 to IPv6
         "192.168.0.0/16",
         "198.18.0.0/15",  # measurements
         "198.51.100.0/24",  # documentation
         "203.0.113.0/24",  # documentation
-        "224.0.0.0/4",  # to many at once
-        "240.0.0.0/4",  # reserved, and everybody
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and broadcast
     )
 )
 _GLOBAL_V6 = IPv6Network("2000::/3")
-"""All that was ever given out; what lies outside is local, special or for many at once."""
+"""All allocated addresses; other addresses are local, special or multicast."""
 _NOT_PUBLIC_V6 = tuple(
     IPv6Network(network)
     for network in (
@@ -59,35 +58,27 @@ _NOT_PUBLIC_V6 = tuple(
 )
 
 
-def _last(address: int) -> tuple[int, ...]:
+def _last_bits(address: int) -> tuple[int, ...]:
     return (address,)
 
 
-def _sixtofour(address: int) -> tuple[int, ...]:
-    return (address >> 80,)
-
-
-def _teredo(address: int) -> tuple[int, ...]:
-    """The server, and the client, whose bits are turned round."""
-    return address >> 64, ~address
-
-
-_WRAPPED: tuple[tuple[IPv6Network, Callable[[int], tuple[int, ...]]], ...] = (
-    (IPv6Network("::/96"), _last),  # compatible with IPv4
-    (IPv6Network("::ffff:0:0/96"), _last),  # mapped
-    (IPv6Network("::ffff:0:0:0/96"), _last),  # translated
-    (IPv6Network("64:ff9b::/96"), _last),  # NAT64
-    (IPv6Network("2002::/16"), _sixtofour),
-    (IPv6Network("2001::/32"), _teredo),
+_EMBEDDED: tuple[tuple[IPv6Network, Callable[[int], tuple[int, ...]]], ...] = (
+    (IPv6Network("::/96"), _last_bits),  # compatible with IPv4
+    (IPv6Network("::ffff:0:0/96"), _last_bits),  # mapped
+    (IPv6Network("::ffff:0:0:0/96"), _last_bits),  # translated
+    (IPv6Network("64:ff9b::/96"), _last_bits),  # NAT64
+    (IPv6Network("2002::/16"), lambda address: (address >> 80,)),  # 6to4
+    # Teredo: the server, and the client with its bits inverted
+    (IPv6Network("2001::/32"), lambda address: (address >> 64, ~address)),
 )
-"""Networks of IPv6 whose addresses stand for some of IPv4, and where those are in them."""
+"""IPv6 networks whose addresses contain IPv4 addresses, and functions that extract those."""
 
 
 def is_public(address: str) -> bool:
     """Whether an IP address belongs to the public internet.
 
-    One that stands for another, or leads through it, is what that one is. What is no address is
-    not public.
+    An IPv6 address that contains IPv4 addresses is public if they are. Text that is not an address
+    is not public.
     """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
@@ -95,46 +86,42 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(parsed, IPv4Address):
         return _is_public_v4(parsed)
-    for network, inner in _WRAPPED:
+    for network, extract in _EMBEDDED:
         if parsed in network:
-            inside = (IPv4Address(bits & 0xFFFFFFFF) for bits in inner(int(parsed)))
+            inside = (IPv4Address(bits & 0xFFFFFFFF) for bits in extract(int(parsed)))
             return all(_is_public_v4(each) for each in inside)
-    return _is_public_v6(parsed)
+    return parsed in _GLOBAL_V6 and not any(parsed in network for network in _NOT_PUBLIC_V6)
 
 
 def _is_public_v4(address: IPv4Address) -> bool:
     return not any(address in network for network in _NOT_PUBLIC_V4)
 
 
-def _is_public_v6(address: IPv6Address) -> bool:
-    return address in _GLOBAL_V6 and not any(address in network for network in _NOT_PUBLIC_V6)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedUrl:
-    """A URL, taken apart."""
+    """The parts of a URL that are sent."""
 
     scheme: str
     host: str
-    """In lower case, without brackets; names with other letters as ``xn--``."""
+    """In lower case, without brackets; international names as ``xn--``."""
     port: int
     path: str
-    """With the query."""
+    """Including the query."""
 
     @property
     def site(self) -> str:
-        """As it stands in the allow list."""
+        """The host, and the port if it is not the default: the form of an allow list."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """The URL again, without what is not sent."""
+        """The URL without its fragment."""
         return f"{self.scheme}://{self.site}{self.path}"
 
 
 def read_url(url: str) -> ParsedUrl:
-    """`ToolError` for everything but a plain http or https URL."""
+    """Parse an http or https URL. Raises `ToolError` for any other text."""
     url = url.strip()
     if len(url) > _MAX_URL or _UNUSABLE.search(url):
         raise ToolError("the URL is too long, or has blanks or control characters in it")
@@ -169,17 +156,17 @@ class _Pattern:
             return target.host.endswith(self.host[1:])
         return self.host in ("*", target.host)
 
-    def names(self, target: ParsedUrl) -> bool:
-        """Whether this very host and port were written down."""
+    def is_exactly(self, target: ParsedUrl) -> bool:
+        """Whether the pattern has exactly this host and port."""
         return self.port == target.port and self.host == target.host
 
 
 class AllowList:
-    """Hosts that may be asked.
+    """The hosts that may be called.
 
-    ``example.org`` is that host at the usual port, ``*.example.org`` everything below it,
-    ``*`` every host, and with ``:8080`` it is that port. An address that is not public, such as
-    this machine or its network, is asked only if its very ``host:port`` is listed.
+    ``example.org`` means this host at the default port, ``*.example.org`` its subdomains, ``*``
+    every host; ``:8080`` selects a port. An address that is not public, such as this machine or its
+    network, is called only if exactly its ``host:port`` is listed.
     """
 
     def __init__(self, entries: Sequence[str]) -> None:
@@ -187,7 +174,7 @@ class AllowList:
         self._patterns = [_pattern(entry) for entry in entries]
 
     def check(self, target: ParsedUrl) -> bool:
-        """Whether a host that may be asked need not be public; `ToolError` if it may not be."""
+        """Whether the host may have a private address. Raises `ToolError` if it is not allowed."""
         if not any(pattern.matches(target) for pattern in self._patterns):
             allowed = ", ".join(self._entries) or "none so far"
             command = config_command("tools.http_get.allow", [*self._entries, target.site])
@@ -195,13 +182,13 @@ class AllowList:
                 f"{target.site} is not among the hosts that may be called ({allowed}); a person "
                 f"can add it: {command}"
             )
-        return any(pattern.names(target) for pattern in self._patterns)
+        return any(pattern.is_exactly(target) for pattern in self._patterns)
 
 
 def addresses_of(
     target: ParsedUrl, *, may_be_private: bool, resolve: Resolve = socket.getaddrinfo
 ) -> list[str]:
-    """The addresses to connect to, checked; asks the name service, so it may take a while."""
+    """The allowed addresses of the host. It blocks on DNS."""
     try:
         found = resolve(target.host, target.port, type=socket.SOCK_STREAM)
     except OSError as exc:

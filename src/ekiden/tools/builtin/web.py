@@ -1,4 +1,4 @@
-"""`http_get` and `web_search`: text from hosts that are allowed."""
+"""`http_get` and `web_search`: text from allowed hosts."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _CHARSET = re.compile(
     r"ascii|utf-(8|16|32)(-[lb]e)?|iso8859-\d+|cp\d+|gb(2312|k|18030)|big5\w*|shift_jis\w*|euc_\w+"
     r"|iso2022_\w+|koi8-[rtu]|tis-620"
 )
-"""Other codecs of Python are no charsets, or slow on purpose-made input."""
+"""Python's other codecs are not charsets, or can be made slow by crafted input."""
 
 
 class WebPages:
-    """Text of the hosts that `settings` allow."""
+    """The tool `http_get`."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class WebPages:
 
 
 class WebSearch:
-    """Calls only the search service of the settings."""
+    """The tool `web_search`. It calls only the search service in the settings."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class WebSearch:
 
 
 def _results(body: str) -> str:
-    """The pages that an answer in JSON lists; else the answer as it is, cut off."""
+    """The pages in a JSON answer; for another answer, its first characters."""
     try:
         found = list(_pages(json.loads(body)))[:_MAX_PAGES]
     except (ValueError, RecursionError):
@@ -137,7 +137,7 @@ def _results(body: str) -> str:
 
 
 def _pages(value: Any) -> Iterator[tuple[str, str, str]]:
-    """Whatever in the answer has an address and a title, in its order."""
+    """All objects with a URL and a title anywhere in the answer: title, URL, text."""
     if isinstance(value, list):
         for each in value:
             yield from _pages(each)
@@ -152,7 +152,7 @@ def _pages(value: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def site_of(arguments: str) -> str:
-    """The site that a call with these arguments asks; raises if there is none."""
+    """The site that a call with these arguments contacts; raises if they are invalid."""
     return read_url(json.loads(arguments)["url"]).site
 
 
@@ -167,7 +167,7 @@ class _Answer:
 
 
 class _Fetch:
-    """One request and those that it is redirected to; `text` runs in a thread of its own."""
+    """A request and its redirects. `text` runs in its own thread."""
 
     def __init__(
         self, settings: HttpToolSettings, resolve: Resolve, headers: Mapping[str, str]
@@ -184,10 +184,10 @@ class _Fetch:
         target = read_url(url)
         try:
             for _ in range(_MAX_REDIRECTS + 1):
-                answer = self._ask(target)
+                answer = self._get(target)
                 location = answer.headers.get("Location")
                 if answer.status not in _REDIRECTS or location is None:
-                    return _shown(answer, asked=url)
+                    return _shown(answer, requested=url)
                 target = read_url(urljoin(target.url, location))
         except TimeoutError:
             raise
@@ -197,14 +197,14 @@ class _Fetch:
         raise ToolError(f"{url} is redirected more than {_MAX_REDIRECTS} times")
 
     def stop(self) -> None:
-        """End the thread's wait; its result is not needed any more."""
+        """Interrupt the thread by closing its socket."""
         self._stopped = True
         if self._socket is not None:
             with suppress(OSError):
-                # Not `SSLSocket.shutdown`, which changes the object under the thread's hands.
+                # `SSLSocket.shutdown` would change the object while the thread uses it.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def _ask(self, target: ParsedUrl) -> _Answer:
+    def _get(self, target: ParsedUrl) -> _Answer:
         may_be_private = self._allow.check(target)
         addresses = addresses_of(target, may_be_private=may_be_private, resolve=self._resolve)
         with self._connected(target, addresses) as connection:
@@ -221,14 +221,14 @@ class _Fetch:
             )
 
     def _body(self, response: http.client.HTTPResponse) -> bytes:
-        """One byte more than is wanted, if there is more."""
+        """At most one byte more than the limit, which shows that the body is longer."""
         body = bytearray()
         while len(body) <= self._max_bytes and (chunk := response.read1(_CHUNK)):
             body += chunk
         return bytes(body[: self._max_bytes + 1])
 
     def _connected(self, target: ParsedUrl, addresses: list[str]) -> _Connection:
-        """Connected to one of the addresses that were checked, whatever the name says by now."""
+        """Connect to a checked address. The name is not resolved again: DNS may have changed."""
         last: OSError | None = None
         for address in addresses:
             left = self._ends - time.monotonic()
@@ -257,7 +257,7 @@ def _secured(plain: socket.socket, host: str) -> ssl.SSLSocket:
 
 
 class _Connection(http.client.HTTPConnection):
-    """Speaks over a socket that is connected already."""
+    """An HTTP connection over an open socket."""
 
     def __init__(self, target: ParsedUrl, connected: socket.socket) -> None:
         if target.scheme == "https":
@@ -273,7 +273,7 @@ class _Connection(http.client.HTTPConnection):
         self.close()
 
 
-def _shown(answer: _Answer, *, asked: str) -> str:
+def _shown(answer: _Answer, *, requested: str) -> str:
     kind = answer.headers.get_content_type() if "Content-Type" in answer.headers else None
     if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
         raise ToolError(f"{answer.target.url} sent a compressed answer, which was not requested")
@@ -283,7 +283,7 @@ def _shown(answer: _Answer, *, asked: str) -> str:
     if kind is None and "\0" in text:
         raise ToolError(f"{answer.target.url} is not text")
     lines = [f"HTTP {answer.status} {without_hidden(answer.reason)}".rstrip()]
-    if answer.target.url != asked:
+    if answer.target.url != requested:
         lines.append(f"from {answer.target.url}")
     if kind is not None:
         lines.append(kind)

@@ -1,4 +1,4 @@
-"""The tools of several MCP servers."""
+"""The tools of several MCP servers: their connections, descriptions, calls and results."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from ekiden.core.context import ToolContext
 from ekiden.core.errors import McpUnavailable, ModelBehaviorError, ToolError, UnknownTool
 from ekiden.core.profile import Confirmation
 from ekiden.core.tools.tool import FunctionTool
+from ekiden.core.values import dumps
 from ekiden.tools.function import tool_error_in_words
-from ekiden.tools.mcp.content import (
-    description_of,
-    is_destructive,
-    read_name,
-    schema_of,
-    text_of,
-    tool_name,
-)
 from ekiden.tools.mcp.link import Link, SessionOver
-from ekiden.tools.mcp.servers import McpServer
+from ekiden.tools.mcp.servers import McpServer, read_name, tool_name
+from ekiden.tools.output import shortened, without_hidden
 from ekiden.tools.signature import bad_arguments
 from ekiden.tools.under_way import even_if_cancelled
+
+_MAX_RESULT = 100_000
+"""Maximum length of a result, in characters."""
+_MAX_DESCRIPTION = 4_000
+_MAX_REMARK = 1_000
+_MAX_SCHEMA = 100_000
+_MAX_DEPTH = 32
+_ANYTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
 
 _DESTRUCTIVE = (
     "{tool_name} may destroy or overwrite things, its server says. Run it with {tool_args}?"
@@ -34,7 +36,7 @@ _DESTRUCTIVE = (
 
 
 class McpConnection:
-    """A server and the link to it, if there is one; `close` it in the end."""
+    """A server and its current link, which is renewed when it is lost. Call `close` at the end."""
 
     def __init__(self, server: McpServer, root: Path, environment: Mapping[str, str]) -> None:
         self._server = server
@@ -45,14 +47,14 @@ class McpConnection:
         self._is_closed = False
 
     async def tools(self) -> Sequence[Any]:
-        """What the server offers; `McpUnavailable`."""
+        """The tools of the server. Raises `McpUnavailable`."""
         return (await self._linked()).tools
 
     async def call(self, tool: str, arguments: dict[str, Any], meta: dict[str, Any]) -> Any:
-        """The result of a call; `ToolError` for a failure that is only the call's.
+        """The result of a call. Raises `ToolError` if only the call failed.
 
-        A lost server is connected once more; `McpUnavailable` if that fails, or if it is lost
-        during the call: then the effect is unknown, and the call is not repeated.
+        A lost server is connected again once. Raises `McpUnavailable` if that fails, or if the
+        server is lost during the call: its effect is then unknown, so it is not repeated.
         """
         link = await self._linked()
         try:
@@ -66,7 +68,7 @@ class McpConnection:
             raise McpUnavailable(self._server.name, "it forgets its connections") from exc
 
     async def close(self) -> None:
-        """Let the server go."""
+        """Close the connection for good."""
         self._is_closed = True
         async with self._linking:
             link, self._link = self._link, None
@@ -150,21 +152,21 @@ class McpTools:
         already failed is not tried again here. A `disabled` server has no tools. Raises
         `McpUnavailable` for the first server that cannot be connected, and `UnknownTool`.
         """
-        wishes = [(name, read_name(name, self._servers)) for name in names]
-        needed = {wish.server for _, wish in wishes}
+        references = [(name, read_name(name, self._servers)) for name in names]
+        needed = {reference.server for _, reference in references}
         async with self._opening:
             await self._connect(needed - set(self._tools) - set(self._failures))
         found: dict[str, FunctionTool] = {}
-        for name, wish in wishes:
-            if wish.server in self._failures:
-                raise self._failures[wish.server]
-            offered = self._tools.get(wish.server, {})
-            chosen = {tool: offered[tool] for tool in offered if wish.wants(tool)}
-            if not chosen and wish.tool is not None and wish.server in self._tools:
+        for name, reference in references:
+            if reference.server in self._failures:
+                raise self._failures[reference.server]
+            offered = self._tools.get(reference.server, {})
+            chosen = {tool: offered[tool] for tool in offered if reference.matches(tool)}
+            if not chosen and reference.tool is not None and reference.server in self._tools:
                 raise UnknownTool(
                     name,
-                    known=[f"mcp:{wish.server}/{tool}" for tool in offered],
-                    problem=f"the MCP server {wish.server!r} has no tool {wish.tool!r}",
+                    known=[f"mcp:{reference.server}/{tool}" for tool in offered],
+                    problem=f"the MCP server {reference.server!r} has no tool {reference.tool!r}",
                 )
             found.update((tool.name, tool) for tool in chosen.values())
         return list(found.values())
@@ -187,7 +189,7 @@ class McpTools:
         await self.close()
 
     async def _connect(self, servers: Iterable[str]) -> None:
-        """Connect side by side; one that fails takes no other down."""
+        """Connect concurrently; a failure does not affect other servers."""
         async with asyncio.TaskGroup() as group:
             for name in servers:
                 if name in self._connections:
@@ -252,3 +254,95 @@ def _read(name: str, arguments: str) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise ModelBehaviorError(bad_arguments(name, "they must be a JSON object"))
     return read
+
+
+# What a server sends is untrusted: every text is shortened and freed of hidden characters.
+
+
+def description_of(tool: Any) -> str:
+    """The description of a tool for the model."""
+    text = tool.description or tool.title or ""
+    return shortened(without_hidden(text).strip(), _MAX_DESCRIPTION)
+
+
+def is_destructive(tool: Any) -> bool:
+    """Whether the server declares that its tool may destroy or overwrite something."""
+    return tool.annotations is not None and tool.annotations.destructive_hint is True
+
+
+def schema_of(tool: Any) -> dict[str, Any]:
+    """The schema of a tool's arguments; a schema for any object if the server's is unusable."""
+    try:
+        schema = _cleaned(tool.input_schema, 0)
+        size = len(dumps(schema))
+    except (TypeError, ValueError, RecursionError):
+        return dict(_ANYTHING)
+    if not isinstance(schema, dict) or size > _MAX_SCHEMA or schema.get("type") != "object":
+        return dict(_ANYTHING)
+    if not isinstance(schema.get("properties"), dict):
+        schema["properties"] = {}
+    return schema
+
+
+def text_of(result: Any) -> str:
+    """A result as text: its texts, its structured content as JSON, and notes about other parts."""
+    texts = [_block(block) for block in result.content]
+    structured = result.structured_content
+    if structured is not None and not any(_equals(text, structured) for text in texts):
+        texts.append(dumps(structured))
+    return shortened("\n".join(texts), _MAX_RESULT)
+
+
+def _block(block: Any) -> str:
+    match block.type:
+        case "text":
+            return str(block.text)
+        case "image" | "audio":
+            return f"[{block.type}, {_short(block.mime_type)}, {_size(block.data)}]"
+        case "resource_link":
+            return f"[link to {_short(block.name)}: {_short(str(block.uri))}]"
+        case "resource":
+            held = block.resource
+            if hasattr(held, "text"):
+                return str(held.text)
+            return f"[data of {_short(str(held.uri))}, {_size(held.blob)}]"
+        case other:
+            return f"[{_short(str(other))}]"
+
+
+def _size(data: str) -> str:
+    return f"{len(data) * 3 // 4 - data[-2:].count('='):,} bytes"
+
+
+def _short(text: str) -> str:
+    return shortened(without_hidden(text), 200)
+
+
+def _equals(text: str, value: Any) -> bool:
+    """Whether the text repeats the structured content, as MCP recommends.
+
+    Some servers wrap values that are not objects as ``{"result": …}``.
+    """
+    inner = value["result"] if isinstance(value, dict) and list(value) == ["result"] else value
+    if text == inner:
+        return True
+    try:
+        return json.loads(text) in (value, inner)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _cleaned(value: Any, depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        raise ValueError("too deep")
+    if isinstance(value, Mapping):
+        return {
+            key: shortened(without_hidden(each), _MAX_REMARK)
+            if key in ("title", "description") and isinstance(each, str)
+            else _cleaned(each, depth + 1)
+            for key, each in value.items()
+            if key != "$comment"
+        }
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_cleaned(each, depth + 1) for each in value]
+    return value

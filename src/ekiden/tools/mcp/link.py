@@ -1,4 +1,4 @@
-"""One connection to a server, from the handshake to the goodbye; the only file with the SDK."""
+"""One connection to an MCP server. It is the only file that uses the MCP SDK."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _MAX_LINE = 300
 
 
 class StderrTail:
-    """A pipe whose writing end is given to a process; what comes out is kept as far as it matters.
+    """A pipe for the stderr of a process, which keeps the last output.
 
-    A thread reads it: whatever the process writes, it never waits for us.
+    A thread reads the pipe, so the process never blocks on it.
     """
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ class StderrTail:
         self._thread.start()
 
     def close(self) -> None:
-        """Give up the writing end; the process has its own."""
+        """Close our copy of the write end; the process keeps its own."""
         self.file.close()
 
     def lines(self, *, wait_s: float = 0.0) -> str:
-        """The last lines, once everybody has closed the pipe or the time is up."""
+        """The last lines, after the pipe is closed or `wait_s` has passed."""
         self._thread.join(wait_s)
         text = without_hidden(bytes(self._kept).decode(errors="replace"))
         lines = [line.rstrip()[:_MAX_LINE] for line in text.splitlines() if line.strip()]
@@ -67,14 +67,15 @@ class StderrTail:
 
 
 class SessionOver(Exception):
-    """The server does not know this connection any more; it did nothing."""
+    """The server has forgotten this connection, and did not execute the call."""
 
 
 class Link:
-    """A connection that a task of its own keeps: what is opened in it is closed in it.
+    """A connection in its own task: the SDK's context managers must be left in the task that
+    entered them.
 
-    `open` it before use and `close` it in the end. It is over when it is closed, and when the
-    server is gone.
+    Call `open` before use and `close` at the end. It is over after `close`, and when the server is
+    gone.
     """
 
     def __init__(self, server: McpServer, root: Path, environment: Mapping[str, str]) -> None:
@@ -86,15 +87,15 @@ class Link:
         self._stderr: StderrTail | None = None
         self._client: Client | None = None
         self.tools: Sequence[Any] = ()
-        """As the server lists them."""
+        """The tools in the server's list."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can be asked any more."""
+        """Whether the connection can no longer be used."""
         return self._over.is_set()
 
     async def open(self) -> None:
-        """Connect and list the tools; `McpUnavailable`, with what the server had to say."""
+        """Connect and list the tools. Raises `McpUnavailable` with the server's last output."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._keep(ready), name=f"mcp {self._server.name}")
         try:
@@ -105,13 +106,13 @@ class Link:
             raise
 
     async def close(self) -> None:
-        """Say goodbye, and stop the server if it is ours."""
+        """Close the connection, and stop the server if we started it."""
         self._over.set()
         if self._task is not None:
             await asyncio.wait({self._task})
 
     async def call(self, tool: str, arguments: dict[str, Any], meta: dict[str, Any]) -> Any:
-        """The result of a call; `ToolError`, `McpUnavailable`, or `SessionOver`."""
+        """The result of a call. Raises `ToolError`, `McpUnavailable` or `SessionOver`."""
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
@@ -172,7 +173,7 @@ class Link:
             raise McpUnavailable(
                 self._server.name, "the MCP library is not installed: pip install 'ekiden[mcp]'"
             ) from exc
-        # A server that writes nonsense is no reason to print anything where nothing is set up.
+        # Without a handler, Python would print the SDK's warnings to stderr.
         logging.getLogger("mcp").addHandler(logging.NullHandler())
         server = self._server.filled_in(self._environment)
         keep_secret(_secrets(server))
@@ -199,7 +200,7 @@ class Link:
             yield streams
 
     def _where(self) -> str:
-        """What was started or asked, without what is secret in it."""
+        """The program or host, without secrets."""
         if self._server.transport == "stdio":
             return self._server.command
         try:
@@ -217,7 +218,6 @@ class Link:
 
 
 def _program(server: McpServer, root: Path) -> tuple[str, Path]:
-    """What to start, and where."""
     folder = root / os.path.expanduser(server.cwd or "")
     if not folder.is_dir():
         raise McpUnavailable(server.name, f"there is no folder {str(folder)!r}")
@@ -245,13 +245,13 @@ async def _remote(server: McpServer) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def _watched(transport: Any, over: asyncio.Event) -> AsyncIterator[Any]:
-    """The same transport; `over` is set when the server closes its side."""
+    """Wrap a transport; `over` is set when the server closes its side."""
     async with transport as (reading, writing):
         yield _Watched(reading, over), writing
 
 
 class _Watched:
-    """A stream of messages that tells when it ends."""
+    """A stream of messages that sets `over` when it ends."""
 
     def __init__(self, stream: Any, over: asyncio.Event) -> None:
         self._stream = stream
@@ -313,15 +313,15 @@ def _fail(ready: asyncio.Future[None], failure: McpUnavailable) -> None:
 
 
 def _words(exc: BaseException) -> str:
-    """What went wrong, out of whatever it is wrapped in."""
+    """The message of an error, or of the first error in a group."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
-    said = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
-    text = shortened(without_hidden(said).strip(), _MAX_PROBLEM)
+    message = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
+    text = shortened(without_hidden(message).strip(), _MAX_PROBLEM)
     return text or type(exc).__name__
 
 
 def _secrets(server: McpServer) -> list[str]:
-    """What the server is given to be let in with: no tool of it can make others read that."""
+    """The credentials for the server. They are masked in tool results."""
     words = [word for value in server.headers.values() for word in (value, *value.split())]
     return [*words, *secrets_of({**server.env, "URL": server.url})]

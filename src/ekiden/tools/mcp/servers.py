@@ -1,17 +1,18 @@
-"""MCP servers as the settings name them, under ``mcpServers``."""
+"""MCP servers in the setting ``mcpServers``, and the names of their tools."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from ekiden.core.checks.fields import Checked, Seconds
-from ekiden.core.errors import McpUnavailable
+from ekiden.core.errors import McpUnavailable, UnknownTool
 from ekiden.core.text.wording import suggestion
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
@@ -22,7 +23,7 @@ _TRANSPORTS: Mapping[str, TransportName] = {
     "streamablehttp": "http",
     "sse": "sse",
 }
-"""Without regard to case, dashes and underscores."""
+"""Transports by their names, in lower case and without dashes and underscores."""
 _URL = re.compile(r"https?://[^/?#\s]", re.IGNORECASE)
 _URL_KEYS = ("url", "httpUrl", "serverUrl")
 _KEYS = frozenset(
@@ -120,14 +121,14 @@ def parse_mcp_servers(
 
 
 def server_problems(entry: Any) -> list[tuple[str, str]]:
-    """What is wrong with one entry: the key, or empty text for the whole, and the problem."""
+    """The problems of one entry: its key (empty for the whole entry), and the message."""
     found = _Entry("server", entry)
     found.read()
     return found.problems
 
 
 def _url_fault(url: str) -> str | None:
-    """Why the address cannot be connected to. It may hold a key, so the fault does not quote it."""
+    """The fault of an address. It does not quote the address, which may contain a key."""
     if not _URL.match(url):
         return "must begin with http:// or https:// and name a host"
     if " " in url or not url.isprintable():
@@ -147,13 +148,13 @@ def _url_fault(url: str) -> str | None:
 
 
 class _Entry:
-    """One server under ``mcpServers``, and everything that is wrong with it."""
+    """Reads one entry of ``mcpServers`` and collects its problems."""
 
     def __init__(self, name: str, entry: Any) -> None:
         self._name = name
         self._entry = entry
         self.problems: list[tuple[str, str]] = []
-        """The key, or empty text for the whole, and what is wrong."""
+        """Each problem with its key; an empty key means the whole entry."""
 
     def read(self) -> McpServer | None:
         if not self._name or len(self._name) > _MAX_NAME or not self._name.isprintable():
@@ -245,3 +246,92 @@ class _Entry:
             self._wrong(key, "must be a number of seconds above 0")
             return _TIMEOUT_S
         return float(value)
+
+
+_MAX_TOOL_NAME = 64
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_COLON, _CLAUDE = "mcp:", "mcp__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReference:
+    """The server and the tool in a name of an agent file."""
+
+    server: str
+    tool: str | None
+    """`None`: all tools of the server."""
+    is_function_style: bool = False
+    """Whether `tool` is in the form of `function_style`."""
+
+    def matches(self, tool: str) -> bool:
+        """Whether the name means this tool of the server."""
+        if self.tool is None:
+            return True
+        return self.tool == (function_style(tool) if self.is_function_style else tool)
+
+
+def read_name(name: str, servers: Collection[str]) -> ToolReference:
+    """Parse ``mcp:server``, ``mcp:server/*``, ``mcp:server/tool`` or ``mcp__server__tool``.
+
+    Raises `UnknownTool` if the server is not in `servers`.
+    """
+    if name.startswith(_COLON):
+        found = _longest(name[len(_COLON) :], ((each, each) for each in servers), "/")
+        if found is not None:
+            server, tool = found
+            return ToolReference(server=server, tool=None if tool in ("", "*") else tool)
+    elif name.startswith(_CLAUDE):
+        styled = ((function_style(each), each) for each in servers)
+        found = _longest(name[len(_CLAUDE) :], styled, "__")
+        if found is not None:
+            server, tool = found
+            every = tool in ("", "*")
+            return ToolReference(
+                server=server, tool=None if every else tool, is_function_style=True
+            )
+    raise UnknownTool(
+        name,
+        known=[f"{_COLON}{server}" for server in servers],
+        problem=f"{name!r} names no server of the setting mcpServers",
+    )
+
+
+def tool_name(server: str, tool: str, taken: Collection[str] = ()) -> str:
+    """The name for models: ``server__tool``.
+
+    A name that has other characters, is too long or is ambiguous gets a hash of the real names at
+    its end. It is never one of `taken`.
+    """
+    plain = f"{function_style(server)}__{function_style(tool)}"
+    is_clear = (
+        plain == f"{server}__{tool}"
+        and len(plain) <= _MAX_TOOL_NAME
+        and "__" not in server
+        and not server.endswith("_")
+        and not tool.startswith("_")
+    )
+    name, real = plain, f"{server}\0{tool}"
+    while not is_clear or name in taken:
+        mark = blake2b(real.encode("utf-8", "replace"), digest_size=5).hexdigest()
+        name = f"{plain[: _MAX_TOOL_NAME - len(mark) - 1]}_{mark}"
+        real, is_clear = f"{real}\0", True
+    return name
+
+
+def function_style(name: str) -> str:
+    """`name` with ``_`` for every character that names of functions cannot have."""
+    return _NOT_IN_NAMES.sub("_", name)
+
+
+def _longest(
+    text: str, servers: Iterable[tuple[str, str]], separator: str
+) -> tuple[str, str] | None:
+    """The server whose name begins `text` (the longest such name), and the rest of `text`."""
+    found: tuple[str, str] | None = None
+    length = -1
+    for written, server in servers:
+        if text != written and not text.startswith(written + separator):
+            continue
+        if len(written) > length:
+            found, length = (server, text[len(written) + len(separator) :]), len(written)
+    return found

@@ -20,7 +20,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Triggers
-from ekiden.models.local.local_model import sampling, wish_of
+from ekiden.models.local.local_model import allowed_output, sampling
 from ekiden.models.local.prompt import answered_call, chat_messages, without_echo
 from ekiden.models.local.settings import LocalEngineSettings
 from ekiden.models.local.tool_choice import is_routing, routing_prompt
@@ -216,9 +216,9 @@ def test_a_tool_with_arguments_is_no_transfer() -> None:
 
 def test_wishes_come_from_the_tool_choice() -> None:
     request = ModelRequest(instructions=None, input=[], tools=[LOOK_UP])
-    assert wish_of(request, "m").mode == "free"
+    assert allowed_output(request, "m").mode == "free"
     with pytest.raises(UserError, match="must be a list"):
-        wish_of(
+        allowed_output(
             ModelRequest(
                 instructions=None,
                 input=[],

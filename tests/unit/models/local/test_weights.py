@@ -258,7 +258,7 @@ def test_a_local_model_takes_no_url_and_no_key(folder: Path) -> None:
 
 
 def test_without_the_library_the_extra_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ekiden.models.local.provider.find_spec", lambda name: None)
+    monkeypatch.setattr("ekiden.models.local.local_model.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"ekiden\[local\]"):
         resolve_model("local:m")
 

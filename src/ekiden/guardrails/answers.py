@@ -1,4 +1,4 @@
-"""A JSON Schema as a guardrail of answers."""
+"""A guardrail that checks answers with a JSON Schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ekiden.core.guardrails import (
     RefusalText,
     Violation,
 )
-from ekiden.guardrails.schemas import compile_schema
+from ekiden.guardrails.compile import compile_schema
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from ekiden.guardrails.schema_errors import Explainer
 
 MAX_VIOLATIONS = 50
-"""That are listed."""
+"""Maximum number of reported violations."""
 
 _MAX_LISTED = 5_000
-"""Of an answer with more values only the first violation is looked for: the validator finds all or
-one, and all can take seconds."""
+"""For an answer with more values only the first violation is reported: the validator finds either
+one or all, and all can take seconds."""
 _EXPLAINED = 256
-"""Schemas for which what explains answers is kept."""
+"""Maximum number of cached explainers."""
 _MISFIT = Violation(message="the answer does not fit the schema")
 
 MAX_CHARACTERS = 2_000_000
-"""Of an answer; more would keep everybody else waiting while it is read."""
+"""Maximum length of an answer, because parsing blocks the event loop."""
 
 _FENCE = "```"
 
 
 class NotJson(Exception):
-    """The answer is not JSON; `violation` says why."""
+    """The answer is not JSON; `violation` has the reason."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -50,12 +50,11 @@ class NotJson(Exception):
 
 
 def read_answer(output: Any, *, is_text: bool) -> Any:
-    """The answer's JSON value; `NotJson` if it has none.
+    """The answer's JSON value. Raises `NotJson`.
 
-    A text is read as JSON, also one that is nothing but a single fenced block of JSON: a model
-    that writes one means its content, and there is no doubt which. With `is_text` a text is the
-    value itself. Everything else is what it becomes as JSON: dataclasses and Pydantic models are
-    objects, dates texts.
+    A text is parsed as JSON; it may also be one fenced code block. With `is_text` a text is the
+    value itself. Other values are converted to JSON: dataclasses and Pydantic models become
+    objects, dates become texts.
     """
     if isinstance(output, str):
         _check_length(len(output))
@@ -74,7 +73,6 @@ def _check_length(length: int) -> None:
 
 
 def _written(output: Any) -> str:
-    """JSON text of an object."""
     from pydantic_core import to_json
 
     try:
@@ -86,7 +84,7 @@ def _written(output: Any) -> str:
 
 
 def _without_fence(text: str) -> str:
-    """What is in the one fenced block that the text is; else the text."""
+    """The content of the fenced block if the text is one, otherwise the text."""
     if not (text.startswith(_FENCE) and text.endswith(_FENCE)):
         return text
     first, newline, rest = text.partition("\n")
@@ -115,7 +113,7 @@ def _parsed(text: str) -> Any:
 
 
 class _Refused(Exception):
-    """What Python reads as JSON, and others do not, or not the same."""
+    """JSON that Python accepts, but other parsers reject or read differently."""
 
 
 def _constant(name: str) -> Any:
@@ -203,7 +201,6 @@ def _violations(
 
 
 def _is_large(value: Any) -> bool:
-    """Whether it has more values than `_MAX_LISTED`."""
     seen, waiting = 0, [iter((value,))]
     while waiting:
         for each in waiting[-1]:
@@ -240,7 +237,7 @@ def _listed(found: Iterator[Violation]) -> list[Violation]:
 
 @lru_cache(maxsize=_EXPLAINED)
 def _explainer(text: str) -> Explainer | None:
-    """Made when something is wrong; `None` for the rare schema of which no copy can be made."""
+    """The explainer of a schema; `None` for a schema that cannot be explained, which is rare."""
     from ekiden.guardrails.schema_errors import Explainer
 
     try:

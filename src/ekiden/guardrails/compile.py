@@ -1,7 +1,7 @@
-"""JSON Schemas for guardrails: checked, expanded, compiled; errors of unusable ones.
+"""Checks and compiles JSON Schemas for guardrails.
 
-A schema may come from anybody who can write an agent file, so nothing of it is fetched, its
-patterns take time in proportion to the text, and how large and deep it may be has a limit.
+A schema may come from an untrusted agent file. Therefore nothing is fetched, patterns run in linear
+time, and size and depth are limited.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
 
 
-# How much a JSON Schema is when every reference is written out.
-#
-# A few definitions that each refer twice to the one before are a short text, and more checks than
-# anybody can wait for. So this is counted before a schema is used.
+# The size of a schema with all references expanded is counted before the schema is used: a short
+# text in which each definition refers twice to the one before needs exponentially many checks.
 
 
 SINGLE = (
@@ -32,7 +30,7 @@ SINGLE = (
 )  # fmt: skip
 """Keywords with one schema."""
 LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-"""Keywords with several."""
+"""Keywords with a list of schemas."""
 NAMED = ("dependentSchemas", "patternProperties", "properties")
 """Keywords with schemas by name."""
 
@@ -42,14 +40,14 @@ _Schema: TypeAlias = dict[str, Any]
 
 
 def expansion(schema: Any, *, most: int) -> int:
-    """How many schemas it has with all references written out, or something above `most`.
+    """The number of schemas with all references expanded, or a number above `most`.
 
-    One that refers to itself counts once: how often it is applied depends on the answer.
+    A schema that refers to itself counts once: how often it is applied depends on the answer.
     """
-    return _Counting(schema, most).count() if isinstance(schema, dict) else 1
+    return _Expansion(schema, most).count() if isinstance(schema, dict) else 1
 
 
-class _Counting:
+class _Expansion:
     def __init__(self, schema: _Schema, most: int) -> None:
         self._schema = schema
         self._most = most
@@ -58,7 +56,7 @@ class _Counting:
         self._index(schema)
 
     def count(self) -> int:
-        """The number; depth first and without recursion, for a chain of references may be long."""
+        """The number of schemas; depth first, without recursion because references can be long."""
         known: dict[int, int] = {}
         root = self._schema
         path: list[tuple[_Schema, Iterator[_Schema]]] = [(root, self._inside(root))]
@@ -82,7 +80,7 @@ class _Counting:
         return 1
 
     def _inside(self, schema: _Schema) -> Iterator[_Schema]:
-        """The schemas that are applied with this one, a reference's target included."""
+        """The schemas that are applied with this one, including the targets of references."""
         found: list[Any] = [schema.get(key) for key in SINGLE]
         for key in LISTS:
             inner = schema.get(key)
@@ -94,7 +92,7 @@ class _Counting:
         return (each for each in found if isinstance(each, dict))
 
     def _index(self, schema: _Schema) -> None:
-        """Note where everything is that can be referred to."""
+        """Find all places that can be referred to."""
         self._places[""] = schema
         waiting: list[tuple[Any, str]] = [(schema, "")]
         while waiting:
@@ -113,7 +111,6 @@ class _Counting:
             waiting.extend((each, base) for each in value.values())
 
     def _target(self, schema: _Schema, reference: Any) -> Any:
-        """What a reference leads to; `None` if that is not known here."""
         if not isinstance(reference, str):
             return None
         where = _joined(self._bases.get(id(schema), ""), reference, keep_fragment=True)
@@ -143,10 +140,15 @@ def _joined(base: str, reference: str, *, keep_fragment: bool = False) -> str:
 _MAX_POINTER = 500
 
 
+def full_pointer(path: Iterable[str | int]) -> str:
+    """The path as a JSON Pointer."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+
+
 def pointer(path: Iterable[str | int]) -> str:
-    """The place as a JSON Pointer; one that is very long is cut."""
-    whole = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
-    return whole if len(whole) <= _MAX_POINTER else whole[:_MAX_POINTER] + "…"
+    """The path as a JSON Pointer for messages; a very long one is cut."""
+    text = full_pointer(path)
+    return text if len(text) <= _MAX_POINTER else text[:_MAX_POINTER] + "…"
 
 
 class GuardrailUnusable(UserError):
@@ -169,7 +171,7 @@ class SchemaUnusable(GuardrailUnusable):
 
 
 VALUE = "\x00"
-"""Stands for the checked value in the validator's messages: it may be secret, or huge."""
+"""Placeholder for the checked value in the validator's messages: it may be secret, or huge."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MAX_DEPTH = 100
@@ -177,10 +179,10 @@ _MAX_VALUES = 20_000
 _MAX_CHARACTERS = 500_000
 _MAX_EXPANDED = 200_000
 _PATTERN_BYTES = 1 << 15
-"""For one compiled pattern: with much more, some take seconds for a text of ordinary length."""
+"""Maximum size of a compiled pattern: larger ones can take seconds for a normal text."""
 _PATTERN_CACHE_BYTES = 1 << 20
 _COMPILED = 256
-"""Schemas that are kept compiled."""
+"""Maximum number of cached schemas."""
 _SHOWN = 80
 _BAD_PATTERN = (
     "is not a regular expression, or repeats too much (limit the length with maxLength "
@@ -191,10 +193,10 @@ _NOT_SCHEMAS = ("const", "default", "enum", "examples")
 
 
 def compile_schema(schema: Mapping[str, Any] | bool) -> tuple[Draft202012Validator, str]:
-    """The validator of a JSON Schema 2020-12, with `format` asserted, and the schema as text.
+    """The validator of a JSON Schema 2020-12, which enforces `format`, and the schema as text.
 
-    `SchemaUnusable`, with the place, if it is not one, is too deep or too large, refers to
-    anything outside of itself, or has a pattern or a format that cannot be checked.
+    Raises `SchemaUnusable` with the place if the schema is invalid, too deep or too large, refers
+    to anything outside of itself, or has a pattern or a format that cannot be checked.
     """
     if not isinstance(schema, bool | Mapping):
         raise SchemaUnusable(f"it must be a mapping, not {type(schema).__name__}")
@@ -234,7 +236,7 @@ def _compiled(text: str) -> Draft202012Validator:
 
 
 def options() -> dict[str, Any]:
-    """How every validator is made."""
+    """The options of all validators."""
     import jsonschema_rs
 
     return {
@@ -253,7 +255,7 @@ def _refuse(uri: str, /) -> Any:
 
 
 def _check(schema: Mapping[str, Any] | bool) -> None:
-    """What the validator would not say, or not where: it must be JSON, of a decent size."""
+    """Check for faults that the validator does not report with a place: JSON, size, depth."""
     waiting: list[tuple[Any, tuple[str | int, ...], bool]] = [(schema, (), True)]
     seen = 0
     while waiting:
@@ -288,17 +290,17 @@ def _check_text(text: object, path: tuple[str | int, ...]) -> None:
 
 
 def _check_dialect(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> None:
-    said = schema.get("$schema")
-    if isinstance(said, str) and said.rstrip("#") != _DIALECT:
+    dialect = schema.get("$schema")
+    if isinstance(dialect, str) and dialect.rstrip("#") != _DIALECT:
         raise SchemaUnusable(
-            f"schemas are read as {_DIALECT}, not {said[:_SHOWN]!r}: leave `$schema` out, and "
+            f"schemas are read as {_DIALECT}, not {dialect[:_SHOWN]!r}: leave `$schema` out, and "
             "adapt the schema",
             path=pointer((*path, "$schema")),
         )
 
 
 def _unusable(schema: Any, exc: ValidationError) -> SchemaUnusable:
-    """What the validator says of a schema, in our words, with the place."""
+    """The validator's error about a schema, with the place and a way out."""
     import jsonschema_rs
 
     kinds = jsonschema_rs.ValidationErrorKind

@@ -1,4 +1,4 @@
-"""Conversation items as messages of the model library, with images, files and tool results."""
+"""Translates model requests for the model library: messages, tools, output and settings."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic_ai.messages import (
     BinaryContent,
     DocumentUrl,
     ImageUrl,
+    InstructionPart,
     ModelMessage,
     ModelRequest,
     ModelRequestPart,
@@ -27,12 +28,17 @@ from pydantic_ai.messages import (
     UserContent,
     UserPromptPart,
 )
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
 
+from ekiden.core.conversation import model as core
 from ekiden.core.conversation.model import Item, is_message, text_of
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps
 
-# A tuple: a part comes from outside, and its type may not even be hashable.
+# A tuple, not a set: the type of a part is unchecked input, and may be unhashable.
 _PARTS = (
     "input_text",
     "output_text",
@@ -45,9 +51,9 @@ _PARTS = (
 
 
 def user_content(content: Any, system: str) -> str | list[UserContent]:
-    """A message's ``content``; `system` is whose uploaded files a ``file_id`` names.
+    """The content of a message; `system` is the provider that knows its ``file_id``.
 
-    Raises `UserError` for a part that no provider takes.
+    Raises `UserError` for a part that no provider accepts.
     """
     if isinstance(content, str):
         return content
@@ -62,7 +68,7 @@ def user_content(content: Any, system: str) -> str | list[UserContent]:
 
 
 def tool_content(output: Any, system: str) -> Any:
-    """A function call's ``output``: a text, content with files, or JSON text of anything else."""
+    """The output of a function call: text, content with files, or any other value as JSON text."""
     if isinstance(output, str):
         return output
     if isinstance(output, list) and output and all(map(_is_part, output)):
@@ -76,7 +82,7 @@ def tool_content(output: Any, system: str) -> Any:
 
 
 def assistant_texts(item: Item) -> list[str]:
-    """What an assistant's message says, part by part; a refusal counts as what was said."""
+    """The texts of an assistant's message, refusals included."""
     content = item.get("content")
     if isinstance(content, str):
         return [content] if content else []
@@ -168,11 +174,11 @@ def _kind(value: Any) -> str:
 
 
 ORIGIN = "provider_details"
-"""The key under which an item keeps what only its maker understands.
+"""The key of an item for data that only its provider understands.
 
-``provider`` is who that is, ``details`` what it wants back; of reasoning, ``label`` is what the
-provider calls its kind, and ``followed_by`` the item that came of it. Ids, signatures and details
-go back to the same provider only.
+``provider`` names the provider, ``details`` is the data to send back. Reasoning also has ``label``,
+the provider's name for its kind, and ``followed_by``, the item that resulted from it. Ids,
+signatures and details are sent to the same provider only.
 """
 
 _OPENAI_IDS = ("rs_", "msg_", "fc_")
@@ -181,18 +187,18 @@ _NO_NAME = "unknown_tool"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receiver:
-    """Who the messages are for."""
+    """The provider that receives the messages."""
 
     source: str
-    """As it stands in the items it made."""
+    """Its name in items."""
     system: str
-    """As the library calls it."""
+    """Its name in the library."""
 
 
 def to_messages(items: Sequence[Item], receiver: Receiver) -> list[ModelMessage]:
-    """The conversation in the library's words: same texts, calls, outputs and order.
+    """The conversation as messages of the library, in the same order.
 
-    Everything said to the model up to its next answer is one request, everything it then said one
+    All items for the model before its next answer are one request; the items of the answer are one
     response. Raises `UserError` for an item that cannot be sent.
     """
     names = {
@@ -216,7 +222,7 @@ def to_messages(items: Sequence[Item], receiver: Receiver) -> list[ModelMessage]
 
 
 def _turns(items: Sequence[Item]) -> Iterator[tuple[bool, list[Item]]]:
-    """Neighbouring items of the same side, and whether that side is the model."""
+    """Groups of consecutive items from the same side, and whether that side is the model."""
     turn: list[Item] = []
     side = False
     for item in items:
@@ -263,10 +269,10 @@ def _request_part(item: Item, names: dict[str, str], receiver: Receiver) -> Mode
 
 
 def _answer_parts(turn: list[Item], receiver: Receiver) -> list[ModelResponsePart]:
-    """One answer. Ids are sent only where their reasoning is sent with them.
+    """One answer of the model. Ids are sent only together with their reasoning.
 
-    A provider that keeps answers refuses a call whose reasoning is missing, and reasoning whose
-    call is missing; what it does not know by id it takes as it is.
+    A provider that stores answers refuses a call without its reasoning, and reasoning without its
+    call. It accepts items without ids.
     """
     replayed = [index for index in range(len(turn)) if _is_replayable(turn, index, receiver)]
     parts: list[ModelResponsePart] = []
@@ -298,7 +304,7 @@ def _answer_parts(turn: list[Item], receiver: Receiver) -> list[ModelResponsePar
 
 
 def _is_replayable(turn: list[Item], index: int, receiver: Receiver) -> bool:
-    """Whether this is reasoning of the receiver's own that still has what came of it."""
+    """Whether the item is the receiver's own reasoning, followed by the item it resulted in."""
     item = turn[index]
     if item.get("type") != "reasoning" or _source_of(item) != receiver.source:
         return False
@@ -310,7 +316,7 @@ def _is_replayable(turn: list[Item], index: int, receiver: Receiver) -> bool:
 
 
 def _thinking(item: Item, receiver: Receiver) -> Iterator[ThinkingPart]:
-    """The parts of one reasoning item; the first carries what is needed to verify it."""
+    """The parts of one reasoning item; the first has the signature and the details."""
     details = dict(_origin(item).get("details") or {})
     raw = [part["text"] for part in item.get("content") or () if part.get("text")]
     if raw:
@@ -328,7 +334,7 @@ def _thinking(item: Item, receiver: Receiver) -> Iterator[ThinkingPart]:
 
 
 def _source_of(item: Item) -> str | None:
-    """Who made the item; one straight from OpenAI is known by its id."""
+    """The provider that made the item. OpenAI's own items are recognized by their ids."""
     source = _origin(item).get("provider")
     if source is not None:
         return str(source)
@@ -345,3 +351,92 @@ def _needed(item: Item, key: str) -> str:
     if not isinstance(value, str) or not value:
         raise UserError(f"an item of type {item.get('type')!r} has no {key}")
     return value
+
+
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_CHOICES = ("auto", "required", "none")
+_OURS = frozenset({"timeout", "request_timeout", "first_event_timeout", "max_retries"})
+
+
+def request_parameters(
+    request: core.ModelRequest, model: Model[Any], *, strict: bool
+) -> ModelRequestParameters:
+    """The tools, the output type and the instructions of a request.
+
+    `strict`: whether the provider accepts every strict schema. A model without native structured
+    output gets the schema in its instructions.
+    """
+    parameters = ModelRequestParameters(
+        function_tools=[
+            ToolDefinition(
+                name=tool.name,
+                description=tool.description,
+                parameters_json_schema=tool.parameters,
+                strict=tool.strict if strict else None,
+            )
+            for tool in request.tools
+        ],
+    )
+    if request.instructions:
+        parameters.instruction_parts = [InstructionPart(content=request.instructions)]
+    if request.output is not None:
+        is_native = model.profile.get("supports_json_schema_output", False)
+        parameters.output_mode = "native" if is_native else "prompted"
+        parameters.output_object = OutputObjectDefinition(
+            name=request.output.name,
+            json_schema=request.output.json_schema,
+            strict=request.output.strict if strict else None,
+        )
+    return parameters
+
+
+def library_settings(
+    request: core.ModelRequest, settings_type: type, *, label: str, timeout_s: float
+) -> ModelSettings:
+    """The library's settings for one call. Raises `UserError` for an invalid value.
+
+    Names in ``extra`` that the library knows are settings; others go unchanged into the body of
+    the request.
+    """
+    wanted = request.settings
+    given: dict[str, Any] = {
+        "temperature": wanted.temperature,
+        "top_p": wanted.top_p,
+        "max_tokens": wanted.max_tokens,
+        "parallel_tool_calls": wanted.parallel_tool_calls if request.tools else None,
+        "tool_choice": _tool_choice(request, label),
+        "thinking": _effort(wanted.reasoning_effort),
+    }
+    settings = {name: value for name, value in given.items() if value is not None}
+    known = settings_type.__annotations__.keys() | ModelSettings.__annotations__.keys()
+    body: dict[str, Any] = {}
+    for name, value in (wanted.extra or {}).items():
+        if name in _OURS:
+            raise UserError(
+                f"{name} is not for `extra`: give timeout_s and retries to resolve_model()"
+            )
+        (settings if name in known else body)[name] = value
+    if body:
+        settings["extra_body"] = {**settings.get("extra_body", {}), **body}
+    return cast("ModelSettings", {**settings, "timeout": timeout_s, "max_retries": 0})
+
+
+def _tool_choice(request: core.ModelRequest, label: str) -> str | list[str] | None:
+    choice = request.settings.tool_choice
+    if choice is None or not request.tools:
+        return None
+    if choice in _CHOICES:
+        return choice
+    offered = [tool.name for tool in request.tools]
+    if choice not in offered:
+        raise UserError(
+            f"tool_choice {choice!r} names no tool that {label} is offered; "
+            f"it may be auto, required, none or one of: {', '.join(offered)}"
+        )
+    return [choice]
+
+
+def _effort(effort: str | None) -> str | bool | None:
+    if effort is None or effort in _EFFORTS:
+        return False if effort == "none" else effort
+    raise UserError(f"reasoning_effort {effort!r} is unknown; use one of {', '.join(_EFFORTS)}")

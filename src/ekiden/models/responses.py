@@ -1,4 +1,4 @@
-"""The library's responses and stream events as our items and deltas."""
+"""Translates the library's responses and stream events to items and deltas."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from ekiden.core.conversation import model as core
 from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.values import dumps
-from ekiden.models.history import ORIGIN
+from ekiden.models.requests import ORIGIN
 
 _FILTERED = "The provider's content filter stopped this answer."
 _REDACTED = "redacted_thinking"
 _KINDS = frozenset({_REDACTED, "content", "reasoning", "reasoning_content", "thinking"})
-"""What stands in the place of an id where a provider has none: the same for every answer."""
+"""Constants that the library uses as the id of reasoning if a provider has no ids."""
 
 
 def to_response(response: ModelResponse, *, source: str, label: str) -> core.ModelResponse:
-    """The complete answer; `source` is written on what only its maker understands.
+    """The complete answer; `source` names the provider in data that only it understands.
 
-    Raises `ModelBehaviorError` when the provider says that the answer is none.
+    Raises `ModelBehaviorError` if the provider reports that the answer failed.
     """
     output = _items(response.parts, source, label)
     details = response.provider_details or {}
@@ -63,13 +63,13 @@ def to_response(response: ModelResponse, *, source: str, label: str) -> core.Mod
 
 
 class Deltas:
-    """Turns the events of one stream into deltas, numbered like the items of its answer."""
+    """Converts the events of one stream to deltas, numbered like the items of the answer."""
 
     def __init__(self) -> None:
         self._keys: list[tuple[str, str] | None] = []
 
     def of(self, event: ModelResponseStreamEvent) -> core.ModelDelta | None:
-        """The delta that `event` is; `None` when it shows nothing."""
+        """The delta of an event; `None` if it has no text."""
         if isinstance(event, PartStartEvent):
             del self._keys[event.index :]
             self._keys.append(_key(event.part, event.index))
@@ -94,7 +94,7 @@ class Deltas:
 
 
 def _key(part: ModelResponsePart, index: int) -> tuple[str, str] | None:
-    """Equal for neighbouring parts of one item; `None` for a part that is no item."""
+    """A key that neighbouring parts of one item share; `None` for a part that is not an item."""
     match part:
         case TextPart():
             return "message", part.id or f"#{index}"
@@ -177,7 +177,7 @@ def _summary(part: ThinkingPart) -> dict[str, Any]:
 
 
 def _with_origin(item: Item, part: TextPart | ToolCallPart, source: str) -> Item:
-    """The item with its maker, if there is anything that only its maker understands."""
+    """The item with the provider's id and details, if the part has any."""
     details = _json_only(part.provider_details)
     if part.id is not None:
         item["id"] = part.id
@@ -187,7 +187,6 @@ def _with_origin(item: Item, part: TextPart | ToolCallPart, source: str) -> Item
 
 
 def _json_only(details: dict[str, Any] | None) -> dict[str, Any]:
-    """The details that can be stored."""
     kept = {}
     for name, value in (details or {}).items():
         try:
@@ -199,7 +198,7 @@ def _json_only(details: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _link_reasoning(items: list[Item]) -> None:
-    """Write on reasoning what came of it, where that has an id."""
+    """Note in each reasoning item the id of the item that resulted from it, if it has one."""
     result: Item | None = None
     for item in reversed(items):
         if item["type"] != "reasoning":
@@ -211,7 +210,7 @@ def _link_reasoning(items: list[Item]) -> None:
 
 
 def _forget_ids(items: list[Item]) -> None:
-    """Drop the ids of an answer that came of no reasoning: they would never be sent back."""
+    """Drop the ids in an answer without reasoning: they are never sent back."""
     for item in items:
         item.pop("id", None)
         if not item.get(ORIGIN, {}).get("details"):

@@ -17,7 +17,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.errors import ModelBehaviorError, ModelError, ModelTimeout
 from ekiden.models import ModelOptions
-from ekiden.models.exchange import ProviderClient
+from ekiden.models.provider_client import ProviderClient
 from ekiden.models.providers import BUILT_IN
 from ekiden.models.registry import target_of
 

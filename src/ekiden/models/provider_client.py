@@ -1,4 +1,4 @@
-"""One attempt at a provider: the request, the answer, and failures in our words."""
+"""The client of a provider: sends requests, translates answers and failures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import httpx2
 from pydantic import ValidationError
@@ -21,43 +21,32 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
     UserError as LibraryUserError,
 )
-from pydantic_ai.messages import InstructionPart, ModelMessage, ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, create_async_httpx2_client
-from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.providers import Provider
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import ToolDefinition
 
 from ekiden.core.conversation import model as core
 from ekiden.core.errors import EkidenError, ModelBehaviorError, ModelError, ModelTimeout, UserError
-from ekiden.models.answers import Deltas, to_response
-from ekiden.models.history import Receiver, to_messages
 from ekiden.models.registry import Api, Target, origin
+from ekiden.models.requests import Receiver, library_settings, request_parameters, to_messages
+from ekiden.models.responses import Deltas, to_response
 
 _SHORTEST_KEY = 8
 
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_CHOICES = ("auto", "required", "none")
-_OURS = frozenset({"timeout", "request_timeout", "first_event_timeout", "max_retries"})
-
 _NO_KEY = "no-key"
-"""Sent where no key is needed, since the clients insist on one."""
+"""Sent if no key is needed, because the libraries require one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderConnection:
-    """A model that can be called."""
+    """A model of the library, and what its provider supports."""
 
     model: Model[Any]
     settings_type: type
-    """The names that its settings may have."""
+    """The `TypedDict` with the names of its settings."""
     strict: bool
     """Whether strict schemas are passed on."""
-
-
-def connect(target: Target, http: httpx2.AsyncClient) -> ProviderConnection:
-    """The model of `target`; nothing is called yet."""
-    return _CONNECT[target.api](target, http)
 
 
 def _openai_responses(target: Target, http: httpx2.AsyncClient) -> ProviderConnection:
@@ -81,7 +70,7 @@ def _openai_chat(target: Target, http: httpx2.AsyncClient) -> ProviderConnection
 
 
 def _openai(target: Target, http: httpx2.AsyncClient) -> Provider[Any]:
-    """OpenAI itself has features that a server which only speaks its language has not."""
+    """OpenAI itself has features that compatible servers do not have."""
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
@@ -129,93 +118,9 @@ _CONNECT: dict[Api, Callable[[Target, httpx2.AsyncClient], ProviderConnection]] 
 }
 
 
-def request_parameters(
-    request: core.ModelRequest, model: Model[Any], *, strict: bool
-) -> ModelRequestParameters:
-    """Tools, output and instructions.
-
-    `strict` is whether the provider takes strict schemas without limits of its own. A model that
-    has no native structured output is told the schema in its instructions.
-    """
-    parameters = ModelRequestParameters(
-        function_tools=[
-            ToolDefinition(
-                name=tool.name,
-                description=tool.description,
-                parameters_json_schema=tool.parameters,
-                strict=tool.strict if strict else None,
-            )
-            for tool in request.tools
-        ],
-    )
-    if request.instructions:
-        parameters.instruction_parts = [InstructionPart(content=request.instructions)]
-    if request.output is not None:
-        is_native = model.profile.get("supports_json_schema_output", False)
-        parameters.output_mode = "native" if is_native else "prompted"
-        parameters.output_object = OutputObjectDefinition(
-            name=request.output.name,
-            json_schema=request.output.json_schema,
-            strict=request.output.strict if strict else None,
-        )
-    return parameters
-
-
-def library_settings(
-    request: core.ModelRequest, settings_type: type, *, label: str, timeout_s: float
-) -> ModelSettings:
-    """The settings of one call; `UserError` for a value that cannot be one.
-
-    Of ``extra``, what the library knows by name is a setting, and the rest goes into the body of
-    the request as it is.
-    """
-    wishes = request.settings
-    given: dict[str, Any] = {
-        "temperature": wishes.temperature,
-        "top_p": wishes.top_p,
-        "max_tokens": wishes.max_tokens,
-        "parallel_tool_calls": wishes.parallel_tool_calls if request.tools else None,
-        "tool_choice": _tool_choice(request, label),
-        "thinking": _thinking(wishes.reasoning_effort),
-    }
-    settings = {name: value for name, value in given.items() if value is not None}
-    known = settings_type.__annotations__.keys() | ModelSettings.__annotations__.keys()
-    body: dict[str, Any] = {}
-    for name, value in (wishes.extra or {}).items():
-        if name in _OURS:
-            raise UserError(
-                f"{name} is not for `extra`: give timeout_s and retries to resolve_model()"
-            )
-        (settings if name in known else body)[name] = value
-    if body:
-        settings["extra_body"] = {**settings.get("extra_body", {}), **body}
-    return cast("ModelSettings", {**settings, "timeout": timeout_s, "max_retries": 0})
-
-
-def _tool_choice(request: core.ModelRequest, label: str) -> str | list[str] | None:
-    choice = request.settings.tool_choice
-    if choice is None or not request.tools:
-        return None
-    if choice in _CHOICES:
-        return choice
-    offered = [tool.name for tool in request.tools]
-    if choice not in offered:
-        raise UserError(
-            f"tool_choice {choice!r} names no tool that {label} is offered; "
-            f"it may be auto, required, none or one of: {', '.join(offered)}"
-        )
-    return [choice]
-
-
-def _thinking(effort: str | None) -> str | bool | None:
-    if effort is None or effort in _EFFORTS:
-        return False if effort == "none" else effort
-    raise UserError(f"reasoning_effort {effort!r} is unknown; use one of {', '.join(_EFFORTS)}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderCall:
-    """A request, ready to be sent any number of times."""
+    """A request that can be sent any number of times."""
 
     messages: list[ModelMessage]
     settings: ModelSettings
@@ -229,8 +134,8 @@ class ProviderClient:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._http = create_async_httpx2_client()
-        self._connection = connect(target, self._http)
-        self._caller = ModelEndpoint(
+        self._connection = _CONNECT[target.api](target, self._http)
+        self._endpoint = ModelEndpoint(
             label=target.label,
             where=origin(target.base_url),
             key_variable=target.key_variable,
@@ -239,7 +144,7 @@ class ProviderClient:
         )
 
     def prepare(self, request: core.ModelRequest) -> ProviderCall:
-        """The request in the provider's words; `UserError` when it cannot be said there."""
+        """The request in the provider's form. Raises `UserError` if it cannot be expressed."""
         model = self._connection.model
         parameters = request_parameters(request, model, strict=self._connection.strict)
         receiver = Receiver(source=self._target.source, system=model.system)
@@ -256,17 +161,18 @@ class ProviderClient:
         )
 
     def attempt(self, call: ProviderCall) -> AsyncGenerator[core.ModelEvent]:
-        """The events of one attempt; closing it early closes the connection.
+        """The events of one attempt; closing the generator early closes the connection.
 
-        Raises what the library raises, `TimeoutError`, `StreamCut`, or an error of ours.
+        Raises errors of the library, `TimeoutError`, `StreamCut` or an `EkidenError`.
         """
         return self._streamed(call) if call.is_streamed else self._plain(call)
 
     def failure_of(self, exc: Exception) -> AttemptFailure:
-        """What an exception of `attempt` means."""
-        return failure_of(exc, self._caller)
+        """The failure that an exception of `attempt` means."""
+        return failure_of(exc, self._endpoint)
 
     async def aclose(self) -> None:
+        """Close all connections."""
         await self._http.aclose()
 
     async def _plain(self, call: ProviderCall) -> AsyncGenerator[core.ModelEvent]:
@@ -277,7 +183,8 @@ class ProviderClient:
         yield self._answer(response)
 
     async def _streamed(self, call: ProviderCall) -> AsyncGenerator[core.ModelEvent]:
-        """Only time spent waiting for the provider counts against the time-out."""
+        """The events of a streamed answer. The consumer's own time does not count for the
+        timeout."""
         loop = asyncio.get_running_loop()
         left = self._target.timeout_s
         deltas = Deltas()
@@ -311,15 +218,15 @@ class ProviderClient:
 
 
 def _secret(key: str | None) -> str | None:
-    """The key, unless it is a placeholder so short that ordinary words would have to be hidden."""
+    """The key to mask, unless it is so short that masking would change ordinary words."""
     return key if key and len(key) >= _SHORTEST_KEY else None
 
 
 def _is_cut(response: ModelResponse) -> bool:
-    """Whether the provider never said that the answer is complete.
+    """Whether the provider did not report that the answer is complete.
 
-    Where no reason came, the library assumes that the model just stopped; a connection that was
-    closed between two pieces looks the same.
+    Without a finish reason the library assumes that the model stopped, but a connection that was
+    closed between two chunks looks the same.
     """
     is_assumed = response.finish_reason == "stop" and "finish_reason" not in (
         response.provider_details or {}
@@ -327,14 +234,14 @@ def _is_cut(response: ModelResponse) -> bool:
     return response.state != "complete" or response.finish_reason is None or is_assumed
 
 
-_AGAIN = frozenset({408, 409, 425, 429})
-_LONGEST = 600
-HIDDEN = "***"
+_TRANSIENT = frozenset({408, 409, 425, 429})
+_MAX_TEXT = 600
+_MASK = "***"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEndpoint:
-    """Who asked, as failures name it."""
+    """The facts about a model for messages of failures."""
 
     label: str
     """``provider:model``."""
@@ -344,7 +251,7 @@ class ModelEndpoint:
     """The environment variable that holds the key."""
     timeout_s: float
     secret: str | None = None
-    """The key: it must not be in any text. `None` when there is none, or none that is a secret."""
+    """The key, which is masked in all texts. `None`: there is no secret key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,62 +259,68 @@ class AttemptFailure:
     """One failed attempt."""
 
     error: EkidenError
-    again: bool
+    is_transient: bool
     """Whether the same request may succeed later."""
     retry_after: float | None = None
-    """How long the provider asked to wait."""
+    """The delay that the provider asked for, in seconds."""
 
 
 class StreamCut(Exception):
     """The stream ended before the answer was complete."""
 
 
-def failure_of(exc: Exception, caller: ModelEndpoint) -> AttemptFailure:
-    """What `exc`, raised while the provider was asked, means."""
+def failure_of(exc: Exception, endpoint: ModelEndpoint) -> AttemptFailure:
+    """The failure that an exception of an attempt means."""
     match exc:
         case EkidenError():
-            return AttemptFailure(error=exc, again=False)
+            return AttemptFailure(error=exc, is_transient=False)
         case TimeoutError() | ModelTimeoutError(phase=None | "read" | "write"):
-            return _caused(ModelTimeout(caller.label, caller.timeout_s), exc, caller, again=True)
+            timeout = ModelTimeout(endpoint.label, endpoint.timeout_s)
+            return _caused(timeout, exc, endpoint, is_transient=True)
         case ModelHTTPError():
-            return _http_failure(exc, caller)
+            return _http_failure(exc, endpoint)
         case ModelConnectionError() | StreamCut():
-            text = _tidy(str(exc) or type(exc).__name__, caller)
+            text = _tidy(str(exc) or type(exc).__name__, endpoint)
             lost = ModelError(
-                f"the connection to {caller.label} at {caller.where} failed: {text}; check that "
-                "the address is right and can be reached"
+                f"the connection to {endpoint.label} at {endpoint.where} failed: {text}; check "
+                "that the address is right and can be reached"
             )
-            return _caused(lost, exc, caller, again=True)
+            return _caused(lost, exc, endpoint, is_transient=True)
         case LibraryUserError():
-            refused = UserError(f"{caller.label}: {_tidy(str(exc), caller)}")
-            return _caused(refused, exc, caller, again=False)
+            refused = UserError(f"{endpoint.label}: {_tidy(str(exc), endpoint)}")
+            return _caused(refused, exc, endpoint)
         case ModelAPIError() if not _is_unreadable(exc):
-            text = _tidy(_said(exc.body) or str(exc), caller)
-            return _caused(ModelError(f"{caller.label} failed: {text}"), exc, caller, again=False)
+            text = _tidy(_message_in(exc.body) or str(exc), endpoint)
+            return _caused(ModelError(f"{endpoint.label} failed: {text}"), exc, endpoint)
         case _:
-            return _caused(_unreadable(exc, caller), exc, caller, again=False)
+            return _caused(_unreadable(exc, endpoint), exc, endpoint)
 
 
-def _http_failure(exc: ModelHTTPError, caller: ModelEndpoint) -> AttemptFailure:
+def _http_failure(exc: ModelHTTPError, endpoint: ModelEndpoint) -> AttemptFailure:
     status = exc.status_code
-    again = (status in _AGAIN or status >= 500) and not isinstance(exc, ModelQuotaExceededError)
+    no_quota = isinstance(exc, ModelQuotaExceededError)
+    is_transient = (status in _TRANSIENT or status >= 500) and not no_quota
     if exc.provider_retry_hint is not None and status not in (401, 403):
-        again = exc.provider_retry_hint
-    said = _tidy(_said(exc.body) or "no reason given", caller)
-    text = f"{caller.label} answered {status}: {said}{_advice(exc, caller)}"
+        is_transient = exc.provider_retry_hint
+    reason = _tidy(_message_in(exc.body) or "no reason given", endpoint)
+    text = f"{endpoint.label} answered {status}: {reason}{_advice(exc, endpoint)}"
     return _caused(
-        ModelError(text, status=status), exc, caller, again=again, retry_after=exc.retry_after
+        ModelError(text, status=status),
+        exc,
+        endpoint,
+        is_transient=is_transient,
+        retry_after=exc.retry_after,
     )
 
 
-def _advice(exc: ModelHTTPError, caller: ModelEndpoint) -> str:
+def _advice(exc: ModelHTTPError, endpoint: ModelEndpoint) -> str:
     status = exc.status_code
     if status in (401, 403):
-        where = f"set {caller.key_variable}" if caller.key_variable else "pass api_key="
+        where = f"set {endpoint.key_variable}" if endpoint.key_variable else "pass api_key="
         return f"; the key is missing, wrong or may not use this model: {where}"
     if status == 404 or isinstance(exc, ModelNotFoundError):
         maybe = f", perhaps {exc.suggested_model_id!r}" if exc.suggested_model_id else ""
-        return f"; {caller.where} has no such model or path: check the name and base URL{maybe}"
+        return f"; {endpoint.where} has no such model or path: check the name and base URL{maybe}"
     if isinstance(exc, ModelQuotaExceededError):
         return "; the account's quota or credit is used up"
     if status == 429 and exc.retry_after is not None:
@@ -415,13 +328,14 @@ def _advice(exc: ModelHTTPError, caller: ModelEndpoint) -> str:
     return ""
 
 
-def _unreadable(exc: Exception, caller: ModelEndpoint) -> ModelBehaviorError:
-    said = str(exc)
+def _unreadable(exc: Exception, endpoint: ModelEndpoint) -> ModelBehaviorError:
+    text = str(exc)
     if isinstance(exc, ValidationError):
-        said = f"{exc.error_count()} fields are wrong or missing"
+        text = f"{exc.error_count()} fields are wrong or missing"
     elif not isinstance(exc, ModelAPIError | UnexpectedModelBehavior):
-        said = f"{type(exc).__name__}: {said}"
-    return ModelBehaviorError(f"the answer of {caller.label} cannot be read: {_tidy(said, caller)}")
+        text = f"{type(exc).__name__}: {text}"
+    text = _tidy(text, endpoint)
+    return ModelBehaviorError(f"the answer of {endpoint.label} cannot be read: {text}")
 
 
 def _is_unreadable(exc: ModelAPIError) -> bool:
@@ -433,18 +347,18 @@ def _is_unreadable(exc: ModelAPIError) -> bool:
 def _caused(
     error: EkidenError,
     cause: Exception,
-    caller: ModelEndpoint,
+    endpoint: ModelEndpoint,
     *,
-    again: bool,
+    is_transient: bool = False,
     retry_after: float | None = None,
 ) -> AttemptFailure:
-    """The failure with its cause, unless a text in the chain of causes holds the key."""
-    error.__cause__ = None if _holds(cause, caller.secret) else cause
+    """The failure with its cause, unless a text in the chain of causes contains the key."""
+    error.__cause__ = None if _contains(cause, endpoint.secret) else cause
     error.__suppress_context__ = True
-    return AttemptFailure(error=error, again=again, retry_after=retry_after)
+    return AttemptFailure(error=error, is_transient=is_transient, retry_after=retry_after)
 
 
-def _holds(exc: BaseException | None, secret: str | None) -> bool:
+def _contains(exc: BaseException | None, secret: str | None) -> bool:
     while exc is not None and secret:
         if secret in str(exc) or secret in repr(exc):
             return True
@@ -452,8 +366,8 @@ def _holds(exc: BaseException | None, secret: str | None) -> bool:
     return False
 
 
-def _said(body: object) -> str | None:
-    """The message in an error's body, whichever provider's shape it has."""
+def _message_in(body: object) -> str | None:
+    """The message in the body of an error, in the form of any provider."""
     found: Any = body
     for _ in range(3):
         if isinstance(found, list) and found:
@@ -467,9 +381,8 @@ def _said(body: object) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def _tidy(text: str, caller: ModelEndpoint) -> str:
-    """One bounded line without the key."""
-    if caller.secret:
-        text = text.replace(caller.secret, HIDDEN)
+def _tidy(text: str, endpoint: ModelEndpoint) -> str:
+    if endpoint.secret:
+        text = text.replace(endpoint.secret, _MASK)
     line = " ".join(text.split()).rstrip(".")
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return line if len(line) <= _MAX_TEXT else f"{line[:_MAX_TEXT]}…"
