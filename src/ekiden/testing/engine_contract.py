@@ -1,4 +1,4 @@
-"""The contract of an engine: the runtime's promises as tests, for any caller of `advance`.
+"""The contract of an engine: the guarantees of the runtime, as tests that an engine inherits.
 
     class TestMyEngine(QueueEngineContract):
         @pytest.fixture
@@ -7,8 +7,8 @@
             yield engine
             await engine.stop(drain=False)
 
-`EngineUnderTest` says what `MyEngine` has to have. The tests need pytest-asyncio in auto mode; they
-wait for facts, and never sleep.
+`EngineUnderTest` is the interface of `MyEngine`. The tests need pytest-asyncio in auto mode. They
+wait for conditions and do not sleep.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class EngineContract(
     PeopleContract,
     StoppingContract,
 ):
-    """Every behaviour that all engines share; an engine passes when all of it passes."""
+    """All rules of an engine. An engine is correct if all tests pass."""
 
 
 class QueueEngineContract(EngineContract, LineContract):
-    """The same, and what is promised where sessions wait in line for a free place."""
+    """All rules of an engine with a limit of concurrent sessions, where sessions queue up."""

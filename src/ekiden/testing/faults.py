@@ -21,18 +21,18 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultPoint:
-    """One call of ``fault_point`` in the source."""
+    """A place in the source where a test may kill the process."""
 
     name: str
     file: str
-    """Relative to the folder that holds the package."""
+    """The path, relative to the folder that contains the package."""
     line: int
 
 
 def fault_points(package: Path = _PACKAGE) -> list[FaultPoint]:
-    """All fault points in the source of `package`, by name; nothing of it is imported.
+    """All fault points in the source of `package`, by name. The package is not imported.
 
-    Raises `UserError` for a name that is not a literal: it could not be armed.
+    Raises `UserError` for a fault point whose name is not a literal.
     """
     found = [point for file in package.rglob("*.py") for point in _in_file(file, package.parent)]
     return sorted(found, key=lambda point: (point.name, point.file, point.line))
@@ -44,7 +44,7 @@ def _in_file(file: Path, root: Path) -> Iterator[FaultPoint]:
         return
     place = file.relative_to(root).as_posix()
     for node in ast.walk(ast.parse(source, filename=str(file))):
-        if not isinstance(node, ast.Call) or _called(node.func) != "fault_point":
+        if not isinstance(node, ast.Call) or _name(node.func) != "fault_point":
             continue
         match node.args:
             case [ast.Constant(value=str(name))]:
@@ -56,7 +56,7 @@ def _in_file(file: Path, root: Path) -> Iterator[FaultPoint]:
                 )
 
 
-def _called(func: ast.expr) -> str | None:
+def _name(func: ast.expr) -> str | None:
     match func:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -64,7 +64,7 @@ def _called(func: ast.expr) -> str | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the fault points, one a line or as JSON."""
+    """Print the fault points, one per line or as JSON."""
     parser = argparse.ArgumentParser(prog="python -m ekiden.testing.faults", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     points = fault_points()

@@ -1,4 +1,4 @@
-"""Models and task runners that answer from a script, and complain when it does not fit."""
+"""Models and task runners with scripted answers; they report calls that do not fit the script."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ import os
 import re
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias, assert_never
@@ -53,7 +61,7 @@ from ekiden.testing.steps import (
 )
 
 Respond: TypeAlias = Callable[[ModelRequest], StepLike | Awaitable[StepLike | None] | None]
-"""A script as a function of the request alone; `None` says that it did not expect the call."""
+"""A script as a function of the request. `None` means that the call is unexpected."""
 
 _CHUNKS = 3
 
@@ -66,16 +74,31 @@ class UnusedSteps(AssertionError):
     """Some steps of a script were not used."""
 
 
+def check_script(
+    steps: Collection[object],
+    *,
+    total: int,
+    unexpected: Sequence[str],
+    error: type[AssertionError] = UnexpectedModelCall,
+) -> None:
+    """Raise `error` for unexpected calls, and `UnusedSteps` for the remaining `steps`."""
+    if unexpected:
+        raise error("; ".join(unexpected))
+    if steps:
+        listed = "".join(f"\n  {step}" for step in steps)
+        raise UnusedSteps(f"{len(steps)} of {total} scripted steps were not used:{listed}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
-    """One call of a scripted model, as it was asked."""
+    """One call of a scripted model."""
 
     request: ModelRequest
     _input: Sequence[Item]
 
     @property
     def input(self) -> list[Item]:
-        """The conversation the model was shown: a copy."""
+        """A copy of the conversation in the request."""
         return list(self._input)
 
     @property
@@ -92,7 +115,7 @@ class RecordedCall:
 
     @property
     def output(self) -> OutputSpec | None:
-        """The JSON that was asked for."""
+        """The requested output format."""
         return self.request.output
 
     @property
@@ -138,7 +161,7 @@ class ScriptedModel:
         self._script = respond
         self._steps: deque[Step] = deque()
         self._enqueued = 0
-        self._asked = 0
+        self._calls = 0
         self._unexpected: list[str] = []
         self._usage = usage or Usage(requests=1)
         self._clock = clock
@@ -163,7 +186,7 @@ class ScriptedModel:
 
     async def until_called(self, count: int = 1) -> None:
         """Return once the model was called `count` times in all."""
-        if self._asked >= count:
+        if self._calls >= count:
             return
         watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._watchers.append((count, watcher))
@@ -171,8 +194,8 @@ class ScriptedModel:
 
     async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Answer with the next step. Raises `UnexpectedModelCall` if no step is left."""
-        self._note(request)
-        number = self._asked
+        self._record_call(request)
+        number = self._calls
         step = await self._next(request)
         chunks: int | tuple[str, ...] = _CHUNKS
         while not isinstance(step, AnswerStep):
@@ -184,7 +207,7 @@ class ScriptedModel:
                         for piece in chunks:
                             yield ModelDelta(kind="text", text=piece)
                 case Delayed():
-                    await self._wait(step)
+                    await step.wait(self._clock)
                     step = step.step
                 case FailureStep():
                     raise step.error
@@ -205,13 +228,7 @@ class ScriptedModel:
 
         It finds unexpected calls even if your code treated them as failures of the model.
         """
-        if self._unexpected:
-            raise UnexpectedModelCall("; ".join(self._unexpected))
-        if self._steps:
-            listed = "".join(f"\n  {step}" for step in self._steps)
-            raise UnusedSteps(
-                f"{len(self._steps)} of {self._enqueued} scripted steps were not used:{listed}"
-            )
+        check_script(self._steps, total=self._enqueued, unexpected=self._unexpected)
 
     def __enter__(self) -> Self:
         return self
@@ -221,36 +238,37 @@ class ScriptedModel:
             self.assert_done()
 
     def __repr__(self) -> str:
-        return f"<ScriptedModel asked={self._asked} left={len(self._steps)}>"
+        return f"<ScriptedModel asked={self._calls} left={len(self._steps)}>"
 
-    def _note(self, request: ModelRequest) -> None:
-        self._asked += 1
+    def _record_call(self, request: ModelRequest) -> None:
+        self._calls += 1
         if self._record:
-            shown = request.input
-            kept = shown if isinstance(shown, ItemView) else list(shown)
+            # A view is immutable; a list could change later.
+            items = request.input
+            kept = items if isinstance(items, ItemView) else list(items)
             self.calls.append(RecordedCall(request=request, _input=kept))
         if self._watchers:
             for count, watcher in self._watchers:
-                if count <= self._asked and not watcher.done():
+                if count <= self._calls and not watcher.done():
                     watcher.set_result(None)
             self._watchers = [entry for entry in self._watchers if not entry[1].done()]
 
     async def _next(self, request: ModelRequest) -> Step:
         if self._script is not None:
-            made = self._script(request)
-            value = await made if inspect.isawaitable(made) else made
+            answer = self._script(request)
+            value = await answer if inspect.isawaitable(answer) else answer
             if value is not None:
                 return to_step(value)
         elif self._steps:
             return self._steps.popleft()
-        complaint = self._complaint(request)
-        self._unexpected.append(complaint)
-        raise UnexpectedModelCall(complaint)
+        problem = self._problem(request)
+        self._unexpected.append(problem)
+        raise UnexpectedModelCall(problem)
 
-    def _complaint(self, request: ModelRequest) -> str:
-        who = f"agent {request.agent!r}" if request.agent else "somebody"
+    def _problem(self, request: ModelRequest) -> str:
+        caller = f"agent {request.agent!r}" if request.agent else "somebody"
         last = next((item for item in reversed(request.input) if is_message(item)), None)
-        what = f"after {text_of(last)[:120]!r}" if last else "with no message"
+        message = f"after {text_of(last)[:120]!r}" if last else "with no message"
         tools = ", ".join(tool.name for tool in request.tools) or "none"
         script = (
             "its function gave None"
@@ -258,22 +276,13 @@ class ScriptedModel:
             else f"its script has {self._enqueued} steps and all were used"
         )
         return (
-            f"{who} asked the scripted model {what} ({len(request.input)} items, tools: {tools}), "
-            f"but {script}"
+            f"{caller} asked the scripted model {message} ({len(request.input)} items, tools: "
+            f"{tools}), but {script}"
         )
-
-    async def _wait(self, step: Delayed) -> None:
-        clock = step.clock or self._clock
-        if isinstance(step.until, asyncio.Event):
-            await step.until.wait()
-        elif clock is not None:
-            await clock.sleep(step.until)
-        else:
-            await asyncio.sleep(step.until)
 
     def _response(self, step: AnswerStep, request: ModelRequest, number: int) -> ModelResponse:
         return ModelResponse(
-            output=_said(step, request, number),
+            output=_output(step, request, number),
             usage=replace(step.usage or self._usage),
             response_id=step.response_id,
             model=step.model or "scripted",
@@ -289,28 +298,29 @@ def check_unused(*models: ScriptedModel) -> Iterator[None]:
         model.assert_done()
 
 
-def _said(step: AnswerStep, request: ModelRequest, number: int) -> list[Item]:
-    """The step's items, with the names and call ids that depend on who asks.
+def _output(step: AnswerStep, request: ModelRequest, number: int) -> list[Item]:
+    """The items of the step, with names of transfer tools and call ids.
 
-    A call id follows from the step's key, so a repeated call asks for the same again.
+    A call id is derived from the step key of the request, so a repeated model call gives the same
+    ids.
     """
-    said = list(step.output)
-    for index, item in enumerate(said):
+    output = list(step.output)
+    for index, item in enumerate(output):
         if item.get("type") != "function_call":
             continue
         changes: Item = {}
         if index in step.transfers:
             changes["name"] = _transfer_tool(item["name"], request.tools)
         if "call_id" not in item:
-            place = re.sub(r"\W+", "_", request.step) or str(number)
-            changes["call_id"] = f"call_{place}_{index + 1}"
+            key = re.sub(r"\W+", "_", request.step) or str(number)
+            changes["call_id"] = f"call_{key}_{index + 1}"
         if changes:
-            said[index] = {**item, **changes}
-    return said
+            output[index] = {**item, **changes}
+    return output
 
 
 def _transfer_tool(name: str, tools: Sequence[ToolSpec]) -> str:
-    """The tool that `name`, of an agent or of a tool, stands for."""
+    """The transfer tool for `name`, which is the name of an agent or of a tool."""
     offered = {tool.name for tool in tools}
     by_agent = transfer_tool_name(name)
     if by_agent not in offered and (name in offered or name.startswith("transfer_to_")):
@@ -339,8 +349,8 @@ def _die() -> None:
 
 
 TaskStep: TypeAlias = AgentReply | str | BaseException | Hang | Callable[[RemoteTask], Any]
-"""What is done with one task: a reply, a text as one, raise, never answer, or ask a function, sync
-or async, which gives any of these."""
+"""A reply, a text, an exception to raise, `hang()`, or a sync or async function that returns one of
+these."""
 
 
 class UnexpectedTask(AssertionError):
@@ -362,35 +372,34 @@ class ScriptedRunner:
 
     def __init__(self, steps: Iterable[TaskStep] = ()) -> None:
         self.tasks: list[RemoteTask] = []
-        """Every task as it was handed over, repeated ones included."""
+        """All tasks, including repeated ones."""
         self._steps: deque[TaskStep] = deque([steps] if isinstance(steps, str) else steps)
-        self._given = len(self._steps)
+        self._total = len(self._steps)
         self._replies: dict[str, AgentReply] = {}
         self._unexpected: list[str] = []
-        self._news = asyncio.Condition()
+        self._called = asyncio.Condition()
 
     async def run_task(self, task: RemoteTask) -> AgentReply:
         """Reply with the next step. Raises `UnexpectedTask` if no step is left."""
-        async with self._news:
+        async with self._called:
             self.tasks.append(task)
-            self._news.notify_all()
-        known = self._replies.get(task.idempotency_key)
-        if known is None:
-            known = await _played(self._next(task), task)
-            self._replies[task.idempotency_key] = known
-        return known
+            self._called.notify_all()
+        reply = self._replies.get(task.idempotency_key)
+        if reply is None:
+            reply = await _play(self._next(task), task)
+            self._replies[task.idempotency_key] = reply
+        return reply
 
     async def until_called(self, count: int = 1) -> None:
         """Wait until the runner got `count` tasks in all."""
-        async with self._news:
-            await self._news.wait_for(lambda: len(self.tasks) >= count)
+        async with self._called:
+            await self._called.wait_for(lambda: len(self.tasks) >= count)
 
     def assert_done(self) -> None:
         """Raise an error for unused steps, and for unexpected tasks."""
-        if self._unexpected:
-            raise UnexpectedTask("; ".join(self._unexpected))
-        if self._steps:
-            raise UnusedSteps(f"{len(self._steps)} of {self._given} scripted steps were not used")
+        check_script(
+            self._steps, total=self._total, unexpected=self._unexpected, error=UnexpectedTask
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -405,18 +414,18 @@ class ScriptedRunner:
     def _next(self, task: RemoteTask) -> TaskStep:
         if self._steps:
             return self._steps.popleft()
-        complaint = (
+        problem = (
             f"agent {task.agent!r} was handed task {task.idempotency_key!r} ({len(task.items)} "
-            f"items), but its script has {self._given} steps and all were used"
+            f"items), but its script has {self._total} steps and all were used"
         )
-        self._unexpected.append(complaint)
-        raise UnexpectedTask(complaint)
+        self._unexpected.append(problem)
+        raise UnexpectedTask(problem)
 
 
-async def _played(step: Any, task: RemoteTask) -> AgentReply:
+async def _play(step: Any, task: RemoteTask) -> AgentReply:
     while callable(step) and not isinstance(step, AgentReply | BaseException):
-        made: Any | Awaitable[Any] = step(task)
-        step = await made if inspect.isawaitable(made) else made
+        result: Any | Awaitable[Any] = step(task)
+        step = await result if inspect.isawaitable(result) else result
     match step:
         case AgentReply():
             return step

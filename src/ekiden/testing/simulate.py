@@ -27,37 +27,37 @@ from ekiden.testing.simulation.scene import load_scene
 _COMMAND = "python -m ekiden.testing.simulate"
 _EVERY_S = 10.0
 _SHARE = 25
-"""Seeds that a process is given at once."""
+"""The number of seeds that a process gets at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The scene to run, by the name under which every process finds it."""
+    """The name of the scene, by which every process can load it."""
 
     scene: str | None = None
-    """``file.py:name`` or ``module:name``; `None`: a team of Ekiden's own."""
-    said: tuple[str, ...] = ()
-    """What people say, each in a conversation of its own, if the name is that of a team."""
+    """``file.py:name`` or ``module:name``. `None`: Ekiden's own test team."""
+    texts: tuple[str, ...] = ()
+    """If the name is of a team: messages, each in its own conversation."""
 
     def simulate(self, seed: int) -> SimulationReport:
-        """Live through one world."""
+        """Run one simulation."""
         if self.scene is None:
             return simulate(seed=seed)
-        return simulate(load_scene(self.scene, self.said, seed=seed), seed=seed)
+        return simulate(load_scene(self.scene, self.texts, seed=seed), seed=seed)
 
 
 def replay_command(seed: int, subject: Subject | None = None) -> str:
-    """What tells the story of a seed."""
+    """The command that shows the log of a seed."""
     if subject is None or subject.scene is None:
         return f"{_COMMAND} --seed {seed}"
-    said = [part for text in subject.said for part in ("--say", text)]
-    return shlex.join(["ekiden", "simulate", subject.scene, *said, "--seed", str(seed)])
+    texts = [part for text in subject.texts for part in ("--say", text)]
+    return shlex.join(["ekiden", "simulate", subject.scene, *texts, "--seed", str(seed)])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command; its exit code."""
+    """Run the command; returns its exit code."""
     arguments = _parser().parse_args(argv)
-    subject = Subject(scene=arguments.scene, said=tuple(arguments.say))
+    subject = Subject(scene=arguments.scene, texts=tuple(arguments.say))
     if arguments.seed is not None:
         return _one(subject, arguments.seed, as_json=arguments.json)
     return _many(
@@ -72,22 +72,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m ekiden.testing.simulate",
-        description="Run the whole runtime in simulated worlds in which everything goes wrong.",
+        description="Run the whole runtime in simulations with injected faults.",
     )
     parser.add_argument(
-        "scene", nargs="?", help="a Scene, a function that makes one, an Agent or a Team, as "
-        "file.py:name or module:name; else a team of Ekiden's own",
+        "scene", nargs="?", help="a Scene, a function that returns a Scene, an Agent or a Team, as "
+        "file.py:name or module:name (default: Ekiden's own test team)",
     )  # fmt: skip
     parser.add_argument(
-        "--say", action="append", default=[], metavar="TEXT", help="what people say to a team"
+        "--say", action="append", default=[], metavar="TEXT", help="a message to the team"
     )
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--seed", type=int, help="tell the story of this one world")
-    which.add_argument("--seeds", type=_seeds, metavar="A-B", help="run all of these")
-    parser.add_argument("--processes", type=_count, default=1, help="how many work at a time")
-    parser.add_argument("--json", action="store_true", help="a summary for programs")
+    seeds = parser.add_mutually_exclusive_group(required=True)
+    seeds.add_argument("--seed", type=int, help="run one simulation and print its log")
+    seeds.add_argument("--seeds", type=_seeds, metavar="A-B", help="run these simulations")
+    parser.add_argument("--processes", type=_count, default=1, help="the number of processes")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
-        "--done", type=Path, metavar="FILE", help="note finished seeds there, and leave them out"
+        "--done", type=Path, metavar="FILE", help="record finished seeds in FILE, and skip them"
     )
     return parser
 
@@ -122,8 +122,8 @@ def _one(subject: Subject, seed: int, *, as_json: bool) -> int:
 
 def _verdict(report: SimulationReport) -> str:
     counts = ", ".join(f"{name} {number}" for name, number in sorted(report.counts.items()))
-    told = "every promise was kept" if report.ok else "\n".join(map(str, report.violations))
-    return f"\nseed {report.seed}, {report.seconds:.1f} s: {told}\n({counts})"
+    result = "every promise was kept" if report.ok else "\n".join(map(str, report.violations))
+    return f"\nseed {report.seed}, {report.seconds:.1f} s: {result}\n({counts})"
 
 
 def _many(
@@ -140,7 +140,7 @@ def _many(
         if done is not None:
             with done.open("a", encoding="utf-8") as notes:
                 notes.write(json.dumps([result["seed"], result["ok"]]) + "\n")
-    print(json.dumps(summary.to_json()) if as_json else summary.told())
+    print(json.dumps(summary.to_json()) if as_json else summary.text())
     return 1 if summary.failed else 0
 
 
@@ -171,11 +171,11 @@ def _result(subject: Subject, seed: int) -> dict[str, Any]:
 
 
 class _Summary:
-    """What came of many worlds."""
+    """The results of many simulations."""
 
     def __init__(self, *, total: int) -> None:
         self._total = total
-        self._began = self._told = time.monotonic()
+        self._started = self._reported = time.monotonic()
         self.left_out = 0
         self.run = 0
         self.failed: list[int] = []
@@ -184,7 +184,7 @@ class _Summary:
         self._rules: Counter[str] = Counter()
 
     def add(self, result: dict[str, Any]) -> None:
-        """Count one, and say now and then how far it is."""
+        """Add a result, and print the progress from time to time."""
         self.run += 1
         self._seconds += result["seconds"]
         self._counts.update(result["counts"])
@@ -192,12 +192,12 @@ class _Summary:
             self.failed.append(result["seed"])
             self._rules.update(_rules(result["violations"]))
         now = time.monotonic()
-        if now - self._told >= _EVERY_S:
-            self._told = now
+        if now - self._reported >= _EVERY_S:
+            self._reported = now
             print(f"{self.run} of {self._total}, {len(self.failed)} failed", file=sys.stderr)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The summary as JSON."""
         return {
             "seeds": self._total,
             "run": self.run,
@@ -205,12 +205,12 @@ class _Summary:
             "failed": sorted(self.failed),
             "rules": dict(sorted(self._rules.items())),
             "simulated_s": round(self._seconds, 1),
-            "real_s": round(time.monotonic() - self._began, 1),
+            "real_s": round(time.monotonic() - self._started, 1),
             "counts": dict(sorted(self._counts.items())),
         }
 
-    def told(self) -> str:
-        """For people."""
+    def text(self) -> str:
+        """The summary for people."""
         data = self.to_json()
         verdict = f"{len(self.failed)} failed: {data['failed'][:20]}" if self.failed else "all kept"
         return (

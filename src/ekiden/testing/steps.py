@@ -1,4 +1,4 @@
-"""The steps of a script: what a scripted model does when it is asked."""
+"""The steps of scripts for models and servers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ekiden.testing.clock import ManualClock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerStep:
-    """Say these items."""
+    """Answer with these items."""
 
     output: tuple[Item, ...]
-    """A call without ``call_id`` is given one when it is said."""
+    """The items. A call without ``call_id`` gets one when the step is played."""
     transfers: frozenset[int] = frozenset()
-    """Positions in `output` whose ``name`` may be an agent's instead of a tool's."""
+    """The positions in `output` whose ``name`` may be the name of an agent instead of a tool."""
     usage: Usage | None = None
     response_id: str | None = None
     model: str | None = None
@@ -39,11 +39,11 @@ class AnswerStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streamed:
-    """Show pieces first, if anybody looks; then do `step`."""
+    """Play `step` in pieces, if the request is streamed."""
 
     step: Step
     chunks: int | tuple[str, ...]
-    """The pieces themselves, or into how many to cut what the step says."""
+    """The number of pieces, or the pieces themselves."""
 
     def __str__(self) -> str:
         return f"stream({self.step})"
@@ -51,7 +51,7 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureStep:
-    """Raise."""
+    """Raise `error`."""
 
     error: BaseException
 
@@ -61,7 +61,7 @@ class FailureStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delayed:
-    """Wait, then do `step`."""
+    """Wait, then play `step`."""
 
     until: float | asyncio.Event
     step: Step
@@ -70,6 +70,16 @@ class Delayed:
     def __str__(self) -> str:
         wait = "an event" if isinstance(self.until, asyncio.Event) else f"{self.until:g} s"
         return f"delay({wait}, {self.step})"
+
+    async def wait(self, clock: ManualClock | None = None) -> None:
+        """Wait for the event, or on the clock of the step, on `clock`, or in real time."""
+        clock = self.clock or clock
+        if isinstance(self.until, asyncio.Event):
+            await self.until.wait()
+        elif clock is not None:
+            await clock.sleep(self.until)
+        else:
+            await asyncio.sleep(self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +101,7 @@ class Crash:
 Step: TypeAlias = AnswerStep | Streamed | FailureStep | Delayed | Hang | Crash
 
 StepLike: TypeAlias = Step | str | BaseException | ModelResponse | Iterable[Any]
-"""A step, or what `to_step` makes one of."""
+"""A step, or a value that `to_step` accepts."""
 
 
 def say(text: str, *, usage: Usage | None = None) -> AnswerStep:
@@ -177,13 +187,13 @@ def to_step(value: StepLike) -> Step:
 
 
 def pieces(text: str, count: int) -> list[str]:
-    """`text` cut into `count` pieces of about the same length; fewer when it is too short."""
+    """`text` in `count` pieces of about the same length, or fewer if it is too short."""
     size = max(1, -(-len(text) // count))
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def _joined(parts: Iterable[Any]) -> AnswerStep:
-    """One answer of all `parts`: items, texts, and answers made by `say`, `call`, `transfer`."""
+    """One answer with all `parts`: items, texts, and results of `say`, `call` and `transfer`."""
     output: list[Item] = []
     transfers: set[int] = set()
     usage: Usage | None = None

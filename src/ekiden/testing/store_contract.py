@@ -1,4 +1,4 @@
-"""The contract of a store: what `ekiden.storage.base` says, as tests that a back end inherits.
+"""The contract of a store: the rules of `ekiden.storage.base`, as tests that a back end inherits.
 
     class TestMyStore(StoreContract):
         @pytest.fixture
@@ -31,13 +31,16 @@ from ekiden.testing.contracts.leases import (
     ReleaseContract,
 )
 from ekiden.testing.contracts.messages import (
-    ExpiryContract,
     FindMessageContract,
-    KeyContract,
     RequeueContract,
     SettleContract,
 )
-from ekiden.testing.contracts.queues import PutContract, TakeContract
+from ekiden.testing.contracts.queues import (
+    ExpiryContract,
+    KeyContract,
+    PutContract,
+    TakeContract,
+)
 from ekiden.testing.contracts.search import EntryContract, WordContract
 from ekiden.testing.contracts.search_vectors import SpaceContract, VectorContract
 from ekiden.testing.contracts.sessions import (
@@ -84,4 +87,4 @@ class StoreContract(
     VectorContract,
     SpaceContract,
 ):
-    """Every rule of a `Store`; a back end passes when all of it passes."""
+    """All rules of a `Store`. A back end is correct if all tests pass."""

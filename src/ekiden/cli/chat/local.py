@@ -150,7 +150,9 @@ class LocalChat(Chat):
         self.stored_session("nothing to resume")
         await self.ready()
         team, session = self.roster.team, self.session
-        return await self._watch(lambda config: resume_run(team, session, config=config, live=self.live))
+        return await self._watch(
+            lambda config: resume_run(team, session, config=config, live=self.live)
+        )
 
     @property
     def is_suspended(self) -> bool:

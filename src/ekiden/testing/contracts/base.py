@@ -1,4 +1,4 @@
-"""What every part of the store contract shares: the fixtures, the clock hook, short builders."""
+"""The fixtures, hooks and helpers of all parts of the store contract."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ekiden.storage.base import (
 )
 
 LEASE_S = 30.0
-"""The lease that the suite claims with; `advance_clock` moves past it without sleeping."""
+"""The lease of all claims in the tests; `advance_clock` lets it expire without sleeping."""
 
 AWKWARD_TEXTS = (
     "",
@@ -34,35 +34,35 @@ AWKWARD_TEXTS = (
     "\u2028\ufeff\uffff\U0010ffff",
     "%_'\";--",
 )
-"""Strings that Python, JSON or a model can produce and that stores like to lose."""
+"""Texts that Python, JSON or a model can produce, and that a store may store incorrectly."""
 
 
 class StoreContractBase:
-    """The hooks that a back end's test class fills in."""
+    """The hooks that the test class of a back end overrides."""
 
     looks_into_events = True
-    """Whether the store refuses events that carry what is not JSON."""
+    """Whether the store refuses events with values that are not JSON."""
 
     @pytest.fixture
     async def store(self) -> Store:
-        """An open, empty store; a subclass overrides this and closes it afterwards."""
+        """An open, empty store. A subclass overrides this, and closes the store afterwards."""
         raise NotImplementedError("override the `store` fixture")
 
     @pytest.fixture
     async def other(self, store: Store) -> Store:
-        """Another open handle to the same database; the same object where there is no other."""
+        """A second open handle to the same database, or the same object if that is impossible."""
         return store
 
     async def advance_clock(self, store: Store, seconds: float) -> None:
-        """Make the store believe that `seconds` passed, for leases and delays, on all handles."""
+        """Advance the store's time for leases and delays, on all handles."""
         raise NotImplementedError("override `advance_clock`")
 
     async def let_wait(self, store: Store, seconds: float) -> None:
-        """Make all that is ready have waited for so much longer."""
+        """Make all ready sessions wait for this much longer."""
         await self.advance_clock(store, seconds)
 
     async def expire_leases(self, store: Store) -> None:
-        """Let every lease that the suite took run out."""
+        """Let all leases of the tests expire."""
         await self.advance_clock(store, LEASE_S + 1)
 
 
@@ -82,7 +82,7 @@ def step(*events: Event, patch: SessionPatch | None = None, **fields: Any) -> Co
 
 
 async def claimed(store: Store, session_id: str = "s", *, owner: str = "w1") -> Claim:
-    """The claim of a session, which is created if need be."""
+    """Claim a session, which is created if needed."""
     claim, _ = await store.claim(
         session_id, owner=owner, lease_s=LEASE_S, create=new_session(session_id)
     )
@@ -90,7 +90,7 @@ async def claimed(store: Store, session_id: str = "s", *, owner: str = "w1") -> 
 
 
 def fields_of(events: Iterable[Event]) -> list[tuple[Any, ...]]:
-    """The events as values that compare."""
+    """The fields of the events, for comparison."""
     return [
         (
             each.session_id,
@@ -112,7 +112,7 @@ Snapshot = tuple[SessionRow, list[tuple[Any, ...]], dict[str, Any], list[Documen
 
 
 async def snapshot(store: Store, session_id: str = "s") -> Snapshot:
-    """All that a commit to this session could change, in collection `c` and queue `q`."""
+    """Everything that a commit to this session can change, with collection `c` and queue `q`."""
     return (
         await store.get(session_id),
         fields_of(await store.events(session_id)),

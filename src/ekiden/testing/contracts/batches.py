@@ -1,4 +1,4 @@
-"""The contract of writes that belong together: batches, openings, and the store's clock."""
+"""The contract of batches, session openings, and the store's clock."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ from ekiden.testing.contracts.base import (
     snapshot,
     step,
 )
-from ekiden.testing.contracts.messages import stored
-from ekiden.testing.contracts.queues import message
+from ekiden.testing.contracts.queues import message, stored
 from ekiden.testing.contracts.wake_ups import status_of, suspended
 
 
@@ -50,7 +49,7 @@ def free_event(at_us: int = 1, **fields: Any) -> Event:
 
 
 def opening(session_id: str = "new", *events: Event, **fields: Any) -> SessionOpening:
-    """A session that is to be made, ready to be worked on."""
+    """The opening of a new session, which is ready."""
     return SessionOpening(
         new=new_session(session_id, status="ready"),
         events=events or (event(1, session_id), event(2, session_id)),
@@ -64,7 +63,8 @@ def document(key: str, body: Any = 1, **fields: Any) -> DocumentWrite:
 
 
 def whole_batch(**instead: Any) -> Batch:
-    """A batch that changes everything that a batch can change: `k` is to be open, `s` to wait."""
+    """A batch with all kinds of changes. Message `k` must be open, and session
+    `s` must be waiting."""
     return Batch(
         **{
             "documents": [document("new")],
@@ -79,7 +79,7 @@ def whole_batch(**instead: Any) -> Batch:
 
 
 async def everything(store: Store) -> list[Any]:
-    """All that such a batch could change."""
+    """Everything that `whole_batch` can change."""
     return [
         await snapshot(store),
         list(await store.find_messages()),
@@ -113,13 +113,13 @@ REFUSED: dict[str, tuple[type[EkidenError], dict[str, Any]]] = {
         {"openings": [opening(variables={"a": object()})]},
     ),
 }
-"""Parts that are refused, by why."""
+"""Parts of a batch that are refused, by reason."""
 
 _each_refusal = pytest.mark.parametrize("why", REFUSED)
 
 
 class BatchContract(StoreContractBase):
-    """Writes that belong to no session that the writer owns."""
+    """Writes without the claim of a session."""
 
     async def test_a_batch_stores_all_of_its_parts(self, store: Store, other: Store) -> None:
         await suspended(store)
@@ -240,7 +240,7 @@ class BatchContract(StoreContractBase):
 
 
 class OpeningContract(StoreContractBase):
-    """Sessions that are made together with something else."""
+    """Sessions that are created together with other writes."""
 
     async def test_a_session_is_opened_with_its_events_and_state(
         self, store: Store, other: Store
@@ -370,7 +370,7 @@ class OpeningContract(StoreContractBase):
     async def test_commits_that_settle_at_once_are_each_whole(
         self, store: Store, other: Store
     ) -> None:
-        """Of sessions that settle the same message, one does; all of them are stored."""
+        """One of the sessions settles the message, and the commits of all sessions are stored."""
         claims = [await claimed(store, f"s{n}") for n in range(6)]
         await suspended(store, "asker")
         await store.put_messages([message(1, key="k", session_id="asker")])

@@ -1,4 +1,4 @@
-"""The contract of `DocumentStore`, and of JSON values: anything else is refused."""
+"""The contract of `DocumentStore`, and of JSON values; other values are refused."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ NOT_JSON = {
 
 
 def bad_commits(value: Any) -> dict[str, Commit]:
-    """Commits with `value` in one place each, by what a message about it must name."""
+    """Commits with `value` in one place each, by the name of the place in the error message."""
     deep = {"fine": 1, "deep": [0, value]}
     return {
         "the cursor of session 's'": step(event(2), patch=SessionPatch(cursor=deep)),
@@ -187,7 +187,7 @@ def bad_commits(value: Any) -> dict[str, Commit]:
 
 
 def bad_events(value: Any) -> dict[str, Commit]:
-    """Commits with `value` in an event, by what a message about it must name."""
+    """Commits with `value` in an event, by the name of the place in the error message."""
     deep = {"fine": 1, "deep": [0, value]}
     return {
         "`details` of <Event s/3": step(event(2), event(3, details=deep)),
@@ -199,7 +199,7 @@ _each_kind = pytest.mark.parametrize("kind", NOT_JSON)
 
 
 class JsonContract(StoreContractBase):
-    """Values that JSON does not have, or has in another form."""
+    """Values that are not JSON, or that JSON represents differently."""
 
     @_each_kind
     async def test_a_commit_with_what_is_not_json_names_it_and_stores_nothing(

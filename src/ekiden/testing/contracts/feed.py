@@ -1,4 +1,4 @@
-"""The contract of events of all sessions: found in pages, and in the order of the feed."""
+"""The contract of the events of all sessions: pages of a search, and the feed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ OLDEST_FIRST = EventFilter(newest_first=False)
 
 
 def at(at_us: int, session_id: str, seq: int, type: EventType = "handoff", **fields: Any) -> Event:
-    """An event with a time of its own."""
+    """An event with this time."""
     return Event(session_id=session_id, seq=seq, type=type, at_us=at_us, **fields)
 
 
 async def stored_in_sessions(store: Store, *events: Event) -> None:
-    """Store the events, each in its session, in the order in which the sessions come first."""
+    """Store the events, each in its session, one session after the other."""
     for session_id in dict.fromkeys(each.session_id for each in events):
         claim = await claimed(store, session_id)
         own = [each for each in events if each.session_id == session_id]
@@ -43,7 +43,7 @@ async def found(store: Store, where: EventFilter = OLDEST_FIRST, **page: Any) ->
 
 
 async def all_pages(store: Store, where: EventFilter, limit: int) -> list[list[str]]:
-    """The ids of the events of every page."""
+    """The ids of the events on each page."""
     pages, cursor = [], None
     while True:
         page = await store.find_events(where, limit=limit, cursor=cursor)
@@ -212,7 +212,7 @@ class FoundEventContract(StoreContractBase):
 
 
 async def stored_free(store: Store, *times: int) -> None:
-    """Store events of no session with these times, one after the other."""
+    """Store events without a session, with these times, one after the other."""
     for at_us in times:
         await store.write(Batch(events=[free_event(at_us)]))
 
@@ -226,7 +226,7 @@ class Follower:
     seen: list[str] = field(default_factory=list)
 
     async def read(self, limit: int = 100) -> list[str]:
-        """What is new."""
+        """The new events."""
         page = await self.store.feed(after=self.after, limit=limit)
         assert len(page.cursors) == len(page.events)
         assert page.next_cursor == (page.cursors[-1] if page.events else self.after)
@@ -237,7 +237,7 @@ class Follower:
 
 
 class FreeEventContract(StoreContractBase):
-    """Events of no session."""
+    """Events without a session."""
 
     async def test_they_are_numbered_by_the_store(self, store: Store, other: Store) -> None:
         await store.write(Batch(events=[free_event(5), free_event(6)]))
@@ -314,7 +314,7 @@ class FreeEventContract(StoreContractBase):
 
 
 class FeedContract(StoreContractBase):
-    """All events, each once, in the order in which they became visible."""
+    """The feed has each event once, in the order in which the events became visible."""
 
     async def test_the_feed_is_in_the_order_of_commits(self, store: Store, other: Store) -> None:
         a, b = await claimed(store, "a"), await claimed(other, "b")

@@ -31,7 +31,7 @@ from ekiden.testing.contracts.base import (
 
 
 def whole_step(seq: int = 2) -> Commit:
-    """A commit that would change everything that a commit can change."""
+    """A commit that changes everything that a commit can change."""
     return Commit(
         patch=SessionPatch(
             agent="billing", status="ready", outcome="done", cursor={"at": 9}, variables={"v": 9}
@@ -44,7 +44,7 @@ def whole_step(seq: int = 2) -> Commit:
 
 
 class CommitContract(StoreContractBase):
-    """What a commit stores."""
+    """The effects of a commit."""
 
     async def test_a_commit_stores_all_of_its_parts(self, store: Store, other: Store) -> None:
         claim = await claimed(store)
@@ -134,7 +134,7 @@ class CommitContract(StoreContractBase):
 
 
 class FencingContract(StoreContractBase):
-    """Writes that must be refused, and change nothing."""
+    """Refused writes, which change nothing."""
 
     async def test_a_claim_that_was_taken_over_writes_nothing(
         self, store: Store, other: Store
@@ -368,7 +368,7 @@ class EventContract(StoreContractBase):
 
 
 class StepContract(StoreContractBase):
-    """Remembered results."""
+    """Stored step results."""
 
     async def test_results_come_back_by_key(self, store: Store, other: Store) -> None:
         claim = await claimed(store)

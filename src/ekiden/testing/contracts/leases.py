@@ -19,7 +19,7 @@ from ekiden.testing.contracts.base import (
 
 
 class ClaimContract(StoreContractBase):
-    """Taking one session."""
+    """Claiming one session."""
 
     async def test_a_claim_raises_the_epoch_and_names_the_owner(
         self, store: Store, other: Store
@@ -102,7 +102,7 @@ class ClaimContract(StoreContractBase):
 
 
 class ReleaseContract(StoreContractBase):
-    """Keeping a session and giving it up."""
+    """Renewing and releasing a claim."""
 
     async def test_a_released_session_is_free(self, store: Store, other: Store) -> None:
         claim = await claimed(store)
@@ -177,7 +177,7 @@ class ReleaseContract(StoreContractBase):
 
 
 class ClaimNextContract(StoreContractBase):
-    """Taking whatever has work."""
+    """Claiming the next ready session."""
 
     async def test_nothing_ready_gives_none(self, store: Store) -> None:
         await store.create(new_session("a"))
@@ -349,7 +349,7 @@ class ClaimNextContract(StoreContractBase):
 
 
 class ChangeContract(StoreContractBase):
-    """Hints that something changed."""
+    """Notifications of changes."""
 
     async def test_waiting_ends_after_a_change_through_the_other_handle(
         self, store: Store, other: Store

@@ -1,4 +1,4 @@
-"""The contract of `SearchStore`: entries, and finding them by words."""
+"""The contract of `SearchStore`: entries, and the search by words."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def entry(key: str, text: str = "", space: str = "s", **fields: Any) -> SearchEn
 
 
 async def listed(store: Store, space: str = "s", **options: Any) -> list[str]:
-    """The keys that `find_entries` gives."""
+    """The keys that `find_entries` returns."""
     return [each.key for each in await store.find_entries(space, **options)]
 
 
 async def found(store: Store, query: str, space: str = "s", **options: Any) -> list[str]:
-    """The keys that `search_text` gives."""
+    """The keys that `search_text` returns."""
     return [each.entry.key for each in await store.search_text(space, query, **options)]
 
 
@@ -221,7 +221,7 @@ class EntryContract(StoreContractBase):
 
 
 class WordContract(StoreContractBase):
-    """Texts are found by their words, whatever the script."""
+    """Texts are found by their words, in every script."""
 
     async def test_a_word_is_found_without_regard_to_case(self, store: Store) -> None:
         await store.put_entries([entry("k", "Where is my PARCEL?"), entry("l", "nothing here")])
@@ -279,7 +279,7 @@ class WordContract(StoreContractBase):
         await store.put_entries([entry(key, text) for key, text in texts.items()])
         hits = scores(await store.search_text("s", "green TEA cup tea"))
         assert hits == [("c", 1.0), ("a", 0.6024), ("b", 0.6024)]
-        # A word that no text has counts as much as one that a single text has.
+        # A word in no text has the same weight as a word in one text.
         assert scores(await store.search_text("s", "water coffee")) == [("d", 0.5)]
 
     async def test_a_rare_word_counts_more_than_several_common_ones(self, store: Store) -> None:

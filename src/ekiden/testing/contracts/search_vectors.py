@@ -1,4 +1,4 @@
-"""The contract of `SearchStore`: finding by meaning, and separate spaces."""
+"""The contract of `SearchStore`: the search by vectors, and the separation of spaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ekiden.testing.contracts.search import entry, found, listed, scores
 
 
 def at(angle: float) -> list[float]:
-    """A direction in the plane."""
+    """A unit vector in the plane."""
     return [cos(angle), sin(angle)]
 
 
@@ -212,14 +212,14 @@ ALIKE = (
     "'; DROP TABLE search_entries; --",
     'a" OR "1"="1',
 )
-"""Names that a careless store takes for each other."""
+"""Names of spaces that a store may confuse."""
 
 _TEXTS = ("tea", "Tea time", "green tea", "茶", "绿茶 tea", "1·tea", "a tea 🍵", "")
 _QUESTIONS = ("tea", "茶", "green", "1 a", "🍵")
 
 
 class SpaceContract(StoreContractBase):
-    """Spaces are apart, whatever they are called."""
+    """Spaces are separate, even with similar names."""
 
     async def test_spaces_with_names_that_look_alike_are_apart(
         self, store: Store, other: Store
@@ -306,7 +306,7 @@ def _random_entry(chance: random.Random, space: str, key: str, number: int) -> S
 
 
 async def _check(store: Store, space: str, model: dict[str, SearchEntry]) -> None:
-    """The space has what it should have, and nothing else is found in it."""
+    """The space has exactly its own entries."""
     back = await store.find_entries(space)
     assert [(each.key, each.text, each.body, each.model) for each in back] == [
         (key, model[key].text, model[key].body, model[key].model) for key in sorted(model)
@@ -324,7 +324,7 @@ async def _check(store: Store, space: str, model: dict[str, SearchEntry]) -> Non
 
 
 def _having(model: dict[str, Any], question: str) -> set[str]:
-    """Enough for these questions: their words are parted by spaces, or single characters."""
+    """A simple search, which is sufficient for these questions."""
     return {
         key
         for key, each in model.items()

@@ -1,4 +1,4 @@
-"""The contract of `SessionStore` and of the store's life."""
+"""The contract of `SessionStore`, and of opening and closing a store."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ EVERY_CALL: tuple[Callable[[Store], Awaitable[Any]], ...] = (
     lambda store: store.feed(),
     lambda store: store.feed_end(),
 )
-"""All that can be asked of a store, but to open and to close."""
+"""All calls of a store, except opening and closing."""
 
 
 class LifeContract(StoreContractBase):

@@ -1,4 +1,4 @@
-"""The contract of wake-ups and priorities: none is lost; which session is next."""
+"""The contract of wake-ups, of which none is lost, and of priorities."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ from ekiden.testing.contracts.base import (
     new_session,
     step,
 )
-from ekiden.testing.contracts.messages import settle
-from ekiden.testing.contracts.queues import message, take
+from ekiden.testing.contracts.queues import message, settle, take
 
 WAITING = SessionPatch(status="waiting")
 
@@ -40,7 +39,7 @@ async def suspended(store: Store, session_id: str = "s") -> None:
 
 
 async def status_of(store: Store, session_id: str = "s") -> tuple[SessionStatus, int]:
-    """Its status, and how often it was woken."""
+    """The status of the session, and its number of wake-ups."""
     row = await store.get(session_id)
     return row.status, row.wakes
 
@@ -199,7 +198,7 @@ _READY: Any = {"status": "ready"}
 
 
 class PriorityContract(StoreContractBase):
-    """The line of sessions that are ready."""
+    """The order of ready sessions."""
 
     async def test_a_session_has_the_priority_it_was_made_with(
         self, store: Store, other: Store
@@ -242,7 +241,7 @@ class PriorityContract(StoreContractBase):
             ("high 2", HIGH),
         ):
             await store.create(new_session(name, priority=priority, **_READY))
-        assert await self._taken(store) == [
+        assert await self._claim_all(store) == [
             "urgent",
             "high 1",
             "high 2",
@@ -261,9 +260,9 @@ class PriorityContract(StoreContractBase):
         await self.let_wait(store, HEAD_START_S[HIGH] - HEAD_START_S[NORMAL] - 5)
         await store.create(new_session("high", priority=HIGH, **_READY))
         await store.create(new_session("new", **_READY))
-        assert await self._taken(store) == ["old and low", "high", "not as old", "new"]
+        assert await self._claim_all(store) == ["old and low", "high", "not as old", "new"]
 
-    async def test_the_first_of_the_wanted_agents_is_taken(self, store: Store) -> None:
+    async def test_the_first_of_the_wanted_agents_is_claim_all(self, store: Store) -> None:
         await store.create(new_session("theirs", agent="sales", priority=URGENT, **_READY))
         await store.create(new_session("mine", priority=LOW, **_READY))
         found = await store.claim_next(owner="w1", lease_s=LEASE_S, agents=["triage"])
@@ -271,7 +270,9 @@ class PriorityContract(StoreContractBase):
         assert found[1].id == "mine"
 
     async def test_a_session_keeps_its_priority_when_it_is_ready_again(self, store: Store) -> None:
-        kept = [await self._worked_on(store, name, HIGH) for name in ("left", "done", "given up")]
+        kept = [
+            await self._claimed_session(store, name, HIGH) for name in ("left", "done", "given up")
+        ]
         await store.commit(kept[0], step(event(1, "left"), release=True))
         idle = SessionPatch(status="idle")
         await store.commit(kept[1], step(event(1, "done"), patch=idle, release=True))
@@ -280,35 +281,35 @@ class PriorityContract(StoreContractBase):
         ready = SessionPatch(status="ready")
         await store.commit(again, step(event(2, "done"), patch=ready, release=True))
         await store.release(kept[2])
-        assert (await self._taken(store))[-1] == "normal"
+        assert (await self._claim_all(store))[-1] == "normal"
 
     async def test_a_session_that_is_woken_keeps_its_priority(self, store: Store) -> None:
         waiting = SessionPatch(status="waiting")
         for name, priority in (("low", LOW), ("high", HIGH)):
-            claim = await self._worked_on(store, name, priority)
+            claim = await self._claimed_session(store, name, priority)
             await store.commit(claim, step(event(1, name), patch=waiting, release=True))
         await store.create(new_session("normal", **_READY))
         await store.write(Batch(wakes=["low"]))
         other = await claimed(store, "other")
         await store.commit(other, Commit(patch=SessionPatch(), wakes=["high"], release=True))
-        assert await self._taken(store) == ["high", "normal", "low"]
+        assert await self._claim_all(store) == ["high", "normal", "low"]
 
     async def test_whose_owner_died_is_taken_in_its_turn(self, store: Store) -> None:
-        await self._worked_on(store, "high", HIGH)
+        await self._claimed_session(store, "high", HIGH)
         await self.expire_leases(store)
         await store.create(new_session("normal", **_READY))
-        assert await self._taken(store) == ["high", "normal"]
+        assert await self._claim_all(store) == ["high", "normal"]
 
     async def test_those_whose_owners_died_and_those_nobody_had_are_in_one_line(
         self, store: Store
     ) -> None:
         for name, priority in (("low", LOW), ("urgent", URGENT), ("normal", NORMAL)):
-            await self._worked_on(store, name, priority)
+            await self._claimed_session(store, name, priority)
         await self.expire_leases(store)
         await store.create(new_session("new and urgent", priority=URGENT, **_READY))
         await store.create(new_session("new and high", priority=HIGH, **_READY))
         await store.create(new_session("new and low", priority=LOW, **_READY))
-        assert await self._taken(store) == [
+        assert await self._claim_all(store) == [
             "urgent",
             "new and urgent",
             "new and high",
@@ -317,14 +318,14 @@ class PriorityContract(StoreContractBase):
             "new and low",
         ]
 
-    async def _worked_on(self, store: Store, name: str, priority: int) -> Claim:
-        """A session with a lease."""
+    async def _claimed_session(self, store: Store, name: str, priority: int) -> Claim:
+        """Create a session, and claim it."""
         new = new_session(name, priority=priority, **_READY)
         claim, _ = await store.claim(name, owner="w1", lease_s=LEASE_S, create=new)
         return claim
 
-    async def _taken(self, store: Store) -> list[str]:
-        """All that can be taken, in the order in which it is."""
+    async def _claim_all(self, store: Store) -> list[str]:
+        """Claim all ready sessions; returns them in order."""
         names = []
         while (found := await store.claim_next(owner="w1", lease_s=LEASE_S)) is not None:
             names.append(found[1].id)

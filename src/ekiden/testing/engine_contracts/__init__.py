@@ -1,1 +1,1 @@
-"""The parts of the engine contract, by what they are about; `EngineContract` has all of them."""
+"""The parts of the engine contract; `EngineContract` has all of them."""

@@ -1,4 +1,4 @@
-"""The contract of engines: answers, handoffs, questions, plans, and waits for people."""
+"""The engine contract: answers, handoffs, questions, plans, and waits for people."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class ConcurrencyContract(EngineContractBase):
 
 
 class _Till:
-    """An agent with one tool that needs approval, and the payments."""
+    """An agent with a tool that needs approval, and the payments that the tool made."""
 
     def __init__(self, *steps: Any) -> None:
         self.paid: list[int] = []
@@ -361,7 +361,7 @@ class AskingContract(EngineContractBase):
 
 
 class _InOrder:
-    """A decomposer: first ``a``, then ``b`` with its result."""
+    """A decomposer with two tasks: first ``a``, then ``b`` with its result."""
 
     async def decompose(
         self, text: str, *, members: Sequence[Member], fallback: str | None, ask: AskModel | None
@@ -372,7 +372,7 @@ class _InOrder:
 
 
 class _SideBySide:
-    """An aggregator."""
+    """An aggregator that joins the results."""
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
         return " | ".join(str(each.data) for each in sorted(state.results, key=lambda e: e.agent))

@@ -1,4 +1,4 @@
-"""What every part of the engine contract shares: the engine's role, and short words for tests."""
+"""The interface of engines under test, and helpers for all parts of the engine contract."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow, Store
 
 CONFIG = RunConfig(approver="inbox")
-"""How the suite runs, unless a test says otherwise: people are asked in the inbox."""
-PATIENCE_S = 20.0
-"""After so long a test gives up waiting."""
-_LOOK_EVERY_S = 0.05
+"""The default configuration of the tests: people are asked in the inbox."""
+TIMEOUT_S = 20.0
+"""The time limit of each wait."""
+_POLL_S = 0.05
 
 Code = Callable[[CodeContext[Any]], Awaitable[Any]]
 
@@ -37,7 +37,7 @@ class EngineUnderTest(Protocol):
 
     @property
     def store(self) -> Store:
-        """Where the sessions are; open as long as the engine exists, started or not."""
+        """The store of the sessions. It is open even when the engine is stopped."""
         ...
 
     async def start(
@@ -55,23 +55,23 @@ class EngineUnderTest(Protocol):
         ...
 
     async def submit(self, text: str, session_id: str, *, priority: int | str = "normal") -> None:
-        """Store a message for the session, which is made if need be, and return at once.
+        """Store a message for the session, which is created if needed, and return at once.
 
-        The engine is started. While the session is run, wait.
+        The engine is started. If the session is running, wait until its run has ended.
         """
         ...
 
     async def cancel(self, session_id: str) -> None:
-        """Stop the run of the session, for good: its work is kept."""
+        """Stop the run of the session, and keep its work."""
         ...
 
 
 class EngineContractBase:
-    """The hook that an engine's test class fills in."""
+    """The fixture that the test class of an engine overrides."""
 
     @pytest.fixture
     async def engine(self) -> EngineUnderTest:
-        """An engine on an empty store, not started; a subclass overrides this, and stops it
+        """A stopped engine on an empty store. A subclass overrides this, and stops the engine
         afterwards."""
         raise NotImplementedError("override the `engine` fixture")
 
@@ -82,37 +82,37 @@ def team_of(**agents: Code) -> Team:
 
 
 async def settled(engine: EngineUnderTest, session_id: str = "s") -> SessionRow:
-    """The session when its work has ended: it has an outcome, or waits for people."""
+    """Wait until the session has an outcome, or waits for people."""
     return await until(engine, lambda _, status: status not in ACTIVE, session_id)
 
 
 async def until(
     engine: EngineUnderTest,
-    is_so: Callable[[SessionRow, RunStatus], bool],
+    condition: Callable[[SessionRow, RunStatus], bool],
     session_id: str = "s",
 ) -> SessionRow:
-    """The session when it has no lease and `is_so` accepts its row and the state of its run."""
-    async with asyncio.timeout(PATIENCE_S):
+    """Wait until the session has no lease, and `condition` accepts its row and its run status."""
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             row = await engine.store.get(session_id)
-            if row.owner is None and is_so(row, await run_status(engine.store, row)):
+            if row.owner is None and condition(row, await run_status(engine.store, row)):
                 return row
-            await engine.store.wait_for_change(_LOOK_EVERY_S)
+            await engine.store.wait_for_change(_POLL_S)
 
 
 async def done(engine: EngineUnderTest, session_id: str = "s") -> str:
-    """The last words in the session, once its run is done, however often it stops before."""
+    """Wait until the run is done; returns the last message."""
     await until(engine, lambda _, status: status == "done", session_id)
     return (await words(engine, session_id))[-1]
 
 
 async def outcome(engine: EngineUnderTest, session_id: str = "s") -> str | None:
-    """How the session's run ended, once it did."""
+    """Wait until the run has ended; returns its outcome."""
     return (await settled(engine, session_id)).outcome
 
 
 async def answered(engine: EngineUnderTest, text: str, session_id: str = "s") -> str:
-    """The result of a message: the last answer in the session."""
+    """Submit a message, and wait for the answer."""
     await engine.submit(text, session_id)
     row = await settled(engine, session_id)
     assert (row.status, row.outcome) == ("idle", "done"), f"{row.status}, {row.outcome}"
@@ -120,7 +120,7 @@ async def answered(engine: EngineUnderTest, text: str, session_id: str = "s") ->
 
 
 async def words(engine: EngineUnderTest, session_id: str = "s") -> list[str]:
-    """All that was said in the session, by people and agents."""
+    """The texts of all messages in the session."""
     items = await Session(session_id, store=engine.store).get_items()
     return [text_of(item) for item in items if is_message(item)]
 
@@ -128,18 +128,18 @@ async def words(engine: EngineUnderTest, session_id: str = "s") -> list[str]:
 async def events(
     engine: EngineUnderTest, type: str | None = None, session_id: str = "s"
 ) -> list[Event]:
-    """What happened in the session; all of it, or one type of events."""
+    """The events of the session, or those of one type."""
     found = await engine.store.events(session_id)
     return [event for event in found if type is None or event.type == type]
 
 
 async def asked_person(engine: EngineUnderTest, session_id: str = "s") -> InboxItem:
-    """The one open question that people find in the inbox, once the session waits for them."""
+    """Wait until the session waits for people; returns the one open question."""
     await until(engine, lambda _, status: status == "waiting", session_id)
     [item] = (await Inbox(engine.store).list()).items
     return item
 
 
 async def decide(engine: EngineUnderTest, item: InboxItem, choice: str) -> None:
-    """A person answers."""
+    """Answer the question as a person."""
     await Inbox(engine.store).answer(item.id, choice=choice, by="mira")

@@ -1,4 +1,4 @@
-"""The contract of engines: shutdown, restart, and sessions that wait for a free place."""
+"""The engine contract: shutdown, restart, and the order of queued sessions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEVERAL = 8
 
 
 class StoppingContract(EngineContractBase):
-    """Cancelling, draining, starting again."""
+    """Cancelling, draining, restarting."""
 
     async def test_a_cancelled_run_stops_and_the_session_takes_the_next_message(
         self, engine: EngineUnderTest
@@ -148,11 +148,11 @@ class StoppingContract(EngineContractBase):
 
 
 class LineContract(EngineContractBase):
-    """Who comes next."""
+    """The order and the limit of concurrent sessions."""
 
     async def test_the_more_important_sessions_are_run_first(self, engine: EngineUnderTest) -> None:
         begun, gate, ran = asyncio.Event(), asyncio.Event(), list[str]()
-        await engine.start(_noting(ran, begun, gate), concurrency=1)
+        await engine.start(_recording_team(ran, begun, gate), concurrency=1)
         await engine.submit("go", "first")
         await begun.wait()
         for name in ("low", "normal", "high", "urgent"):
@@ -197,8 +197,8 @@ class LineContract(EngineContractBase):
         assert max(most) <= 2
 
 
-def _noting(ran: list[str], begun: asyncio.Event, gate: asyncio.Event) -> Team:
-    """A team that notes which session it works on; the first waits for the gate."""
+def _recording_team(ran: list[str], begun: asyncio.Event, gate: asyncio.Event) -> Team:
+    """A team that records its sessions in `ran`; the first session waits for the gate."""
 
     async def code(ctx: CodeContext[Any]) -> str:
         ran.append(ctx.session_id)

@@ -1,1 +1,1 @@
-"""Servers on loopback that speak the wire formats of others, to test real clients."""
+"""Scripted local servers with the APIs of providers, to test real clients."""

@@ -1,4 +1,4 @@
-"""A small HTTP server on loopback, for servers that speak a provider's wire format in tests."""
+"""A small local HTTP server, the base of servers with a provider's API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 _LIMIT = 16 * 1024 * 1024
 _TURNS = 4
-"""Of the event loop, until what is being accepted is there."""
+"""The number of turns of the event loop until a connection is accepted."""
 _REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -23,12 +23,12 @@ _REASONS = {
 
 
 class ClientGone(Exception):
-    """The client closed the connection before it had its answer."""
+    """The client closed the connection before it got its answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """A request as it came in."""
+    """A received request."""
 
     method: str
     path: str
@@ -39,12 +39,12 @@ class HttpRequest:
     body: bytes
 
     def json(self) -> Any:
-        """The body; `ValueError` when it is not JSON."""
+        """The parsed body. Raises `ValueError` if it is not JSON."""
         return json.loads(self.body)
 
 
 class HttpReply:
-    """The way back to one client."""
+    """The response to one request."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -53,7 +53,7 @@ class HttpReply:
     async def json(
         self, body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Answer with JSON, whole."""
+        """Answer with JSON."""
         await self.text(json.dumps(body), status=status, headers=headers)
 
     async def text(
@@ -64,7 +64,7 @@ class HttpReply:
         headers: Mapping[str, str] | None = None,
         sent: int | None = None,
     ) -> None:
-        """Answer with text that claims to be JSON; only `sent` bytes of it if that is given."""
+        """Answer with a text of the content type JSON. With `sent`, send only this many bytes."""
         data = body.encode()
         head = {"content-length": str(len(data)), "content-type": "application/json"}
         self._head(status, {**head, **(headers or {})})
@@ -84,17 +84,17 @@ class HttpReply:
         await self._writer.drain()
 
     async def end_events(self) -> None:
-        """End the stream as it should end."""
+        """End the stream properly."""
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()
 
     async def drop(self) -> None:
-        """Close the connection in the middle, after what was sent so far has left."""
+        """Send the data so far, and close the connection without an end."""
         await self._writer.drain()
         self._writer.close()
 
     async def unless_gone(self, wait: Awaitable[_T]) -> _T:
-        """Wait for `wait`; `ClientGone` as soon as the client closes its end."""
+        """Wait for `wait`. Raises `ClientGone` as soon as the client disconnects."""
         waiting = asyncio.ensure_future(wait)
         leaving = asyncio.ensure_future(self._reader.read(1))
         try:
@@ -114,7 +114,7 @@ class HttpReply:
 
 
 class LoopbackServer:
-    """Serves `handle` on a free port of 127.0.0.1 for the length of an ``async with`` block."""
+    """Serves `handle` on a free port of 127.0.0.1 inside an ``async with`` block."""
 
     def __init__(self) -> None:
         self._server: asyncio.Server | None = None
@@ -123,7 +123,7 @@ class LoopbackServer:
 
     @property
     def origin(self) -> str:
-        """Such as ``http://127.0.0.1:40123``."""
+        """The address, such as ``http://127.0.0.1:40123``."""
         assert self._server is not None, "the server runs only inside `async with`"
         host, port = self._server.sockets[0].getsockname()[:2]
         return f"http://{host}:{port}"
@@ -140,7 +140,7 @@ class LoopbackServer:
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         assert self._server is not None
         self._is_closing = True
-        # Python 3.11 leaves a connection open that is just being accepted when its server closes.
+        # When the server closes, Python 3.11 leaves a connection open that is just being accepted.
         for listening in self._server.sockets:
             asyncio.get_running_loop().remove_reader(listening.fileno())
         for _turn in range(_TURNS):
@@ -149,7 +149,7 @@ class LoopbackServer:
         clients = dict(self._clients)
         for client, writer in clients.items():
             client.cancel()
-            # One that reads nothing would never let go of what was written.
+            # A client that reads nothing would delay a normal close for ever.
             writer.transport.abort()
         await asyncio.gather(*clients, return_exceptions=True)
         await self._server.wait_closed()
@@ -172,7 +172,7 @@ class LoopbackServer:
                 try:
                     await self.handle(request, reply)
                 except (AssertionError, KeyError, ValueError) as exc:
-                    # The client's error then says what the server did not like.
+                    # So the client's error shows the failed check.
                     await reply.json({"error": {"message": repr(exc)}}, status=400)
         except (ClientGone, ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
@@ -181,7 +181,7 @@ class LoopbackServer:
 
 
 async def _read(reader: asyncio.StreamReader) -> HttpRequest | None:
-    """The next request on the connection; `None` when the client is done."""
+    """The next request; `None` if the client has closed the connection."""
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     except asyncio.IncompleteReadError:

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks OpenAI's wire formats from a script, to test real clients."""
+"""A scripted local server with OpenAI's API, to test real clients."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from typing import Any, Literal, TypeAlias
 from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.errors import UserError
 from ekiden.core.handoffs.handoff import transfer_tool_name
-from ekiden.testing.scripted import UnexpectedModelCall, UnusedSteps
+from ekiden.testing.scripted import check_script
 from ekiden.testing.servers.loopback import ClientGone, HttpReply, HttpRequest, LoopbackServer
+from ekiden.testing.servers.openai_checks import InvalidCall, check_chat, check_responses
 from ekiden.testing.servers.openai_wire import (
-    InvalidCall,
     WireAnswer,
-    check_chat,
-    check_responses,
     completion_body,
     completion_events,
     response_body,
@@ -56,18 +54,18 @@ class HttpError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Say the beginning of `step`, then no more."""
+    """Send only the beginning of `step`."""
 
     step: AnswerStep
     after: int
-    """Events of a stream that still get through; of a plain answer, half of it does."""
+    """The number of sent events of a stream. Of a plain answer, half is sent."""
     how: Literal["drop", "end", "hang"] = "drop"
-    """Close the connection, end the stream as if it were complete, or fall silent."""
+    """Close the connection, end the stream properly, or send nothing more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Garbled:
-    """Answer 200 with `text`, which is no answer."""
+    """Answer with status 200 and `text`, which is invalid."""
 
     text: str
 
@@ -78,9 +76,9 @@ ServerStep: TypeAlias = StepLike | HttpError | Cut | Garbled
 def http_error(
     status: int, message: str = "scripted", *, code: str | None = None, **headers: str
 ) -> HttpError:
-    """The API answers with `status`; ``retry_after="2"`` sends that header."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return HttpError(status=status, message=message, code=code, headers=named)
+    """The API answers with `status`. ``retry_after="2"`` sets the header ``retry-after``."""
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    return HttpError(status=status, message=message, code=code, headers=sent)
 
 
 def refuse(text: str) -> AnswerStep:
@@ -90,7 +88,7 @@ def refuse(text: str) -> AnswerStep:
 
 
 def cut(step: StepLike, *, after: int, how: Literal["drop", "end", "hang"] = "drop") -> Cut:
-    """The connection breaks in the middle of `step`, or falls silent."""
+    """The connection breaks in the middle of `step`, or sends nothing more."""
     answer = to_step(step)
     if not isinstance(answer, AnswerStep):
         raise UserError(f"only an answer can be cut, not {answer}")
@@ -98,13 +96,13 @@ def cut(step: StepLike, *, after: int, how: Literal["drop", "end", "hang"] = "dr
 
 
 def garbled(text: str = '{"id": "resp_1", "object"') -> Garbled:
-    """The API answers something that cannot be read."""
+    """The API sends an unreadable answer."""
     return Garbled(text=text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A request that passed all checks."""
+    """A valid request."""
 
     path: str
     body: dict[str, Any]
@@ -112,16 +110,16 @@ class Received:
 
 
 class OpenAIServer(LoopbackServer):
-    """``/v1/responses`` and ``/v1/chat/completions``, whole and streamed, from a script::
+    """A scripted server for ``/v1/responses`` and ``/v1/chat/completions``::
 
         async with OpenAIServer([call("lookup", order=7), say("On its way.")]) as server:
             model = resolve_model("openai:test", base_url=server.base_url, api_key="any")
             ...
         assert server.requests[0].body["tools"][0]["name"] == "lookup"
 
-    Steps are those of `ScriptedModel`, and `http_error`, `refuse`, `cut` and `garbled`. Requests
-    are checked as the real API checks them and refused with 400, which uses no step. Leaving the
-    block raises an error for unused steps, and for requests without a step.
+    You can use the steps of `ScriptedModel`, and `http_error`, `refuse`, `cut` and `garbled`. The
+    server checks requests like the real API. An invalid request gets the status 400 and uses no
+    step. Leaving the block raises an error for unused steps, and for requests without a step.
     """
 
     def __init__(
@@ -132,21 +130,20 @@ class OpenAIServer(LoopbackServer):
         models: Collection[str] | None = None,
         usage: Usage = _USAGE,
     ) -> None:
-        """`api_key` and `models` are what is accepted; `None` accepts anything.
-
-        `usage` is reported for each answer that says no other.
-        """
+        """`api_key` and `models` are the accepted values; `None` accepts any value. `usage` is the
+        usage of each answer that has no usage of its own."""
         super().__init__()
         self.requests: list[Received] = []
         self.gone = asyncio.Event()
-        """Set when a client left before it had its answer."""
+        """Set when a client disconnected before it got its answer."""
         self._steps = deque(map(_server_step, steps))
-        self._enqueued = len(self._steps)
+        self._total = len(self._steps)
         self._unexpected: list[str] = []
         self._api_key = api_key
         self._models = models
         self._usage = usage
-        self._reasoned: dict[str, str] = {}
+        self._reasoning_of: dict[str, str] = {}
+        """The reasoning item of each item, by item id."""
         self._called = asyncio.Condition()
 
     @property
@@ -154,19 +151,13 @@ class OpenAIServer(LoopbackServer):
         return f"{self.origin}/v1"
 
     async def until_called(self, count: int = 1) -> None:
-        """Return once `count` requests have come that passed the checks."""
+        """Wait until the server got `count` valid requests in all."""
         async with self._called:
             await self._called.wait_for(lambda: len(self.requests) >= count)
 
     def assert_done(self) -> None:
         """Raise an error for unused steps, and for requests without a step."""
-        if self._unexpected:
-            raise UnexpectedModelCall("; ".join(self._unexpected))
-        if self._steps:
-            listed = "".join(f"\n  {step}" for step in self._steps)
-            raise UnusedSteps(
-                f"{len(self._steps)} of {self._enqueued} scripted steps were not used:{listed}"
-            )
+        check_script(self._steps, total=self._total, unexpected=self._unexpected)
 
     async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         await super().__aexit__(kind, *rest)
@@ -175,31 +166,31 @@ class OpenAIServer(LoopbackServer):
 
     async def handle(self, request: HttpRequest, reply: HttpReply) -> None:
         """Check the request and play the next step."""
-        refusal = self._unwelcome(request)
-        if refusal is not None:
-            await self._error(reply, refusal)
+        error = self._access_error(request)
+        if error is not None:
+            await self._error(reply, error)
             return
         try:
-            body = self._checked(request)
+            body = self._checked_body(request)
         except InvalidCall as exc:
             await reply.json(exc.body(), status=400)
             return
-        asked = Received(path=request.path, body=body, headers=request.headers)
+        received = Received(path=request.path, body=body, headers=request.headers)
         async with self._called:
-            self.requests.append(asked)
+            self.requests.append(received)
             self._called.notify_all()
         if not self._steps:
-            complaint = f"{request.path} was asked, but all {self._enqueued} steps were used"
-            self._unexpected.append(complaint)
-            await reply.json(InvalidCall(complaint).body(), status=400)
+            problem = f"{request.path} was asked, but all {self._total} steps were used"
+            self._unexpected.append(problem)
+            await reply.json(InvalidCall(problem).body(), status=400)
             return
         try:
-            await self._play(self._steps.popleft(), asked, reply)
+            await self._play(self._steps.popleft(), received, reply)
         except (ClientGone, ConnectionError):
             self.gone.set()
             raise
 
-    def _unwelcome(self, request: HttpRequest) -> HttpError | None:
+    def _access_error(self, request: HttpRequest) -> HttpError | None:
         if request.method != "POST" or request.path not in (_RESPONSES, _CHAT):
             return http_error(404, f"Invalid URL ({request.method} {request.path})")
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
@@ -209,28 +200,27 @@ class OpenAIServer(LoopbackServer):
             return http_error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key")
         return None
 
-    def _checked(self, request: HttpRequest) -> dict[str, Any]:
+    def _checked_body(self, request: HttpRequest) -> dict[str, Any]:
         try:
-            body = request.json()
+            body: dict[str, Any] = request.json()
         except ValueError as exc:
             raise InvalidCall("We could not parse the JSON body of your request.") from exc
         if request.path == _CHAT:
             check_chat(body)
         else:
-            check_responses(body, reasoned=self._reasoned)
-        checked: dict[str, Any] = body
-        return checked
+            check_responses(body, reasoning_of=self._reasoning_of)
+        return body
 
-    async def _play(self, step: _Step, asked: Received, reply: HttpReply) -> None:
+    async def _play(self, step: _Step, received: Received, reply: HttpReply) -> None:
         chunks = _CHUNKS
         while isinstance(step, Delayed | Streamed):
             if isinstance(step, Delayed):
-                await reply.unless_gone(_pause(step))
+                await reply.unless_gone(step.wait())
             elif isinstance(step.chunks, int):
                 chunks = step.chunks
             step = step.step
-        if self._models is not None and asked.body["model"] not in self._models:
-            message = f"The model '{asked.body['model']}' does not exist."
+        if self._models is not None and received.body["model"] not in self._models:
+            message = f"The model '{received.body['model']}' does not exist."
             step = http_error(404, message, code="model_not_found")
         match step:
             case Hang():
@@ -238,27 +228,27 @@ class OpenAIServer(LoopbackServer):
             case HttpError():
                 await self._error(reply, step)
             case Garbled():
-                await _garbled(step.text, asked, reply)
+                await _send_garbled(step.text, received, reply)
             case Cut():
-                await _cut(step, self._said(step.step, asked, chunks), asked, reply)
+                await _send_cut(step, self._answer(step.step, received, chunks), received, reply)
             case AnswerStep():
-                await _answer(self._said(step, asked, chunks), asked, reply)
+                await _send(self._answer(step, received, chunks), received, reply)
 
-    def _said(self, step: AnswerStep, asked: Received, chunks: int) -> WireAnswer:
+    def _answer(self, step: AnswerStep, received: Received, chunks: int) -> WireAnswer:
         number = str(len(self.requests))
         items: list[Item] = []
         reasoning: str | None = None
         for index, item in enumerate(step.output):
             if index in step.transfers:
-                item = {**item, "name": _transfer_tool(item["name"], asked.body)}
+                item = {**item, "name": _transfer_tool(item["name"], received.body)}
             items.append(wire_item(item, f"{number}_{index}"))
             if items[-1]["type"] == "reasoning":
                 reasoning = items[-1]["id"]
             elif reasoning is not None:
-                self._reasoned[items[-1]["id"]] = reasoning
+                self._reasoning_of[items[-1]["id"]] = reasoning
         return WireAnswer(
             id=number,
-            model=step.model or asked.body["model"],
+            model=step.model or received.body["model"],
             items=items,
             usage=step.usage or self._usage,
             chunks=chunks,
@@ -274,13 +264,19 @@ _Step: TypeAlias = Step | HttpError | Cut | Garbled
 
 
 def _server_step(step: ServerStep) -> _Step:
-    made = step if isinstance(step, HttpError | Cut | Garbled) else to_step(step)
-    inner = made
+    if isinstance(step, HttpError | Cut | Garbled):
+        return step
+    return check_server_step(to_step(step), instead="http_error(), cut() or garbled()")
+
+
+def check_server_step(step: Step, *, instead: str) -> Step:
+    """The step. Raises `UserError` for a step that only a model in this process can play."""
+    inner = step
     while isinstance(inner, Delayed | Streamed):
         inner = inner.step
     if isinstance(inner, FailureStep | Crash):
-        raise UserError(f"a server cannot play {inner}: use http_error(), cut() or garbled()")
-    return made
+        raise UserError(f"a server cannot play {inner}: use {instead}")
+    return step
 
 
 def _transfer_tool(name: str, body: Mapping[str, Any]) -> str:
@@ -288,32 +284,23 @@ def _transfer_tool(name: str, body: Mapping[str, Any]) -> str:
     return name if name in offered else transfer_tool_name(name)
 
 
-async def _pause(step: Delayed) -> None:
-    if isinstance(step.until, asyncio.Event):
-        await step.until.wait()
-    elif step.clock is not None:
-        await step.clock.sleep(step.until)
-    else:
-        await asyncio.sleep(step.until)
-
-
-async def _answer(said: WireAnswer, asked: Received, reply: HttpReply) -> None:
-    if not asked.body.get("stream"):
-        await reply.json(_body(said, asked))
+async def _send(answer: WireAnswer, received: Received, reply: HttpReply) -> None:
+    if not received.body.get("stream"):
+        await reply.json(_body(answer, received))
         return
     await reply.start_events()
-    for name, data in _events(said, asked):
+    for name, data in _events(answer, received):
         await reply.event(data, name=name)
     await reply.end_events()
 
 
-async def _cut(step: Cut, said: WireAnswer, asked: Received, reply: HttpReply) -> None:
-    if not asked.body.get("stream"):
-        text = json.dumps(_body(said, asked))
+async def _send_cut(step: Cut, answer: WireAnswer, received: Received, reply: HttpReply) -> None:
+    if not received.body.get("stream"):
+        text = json.dumps(_body(answer, received))
         await reply.text(text, sent=len(text) // 2)
     else:
         await reply.start_events()
-        for name, data in islice(_events(said, asked), step.after):
+        for name, data in islice(_events(answer, received), step.after):
             await reply.event(data, name=name)
         if step.how == "end":
             await reply.end_events()
@@ -323,8 +310,8 @@ async def _cut(step: Cut, said: WireAnswer, asked: Received, reply: HttpReply) -
     await reply.drop()
 
 
-async def _garbled(text: str, asked: Received, reply: HttpReply) -> None:
-    if not asked.body.get("stream"):
+async def _send_garbled(text: str, received: Received, reply: HttpReply) -> None:
+    if not received.body.get("stream"):
         await reply.text(text)
         return
     await reply.start_events()
@@ -332,13 +319,13 @@ async def _garbled(text: str, asked: Received, reply: HttpReply) -> None:
     await reply.end_events()
 
 
-def _body(said: WireAnswer, asked: Received) -> dict[str, Any]:
-    return completion_body(said) if asked.path == _CHAT else response_body(said)
+def _body(answer: WireAnswer, received: Received) -> dict[str, Any]:
+    return completion_body(answer) if received.path == _CHAT else response_body(answer)
 
 
-def _events(said: WireAnswer, asked: Received) -> Iterator[tuple[str | None, str]]:
-    if asked.path == _CHAT:
-        options = asked.body.get("stream_options") or {}
-        yield from completion_events(said, include_usage=bool(options.get("include_usage")))
+def _events(answer: WireAnswer, received: Received) -> Iterator[tuple[str | None, str]]:
+    if received.path == _CHAT:
+        options = received.body.get("stream_options") or {}
+        yield from completion_events(answer, include_usage=bool(options.get("include_usage")))
     else:
-        yield from response_events(said)
+        yield from response_events(answer)

@@ -1,7 +1,4 @@
-"""A server on loopback that speaks OpenAI's Realtime wire format from a script, over a WebSocket.
-
-It needs the package ``websockets``, as realtime sessions do.
-"""
+"""A scripted local server with OpenAI's Realtime API. It needs the package ``websockets``."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.handoffs.handoff import transfer_tool_name
-from ekiden.testing.scripted import UnexpectedModelCall, UnusedSteps
+from ekiden.testing.scripted import check_script
 from ekiden.testing.servers.openai import Cut, Garbled
 from ekiden.testing.servers.realtime_wire import (
     BadFrame,
@@ -25,7 +22,7 @@ from ekiden.testing.servers.realtime_wire import (
     Heard,
     RealtimeStep as RealtimeStep,
     ServerStep,
-    Spoken,
+    WireAnswer,
     answer_frames,
     check_frame,
     complain as complain,
@@ -35,7 +32,6 @@ from ekiden.testing.servers.realtime_wire import (
     fail_turn as fail_turn,
     heard as heard,
     heard_frames,
-    pause,
     server_step,
 )
 from ekiden.testing.steps import AnswerStep, Delayed, Hang, Streamed
@@ -71,10 +67,11 @@ class RealtimeServer:
     ) -> None:
         """The server accepts only the key `api_key`; `None` accepts any key."""
         self.frames: list[Frame] = []
-        """What clients sent, in order."""
+        """The accepted frames of clients, in order."""
         self.complaints: list[str] = []
+        """The errors of refused frames."""
         self.session: Frame = {}
-        """The settings of the last connection, all updates merged."""
+        """The settings of the last connection after all updates."""
         self.queries: list[str] = []
         """The path and query of each connection."""
         self.steps: deque[ServerStep] = deque(map(server_step, steps))
@@ -82,10 +79,10 @@ class RealtimeServer:
         self.usage = usage
         self.numbers = count(1)
         self.changed = asyncio.Condition()
-        self._enqueued = len(self.steps)
+        self._total = len(self.steps)
         self._api_key = api_key
         self._server: Server | None = None
-        self._talks: list[_Talk] = []
+        self._connections: list[_Connection] = []
 
     @property
     def url(self) -> str:
@@ -111,25 +108,19 @@ class RealtimeServer:
 
     async def push(self, frame: Frame | str | bytes) -> None:
         """Send an unsolicited frame on the last connection."""
-        await self._talk().send(frame)
+        await self._last().send(frame)
 
     async def hang_up(self, code: int = 1000, reason: str = "") -> None:
         """Close the last connection properly."""
-        await self._talk().socket.close(code, reason)
+        await self._last().socket.close(code, reason)
 
     def drop(self) -> None:
         """Cut the last connection without a close frame."""
-        self._talk().socket.transport.abort()
+        self._last().socket.transport.abort()
 
     def assert_done(self) -> None:
         """Raise an error for unused steps, and for requests without a step."""
-        if self.unexpected:
-            raise UnexpectedModelCall("; ".join(self.unexpected))
-        if self.steps:
-            listed = "".join(f"\n  {step}" for step in self.steps)
-            raise UnusedSteps(
-                f"{len(self.steps)} of {self._enqueued} scripted steps were not used:{listed}"
-            )
+        check_script(self.steps, total=self._total, unexpected=self.unexpected)
 
     async def __aenter__(self) -> Self:
         from websockets.asyncio.server import serve
@@ -138,7 +129,7 @@ class RealtimeServer:
             self._serve,
             "127.0.0.1",
             0,
-            process_request=self._unwelcome,
+            process_request=self._check_request,
             max_size=None,
             compression=None,
         )
@@ -151,11 +142,11 @@ class RealtimeServer:
         if kind is None:
             self.assert_done()
 
-    def _talk(self) -> _Talk:
-        assert self._talks, "nobody is connected"
-        return self._talks[-1]
+    def _last(self) -> _Connection:
+        assert self._connections, "nobody is connected"
+        return self._connections[-1]
 
-    def _unwelcome(self, socket: ServerConnection, request: Any) -> Any:
+    def _check_request(self, socket: ServerConnection, request: Any) -> Any:
         if not request.path.startswith("/v1/realtime"):
             return socket.respond(404, f"Invalid URL ({request.path})")
         key = request.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -167,21 +158,21 @@ class RealtimeServer:
     async def _serve(self, socket: ServerConnection) -> None:
         from websockets.exceptions import ConnectionClosed
 
-        talk = _Talk(self, socket)
-        self._talks.append(talk)
+        connection = _Connection(self, socket)
+        self._connections.append(connection)
         with suppress(ConnectionClosed):
-            await talk.hold()
+            await connection.run()
 
 
-class _Talk:
-    """One connection: a conversation of its own."""
+class _Connection:
+    """One connection, which has its own conversation."""
 
     def __init__(self, server: RealtimeServer, socket: ServerConnection) -> None:
         self.socket = socket
         self._server = server
         self._calls: set[str] = set()
         self._items: set[str] = set()
-        self._playing: asyncio.Task[None] | None = None
+        self._response: asyncio.Task[None] | None = None
         self._is_busy = False
         self._response_id = ""
 
@@ -191,18 +182,18 @@ class _Talk:
             frame = json.dumps({"event_id": f"event_{number}", **frame})
         await self.socket.send(frame)
 
-    async def hold(self) -> None:
+    async def run(self) -> None:
         self._server.session = {"type": "realtime", "output_modalities": ["audio"]}
         await self.send({"type": "session.created", "session": self._server.session})
         try:
             async for text in self.socket:
-                await self._take(text)
+                await self._receive(text)
         finally:
-            if self._playing is not None:
-                self._playing.cancel()
-                await asyncio.gather(self._playing, return_exceptions=True)
+            if self._response is not None:
+                self._response.cancel()
+                await asyncio.gather(self._response, return_exceptions=True)
 
-    async def _take(self, text: str | bytes) -> None:
+    async def _receive(self, text: str | bytes) -> None:
         server = self._server
         frame: Any = None
         try:
@@ -218,7 +209,7 @@ class _Talk:
         async with server.changed:
             server.frames.append(frame)
             server.changed.notify_all()
-        await self._follow(frame)
+        await self._handle(frame)
 
     def _check_state(self, kind: str) -> None:
         if kind == "response.create" and self._is_busy:
@@ -227,7 +218,7 @@ class _Talk:
         if kind == "response.cancel" and not self._is_busy:
             raise BadFrame("No active response found.", code="response_cancel_not_active")
 
-    async def _follow(self, frame: Frame) -> None:
+    async def _handle(self, frame: Frame) -> None:
         match frame["type"]:
             case "session.update":
                 self._server.session = {**self._server.session, **frame["session"]}
@@ -244,20 +235,22 @@ class _Talk:
             case "response.cancel":
                 await self._cancel()
             case "conversation.item.truncate":
-                told = {name: frame[name] for name in ("item_id", "content_index", "audio_end_ms")}
-                await self.send({"type": "conversation.item.truncated", **told})
+                kept = {name: frame[name] for name in ("item_id", "content_index", "audio_end_ms")}
+                await self.send({"type": "conversation.item.truncated", **kept})
 
     async def _add(self, item: Item) -> None:
         made = {"id": f"item_{next(self._server.numbers)}", "status": "completed", **item}
         self._items.add(made["id"])
         self._calls.discard(str(item.get("call_id")))
         for kind in ("added", "done"):
-            told = {"previous_item_id": None, "item": {"object": "realtime.item", **made}}
-            await self.send({"type": f"conversation.item.{kind}", **told})
+            fields = {"previous_item_id": None, "item": {"object": "realtime.item", **made}}
+            await self.send({"type": f"conversation.item.{kind}", **fields})
+
+    def _audio_input(self) -> dict[str, Any]:
+        return (self._server.session.get("audio") or {}).get("input") or {}
 
     def _detects_turns(self) -> bool:
-        listens = (self._server.session.get("audio") or {}).get("input") or {}
-        return listens.get("turn_detection", True) is not None
+        return self._audio_input().get("turn_detection", True) is not None
 
     def _next_is(self, kind: type) -> bool:
         return bool(self._server.steps) and isinstance(self._server.steps[0], kind)
@@ -271,17 +264,16 @@ class _Talk:
             return
         item_id = f"item_{next(self._server.numbers)}"
         self._items.add(item_id)
-        listens = (self._server.session.get("audio") or {}).get("input") or {}
-        transcript = step.transcript if listens.get("transcription") else None
+        transcript = step.transcript if self._audio_input().get("transcription") else None
         for frame in heard_frames(item_id, transcript, detected=detected):
             await self.send(frame)
         if detected:
             await self._respond(None)
 
-    def _pop(self, why: str) -> ServerStep | None:
+    def _pop(self, request: str) -> ServerStep | None:
         if self._server.steps:
             return self._server.steps.popleft()
-        self._server.unexpected.append(f"{why}, but all steps were used")
+        self._server.unexpected.append(f"{request}, but all steps were used")
         return None
 
     async def _respond(self, event_id: str | None) -> None:
@@ -294,7 +286,7 @@ class _Talk:
         self._is_busy = True
         self._response_id = f"resp_{next(self._server.numbers)}"
         await self.send(created(self._response_id))
-        self._playing = asyncio.create_task(self._play(step, self._response_id))
+        self._response = asyncio.create_task(self._play(step, self._response_id))
 
     async def _play(self, step: ServerStep, response_id: str) -> None:
         from websockets.exceptions import ConnectionClosed
@@ -306,15 +298,15 @@ class _Talk:
         chunks = _CHUNKS
         while isinstance(step, Delayed | Streamed):
             if isinstance(step, Delayed):
-                await pause(step)
+                await step.wait()
             elif isinstance(step.chunks, int):
                 chunks = step.chunks
             step = step.step
         match step:
             case AnswerStep():
-                await self._say(step, response_id, chunks)
+                await self._answer(step, response_id, chunks)
             case Cut():
-                await self._say(step.step, response_id, chunks, most=step.after)
+                await self._answer(step.step, response_id, chunks, most=step.after)
                 if step.how == "drop":
                     self.socket.transport.abort()
                 elif step.how == "end":
@@ -331,24 +323,24 @@ class _Talk:
             case Hang():
                 await asyncio.Event().wait()
 
-    async def _say(
+    async def _answer(
         self, step: AnswerStep, response_id: str, chunks: int, *, most: int | None = None
     ) -> None:
-        spoken = Spoken(
+        answer = WireAnswer(
             response_id=response_id,
             items=tuple(self._items_of(step)),
             usage=step.usage or self._server.usage,
-            in_text=self._server.session.get("output_modalities") == ["text"],
+            is_text=self._server.session.get("output_modalities") == ["text"],
             chunks=chunks,
         )
-        for frame in islice(answer_frames(spoken), most):
+        for frame in islice(answer_frames(answer), most):
             if frame["type"] == "response.done":
                 await self._done(frame)
             else:
                 await self.send(frame)
 
     async def _done(self, frame: Frame) -> None:
-        """The response is over before anybody knows: who asks for another now gets it."""
+        # Before the frame is sent: the client may request the next response at once.
         self._is_busy = False
         await self.send(frame)
 
@@ -365,9 +357,9 @@ class _Talk:
             yield made
 
     async def _cancel(self) -> None:
-        assert self._playing is not None
-        self._playing.cancel()
-        await asyncio.gather(self._playing, return_exceptions=True)
+        assert self._response is not None
+        self._response.cancel()
+        await asyncio.gather(self._response, return_exceptions=True)
         self._is_busy = False
         details = {"type": "cancelled", "reason": "client_cancelled"}
         await self.send(ended(self._response_id, "cancelled", details))

@@ -1,8 +1,7 @@
-"""The wire format of the realtime server: script steps, frames, and refusals of the real API."""
+"""The format of the Realtime API: script steps, frames, and the checks of the real API."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterator
@@ -10,72 +9,62 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ekiden.core.conversation.model import Item, Usage, text_of
-from ekiden.core.errors import UserError
-from ekiden.testing.servers.openai import Cut, Garbled
-from ekiden.testing.steps import (
-    Crash,
-    Delayed,
-    FailureStep,
-    Step,
-    StepLike,
-    Streamed,
-    pieces,
-    to_step,
-)
+from ekiden.testing.servers.openai import Cut, Garbled, check_server_step
+from ekiden.testing.steps import Step, StepLike, pieces, to_step
 
 Frame: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spoken:
-    """An answer with everything that the wire needs to know of it."""
+class WireAnswer:
+    """An answer of the model."""
 
     response_id: str
     items: tuple[Item, ...]
-    """Messages and calls, each with its ``id``; a call with its ``call_id``."""
+    """Messages and calls with their ids."""
     usage: Usage
-    in_text: bool
-    """Written rather than spoken."""
+    is_text: bool
+    """Whether the answer is text instead of speech."""
     chunks: int
 
 
 def created(response_id: str) -> Frame:
-    """The answer begins."""
+    """The frame for the start of an answer."""
     return {"type": "response.created", "response": _response(response_id, "in_progress", [])}
 
 
-def answer_frames(spoken: Spoken) -> Iterator[Frame]:
-    """Everything after `created`, ``response.done`` included."""
+def answer_frames(answer: WireAnswer) -> Iterator[Frame]:
+    """All frames after `created`, including ``response.done``."""
     finished = []
-    for index, item in enumerate(spoken.items):
-        done = _finished(item, spoken)
+    for index, item in enumerate(answer.items):
+        done = _finished(item, answer)
         empty: Frame = {"arguments": ""} if "arguments" in done else {"content": []}
         started = {**done, "status": "in_progress", **empty}
-        where = {"response_id": spoken.response_id, "output_index": index}
+        where = {"response_id": answer.response_id, "output_index": index}
         yield {"type": "response.output_item.added", **where, "item": started}
         yield {"type": "conversation.item.added", "previous_item_id": None, "item": started}
-        parts = _arguments if done["type"] == "function_call" else _said
-        yield from parts(done, {**where, "item_id": done["id"]}, spoken)
+        parts = _argument_frames if done["type"] == "function_call" else _content_frames
+        yield from parts(done, {**where, "item_id": done["id"]}, answer)
         yield {"type": "response.output_item.done", **where, "item": done}
         yield {"type": "conversation.item.done", "previous_item_id": None, "item": done}
         finished.append(done)
     yield {
         "type": "response.done",
         "response": {
-            **_response(spoken.response_id, "completed", finished),
-            "usage": _usage(spoken.usage),
+            **_response(answer.response_id, "completed", finished),
+            "usage": _usage(answer.usage),
         },
     }
 
 
 def ended(response_id: str, status: str, details: Frame | None = None) -> Frame:
-    """The answer is over, but not complete."""
+    """The frame for the end of an answer without output."""
     response = {**_response(response_id, status, []), "status_details": details}
     return {"type": "response.done", "response": response}
 
 
 def heard_frames(item_id: str, transcript: str | None, *, detected: bool) -> Iterator[Frame]:
-    """The person spoke; `detected` if the server noticed by itself, without being told."""
+    """The frames for the person's speech; with `detected` the server found its end by itself."""
     if detected:
         started = {"audio_start_ms": 0, "item_id": item_id}
         yield {"type": "input_audio_buffer.speech_started", **started}
@@ -102,7 +91,7 @@ def heard_frames(item_id: str, transcript: str | None, *, detected: bool) -> Ite
 
 
 def error_frame(message: str, *, code: str, event_id: str | None, param: str | None) -> Frame:
-    """The server complains."""
+    """The frame for an error."""
     error = {
         "type": "invalid_request_error",
         "code": code,
@@ -124,45 +113,41 @@ def _response(response_id: str, status: str, output: list[Item]) -> Frame:
     }
 
 
-def _finished(item: Item, spoken: Spoken) -> Item:
+def _finished(item: Item, answer: WireAnswer) -> Item:
     head = {"id": item["id"], "object": "realtime.item", "status": "completed"}
     if item.get("type") == "function_call":
         call = {name: item[name] for name in ("type", "name", "call_id", "arguments")}
         return {**head, **call}
     text = text_of(item)
     part = {"type": "output_text", "text": text}
-    if not spoken.in_text:
+    if not answer.is_text:
         part = {"type": "output_audio", "transcript": text}
     return {**head, "type": "message", "role": "assistant", "content": [part]}
 
 
-def _arguments(item: Item, where: Frame, spoken: Spoken) -> Iterator[Frame]:
+def _argument_frames(item: Item, where: Frame, answer: WireAnswer) -> Iterator[Frame]:
     kind, at = "response.function_call_arguments", {**where, "call_id": item["call_id"]}
-    for text in pieces(item["arguments"], spoken.chunks):
+    for text in pieces(item["arguments"], answer.chunks):
         yield {"type": f"{kind}.delta", **at, "delta": text}
     yield {"type": f"{kind}.done", **at, "name": item["name"], "arguments": item["arguments"]}
 
 
-def _said(item: Item, where: Frame, spoken: Spoken) -> Iterator[Frame]:
+def _content_frames(item: Item, where: Frame, answer: WireAnswer) -> Iterator[Frame]:
     [part] = item["content"]
     at = {**where, "content_index": 0}
-    if spoken.in_text:
-        for text in pieces(part["text"], spoken.chunks):
+    if answer.is_text:
+        for text in pieces(part["text"], answer.chunks):
             yield {"type": "response.output_text.delta", **at, "delta": text}
         yield {"type": "response.output_text.done", **at, "text": part["text"]}
         return
-    for text in pieces(part["transcript"], spoken.chunks):
+    for text in pieces(part["transcript"], answer.chunks):
         yield {"type": "response.output_audio_transcript.delta", **at, "delta": text}
-        audio = b64encode(sound_of(text)).decode()
+        # The audio of a text is the bytes of the text itself.
+        audio = b64encode(text.encode("utf-8", "surrogatepass")).decode()
         yield {"type": "response.output_audio.delta", **at, "delta": audio}
     yield {"type": "response.output_audio.done", **at}
     done = {"type": "response.output_audio_transcript.done", "transcript": part["transcript"]}
     yield {**done, **at}
-
-
-def sound_of(text: str) -> bytes:
-    """What the scripted model's voice sounds like: the text's own bytes."""
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _usage(usage: Usage) -> Frame:
@@ -176,14 +161,14 @@ def _usage(usage: Usage) -> Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """The person says this, as soon as audio comes."""
+    """The person says this when audio arrives."""
 
     transcript: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """Answer a request for a response with an error instead."""
+    """Answer a request for a response with an error."""
 
     message: str
     code: str
@@ -191,7 +176,7 @@ class Complaint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTurn:
-    """Begin a response, and fail."""
+    """Start a response, and let it fail."""
 
     message: str
 
@@ -201,43 +186,25 @@ ServerStep: TypeAlias = Step | Heard | Complaint | FailedTurn | Cut | Garbled
 
 
 def heard(transcript: str) -> Heard:
-    """The person said `transcript`: played when audio comes, or when it is committed."""
+    """The person says `transcript`. The step is played when audio arrives or is committed."""
     return Heard(transcript=transcript)
 
 
 def complain(message: str, *, code: str = "server_error") -> Complaint:
-    """The server refuses to answer this one request."""
+    """The server refuses one request for a response."""
     return Complaint(message=message, code=code)
 
 
 def fail_turn(message: str) -> FailedTurn:
-    """The model's answer fails after it began."""
+    """The model's answer fails after its start."""
     return FailedTurn(message=message)
 
 
-async def pause(step: Delayed) -> None:
-    """Wait as the step says."""
-    if isinstance(step.until, asyncio.Event):
-        await step.until.wait()
-    elif step.clock is not None:
-        await step.clock.sleep(step.until)
-    else:
-        await asyncio.sleep(step.until)
-
-
 def server_step(step: RealtimeStep) -> ServerStep:
-    """`step` as the server plays it; `UserError` for one that only a model can."""
-    made: ServerStep
+    """The step for the server. Raises `UserError` for a step that only a model can play."""
     if isinstance(step, Heard | Complaint | FailedTurn | Cut | Garbled):
-        made = step
-    else:
-        made = to_step(step)
-    inner = made
-    while isinstance(inner, Delayed | Streamed):
-        inner = inner.step
-    if isinstance(inner, FailureStep | Crash):
-        raise UserError(f"a server cannot play {inner}: use complain(), fail_turn() or cut()")
-    return made
+        return step
+    return check_server_step(to_step(step), instead="complain(), fail_turn() or cut()")
 
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -250,7 +217,7 @@ _MAX_ID = 32
 
 
 class BadFrame(Exception):
-    """A frame of the client's that is refused."""
+    """A frame of the client that the server refuses."""
 
     def __init__(self, message: str, *, code: str = "invalid_value", param: str = "") -> None:
         super().__init__(message)
@@ -258,8 +225,8 @@ class BadFrame(Exception):
 
 
 def check_frame(frame: Any, *, open_calls: Collection[str], item_ids: Collection[str]) -> None:
-    """`BadFrame` for what the API would not take; the conversation so far says which calls are
-    open and which items there are."""
+    """Raises `BadFrame` for a frame that the real API refuses. `open_calls` and `item_ids` are the
+    ids of the conversation so far."""
     if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):
         raise BadFrame("the message is not an object with a type", code="invalid_json")
     kind = frame["type"]

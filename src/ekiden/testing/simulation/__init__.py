@@ -1,9 +1,8 @@
-"""A seeded world in which the whole runtime runs and everything that can go wrong does."""
+"""Seeded simulations of the whole runtime with injected faults."""
 
-from ekiden.testing.simulation.outside import Outside as Outside
-from ekiden.testing.simulation.scene import Scene as Scene, Talk as Talk
-from ekiden.testing.simulation.watch import (
+from ekiden.testing.simulation.checker import (
     GuaranteeViolation as GuaranteeViolation,
     SimulationReport as SimulationReport,
 )
+from ekiden.testing.simulation.scene import Outside as Outside, Scene as Scene, Talk as Talk
 from ekiden.testing.simulation.world import simulate as simulate

@@ -29,11 +29,11 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.values import SystemClock, owner_name
 
 PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=None)
-"""The process whose code runs; each task inherits it from its creator."""
+"""The process of the current code; each task inherits it from its creator."""
 
 
 class Process:
-    """One life of a program: after a restart it is another one."""
+    """A simulated process. After a restart, a program is another process."""
 
     __slots__ = ("held", "is_dead", "is_frozen", "main", "name", "wall_us")
 
@@ -42,13 +42,13 @@ class Process:
         self.is_dead = False
         self.is_frozen = False
         self.wall_us = 0
-        """How far its wall clock is off."""
+        """The error of its wall clock."""
         self.held: list[asyncio.Handle] = []
-        """Callbacks that came due while it was frozen or dead."""
+        """Callbacks that became due while it was frozen or dead."""
         self.main: asyncio.Task[None] | None = None
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the program; its context marks everything that it starts as its own."""
+        """Run the program in a context that marks all its tasks as this process's."""
         context = copy_context()
         context.run(PROCESS.set, self)
         self.main = asyncio.get_running_loop().create_task(work, context=context)
@@ -60,7 +60,7 @@ class Process:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_BURIALS = 50
+_CANCEL_ROUNDS = 50
 _MANY = 50
 
 
@@ -69,9 +69,9 @@ class Stuck(RuntimeError):
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """asyncio on a virtual clock, in an order that the seed decides.
+    """An asyncio event loop with a virtual clock and a seeded order of callbacks.
 
-    Handles are asyncio's own, of which the types do not tell all.
+    It uses private fields of asyncio's handles, which the type stubs do not declare.
     """
 
     _ready: deque[Any]
@@ -83,18 +83,18 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._chance = chance
         self._now = 0.0
         self._due: list[tuple[float, int, Any]] = []
-        """Timers by time, and in the order in which they were set."""
+        """Timers by time, then in the order in which they were set."""
         self._timers = 0
         self._tasks: list[Any] = []
         self.current: Process | None = None
         """The process whose callback runs."""
         self.turns = 0
-        """How many callbacks were run."""
-        self.nobody: Context = copy_context()
-        """For what belongs to no process: the network, the store."""
+        """The number of executed callbacks."""
+        self.no_process: Context = copy_context()
+        """The context of callbacks that belong to no process, such as the network's."""
 
     def time(self) -> float:
-        """Seconds since the world began."""
+        """Simulated seconds since the start."""
         return self._now
 
     def call_soon(
@@ -103,13 +103,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """As asyncio does, without its checks."""
+        """Like asyncio, without its checks."""
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
     call_soon_threadsafe = call_soon
-    """There are no other threads."""
+    """The simulation has only one thread."""
 
     def call_at(
         self,
@@ -118,12 +118,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """As asyncio does; of two that are due at once the first one set is first."""
+        """Like asyncio. Timers with the same time run in the order in which they were set."""
         timer: Any = asyncio.TimerHandle(when, callback, args, self, context)
         timer._scheduled = True
         self._timers += 1
         heapq.heappush(self._due, (when, self._timers, timer))
-        return timer  # type: ignore[no-any-return] # asyncio's own, with a field nobody knows
+        made: asyncio.TimerHandle = timer
+        return made
 
     def call_later(
         self,
@@ -132,32 +133,33 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """As `call_at`."""
+        """Like `call_at`."""
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def create_task(
         self, coro: Coroutine[Any, Any, T] | Generator[Any, None, T], **options: Any
     ) -> asyncio.Task[T]:
-        """As asyncio does; none is forgotten."""
+        """Like asyncio, with a strong reference to each task."""
         task: asyncio.Task[T] = asyncio.Task(coro, loop=self, **options)
         self._tasks.append(task)
         return task
 
-    def unheard(self) -> Iterator[BaseException]:
-        """Errors of tasks whose result was never read."""
+    def unread_errors(self) -> Iterator[BaseException]:
+        """Exceptions of tasks whose result was never read."""
         for task in self._tasks:
             if task._log_traceback:
                 yield task.exception()
 
     def thaw(self, process: Process) -> None:
-        """What came due while the process was frozen, or dead, is due now."""
+        """Schedule the callbacks that became due while the process was frozen or dead."""
         held, process.held = process.held, []
         self._ready.extend(held)
 
     def _run_once(self) -> None:
+        """Run all ready callbacks, in an order that keeps the order within each process."""
         ready = self._ready
         if not ready:
-            self._collect()
+            self._advance()
         if len(ready) == 1:
             only = ready.popleft()
             self._run(only, only._context.get(PROCESS))
@@ -165,19 +167,19 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             return
         batch = list(ready)
         ready.clear()
-        lines = self._lines(batch)
-        order = [process for process, line in lines.items() for _ in line]
-        if len(lines) > 1:
+        queues = self._by_process(batch)
+        order = [process for process, queue in queues.items() for _ in queue]
+        if len(queues) > 1:
             self._chance.shuffle(order)
         for process in order:
-            self._run(lines[process].popleft(), process)
+            self._run(queues[process].popleft(), process)
         self.current = None
 
-    def _collect(self) -> None:
-        """Let time pass until something is ready."""
+    def _advance(self) -> None:
+        """Advance the time until a callback is ready."""
         due, ready = self._due, self._ready
         if self._timer_cancelled_count > _MANY and 2 * self._timer_cancelled_count > len(due):
-            self._sweep()
+            self._remove_cancelled()
             due = self._due
         while not ready:
             while due and due[0][2]._cancelled:
@@ -190,8 +192,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 if not handle._cancelled:
                     ready.append(handle)
 
-    def _sweep(self) -> None:
-        """Forget cancelled timers."""
+    def _remove_cancelled(self) -> None:
         kept = []
         for each in self._due:
             if each[2]._cancelled:
@@ -209,16 +210,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._timer_cancelled_count -= 1
         return handle
 
-    def _lines(self, batch: list[Any]) -> dict[Process | None, deque[Any]]:
-        """The callbacks by process, without those that cannot run."""
-        lines: dict[Process | None, deque[Any]] = {}
+    def _by_process(self, batch: list[Any]) -> dict[Process | None, deque[Any]]:
+        """The callbacks by process. Callbacks of dead and frozen processes are held back."""
+        queues: dict[Process | None, deque[Any]] = {}
         for handle in batch:
             process = handle._context.get(PROCESS)
             if process is not None and (process.is_dead or process.is_frozen):
                 process.held.append(handle)
                 continue
-            lines.setdefault(process, deque()).append(handle)
-        return lines
+            queues.setdefault(process, deque()).append(handle)
+        return queues
 
     def _run(self, handle: Any, process: Process | None) -> None:
         if process is not None and (process.is_dead or process.is_frozen):
@@ -230,13 +231,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.turns += 1
         handle._run()
 
-    def bury(self) -> None:
-        """End all tasks as if cancelled; their cleanup has no effect on the simulation.
+    def cancel_all(self) -> None:
+        """Cancel all tasks after the end of the simulation.
 
-        Otherwise Python would end the coroutines whenever it collects them.
+        Otherwise the garbage collector would close the coroutines at any later time.
         """
         self._tasks.clear()
-        for _ in range(_BURIALS):
+        for _ in range(_CANCEL_ROUNDS):
             tasks = asyncio.all_tasks(self)
             if not tasks:
                 return
@@ -244,45 +245,38 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 task.cancel()
             ended = asyncio.gather(*tasks, return_exceptions=True)
             with contextlib.suppress(TimeoutError, Stuck):
-                self.run_until_complete(_within(ended))
+                self.run_until_complete(_wait_briefly(ended))
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """There are none."""
+        """Does nothing: the simulation has no sockets."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps who had to be woken."""
+        """Does nothing: no other thread waits for the loop."""
 
 
-async def _within(ended: asyncio.Future[Any]) -> None:
+async def _wait_briefly(ended: asyncio.Future[Any]) -> None:
     async with asyncio.timeout(60):
         await asyncio.shield(ended)
 
 
-def drive(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        value: T = done.value
-        return value
-    work.close()
-    raise RuntimeError("the simulated store waited for something")
-
-
-def drive_on(work: Coroutine[Any, Any, T]) -> T:
-    """The same of one that gives way to others now and then, where there are none."""
+def run_sync(work: Coroutine[Any, Any, T], *, may_yield: bool = False) -> T:
+    """The result of a coroutine that waits for nothing. With `may_yield` it may yield to other
+    tasks with ``sleep(0)``."""
     while True:
         try:
             work.send(None)
         except StopIteration as done:
             value: T = done.value
             return value
+        if not may_yield:
+            work.close()
+            raise RuntimeError("the simulated store waited for something")
 
 
 BEGIN_US = 1_700_000_000_000_000
-"""When every world begins."""
+"""The wall clock at the start of every simulation."""
 
-_READ_TIME: tuple[ModuleType, ...] = (
+_CLOCK_READERS: tuple[ModuleType, ...] = (
     ekiden.bus.serving.delivery,
     ekiden.bus.serving.service,
     ekiden.conditions.program,
@@ -291,8 +285,9 @@ _READ_TIME: tuple[ModuleType, ...] = (
 """Modules that read the machine's clocks."""
 
 
-class _Listener(logging.Handler):
-    """Hears of errors that the runtime survives, and the world must not: they are the loop's."""
+class _ErrorHandler(logging.Handler):
+    """Reports logged exceptions to the loop: a bug that the runtime only logs must fail the
+    simulation."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         super().__init__()
@@ -306,7 +301,7 @@ class _Listener(logging.Handler):
 
 
 class SimulatedTime:
-    """What these modules have in place of `time`: each process has a wall clock of its own."""
+    """Replaces the module `time`. Each process has its own wall clock."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
@@ -318,16 +313,14 @@ class SimulatedTime:
         return (BEGIN_US + int(self._loop.time() * 1e6) + off_us) * 1000
 
     def time(self) -> float:
-        """The same in seconds."""
+        """The wall clock in seconds."""
         return self.time_ns() / 1e9
 
     def monotonic(self) -> float:
         """The clock of the loop, which never jumps."""
         return self._loop.time()
 
-    def perf_counter(self) -> float:
-        """The same."""
-        return self._loop.time()
+    perf_counter = monotonic
 
     def __getattr__(self, name: str) -> Any:
         return getattr(time, name)
@@ -335,38 +328,38 @@ class SimulatedTime:
 
 @contextmanager
 def seeded(loop: SimulatedLoop, chance: Random) -> Iterator[None]:
-    """Inside the block, ids, random bytes and clocks come from the simulation. Nothing is logged:
-    errors go to the loop.
+    """Inside the block, ids, random bytes and clocks come from the simulation, and logged
+    exceptions go to the loop.
 
-    Garbage is not collected meanwhile, because its time does not depend on the seed.
+    The garbage collector is off, because the time of a collection does not depend on the seed.
     """
-    owner_name()  # Made once in a process, of chance: of none that the world has.
+    owner_name()  # Computed once per process; inside the block it would use seeded random bytes.
     simulated = SimulatedTime(loop)
     ids = Random(chance.random())
     with ExitStack() as stack:
-        for module in _READ_TIME:
+        for module in _CLOCK_READERS:
             if "time" not in module.__dict__:
                 continue
             stack.callback(setattr, module, "time", module.__dict__["time"])
             setattr(module, "time", simulated)  # noqa: B010
-        # It holds the machine's function itself, to be quick.
+        # For speed, this class has a reference to the function itself.
         stack.callback(setattr, SystemClock, "monotonic", SystemClock.__dict__["monotonic"])
         setattr(SystemClock, "monotonic", staticmethod(simulated.monotonic))  # noqa: B010
         stack.callback(setattr, os, "urandom", os.urandom)
         setattr(os, "urandom", ids.randbytes)  # noqa: B010
-        _listen(loop, stack)
+        _capture_logs(loop, stack)
         if gc.isenabled():
             gc.disable()
             stack.callback(gc.enable)
         yield
 
 
-def _listen(loop: SimulatedLoop, stack: ExitStack) -> None:
+def _capture_logs(loop: SimulatedLoop, stack: ExitStack) -> None:
     log = logging.getLogger("ekiden")
     stack.callback(logging.disable, logging.root.manager.disable)
     stack.callback(log.setLevel, log.level)
     stack.callback(setattr, log, "handlers", log.handlers)
     stack.callback(setattr, log, "propagate", log.propagate)
-    log.handlers, log.propagate = [_Listener(loop)], False
+    log.handlers, log.propagate = [_ErrorHandler(loop)], False
     log.setLevel(logging.WARNING)
     logging.disable(logging.INFO)

@@ -1,4 +1,4 @@
-"""The network of a simulation: fault rates, and store calls that take time or get lost."""
+"""The network of a simulation: fault rates, and store calls that are delayed or lost."""
 
 from __future__ import annotations
 
@@ -11,78 +11,83 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from ekiden.core.errors import EkidenError, StoreUnavailable
 from ekiden.storage.memory import MemoryStore
-from ekiden.testing.simulation.loop import BEGIN_US, Process, SimulatedLoop, drive
-from ekiden.testing.simulation.watch import InvariantChecker
+from ekiden.testing.simulation.checker import InvariantChecker
+from ekiden.testing.simulation.loop import BEGIN_US, Process, SimulatedLoop, run_sync
 
 Kind: TypeAlias = Literal["ok", "refused", "lost", "late"]
-"""`refused`: no effect, an error; `lost`: the effect, and an error; `late`: an error, and the
-effect some time afterwards."""
+"""`refused`: an error without the effect; `lost`: an error after the effect; `late`: an error, and
+the effect some time later."""
 Death: TypeAlias = Literal["before", "after"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
-    """What becomes of one call."""
+class Delivery:
+    """How the network handles one call."""
 
     before_s: float
-    """How long it is on its way."""
+    """The delay of the call."""
     after_s: float
-    """How long its reply is."""
+    """The delay of the reply."""
     kind: Kind = "ok"
     death: Death | None = None
-    """Whether the caller is killed just before the effect, or just after it."""
+    """If set, the caller is killed just before or just after the effect."""
     outlives: bool = True
-    """Whether the call takes effect though its caller gave it up or died meanwhile."""
+    """Whether the call takes effect even if its caller was cancelled or killed meanwhile."""
     twice: bool = False
-    """Whether the network delivers it twice, if that is a call that may be."""
+    """Whether an idempotent call is delivered twice."""
 
 
 class FaultRates:
-    """The dice of a world. In calm weather nothing goes wrong, and little takes long."""
+    """The random faults of a simulation. Without faults only short delays remain."""
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
-        self.is_storm = True
+        self.injects_faults = True
         self.down_until_s = 0.0
-        """The store cannot be reached before."""
-        roughness = chance.choice((0.2, 1.0, 1.0, 2.5))
-        self.refused = 0.008 * roughness
-        self.lost = 0.012 * roughness
-        self.late = 0.004 * roughness
-        self.death = 0.004 * roughness
+        """The store is unreachable until then."""
+        factor = chance.choice((0.2, 1.0, 1.0, 2.5))
+        self.refused = 0.008 * factor
+        self.lost = 0.012 * factor
+        self.late = 0.004 * factor
+        self.death = 0.004 * factor
         self.slow = chance.choice((0.01, 0.05, 0.1))
-        self.disaster_every_s = chance.choice((1.0, 2.0, 4.0)) / roughness
+        self.process_fault_every_s = chance.choice((1.0, 2.0, 4.0)) / factor
 
-    def fate(self) -> Fate:
-        """Throw for one call."""
+    def delivery(self) -> Delivery:
+        """Choose the delivery of one call."""
         chance = self.chance
-        if not self.is_storm:
-            return Fate(before_s=0.002 + 0.003 * chance.random(), after_s=0.001)
+        if not self.injects_faults:
+            return Delivery(before_s=0.002 + 0.003 * chance.random(), after_s=0.001)
         before_s, after_s = self._delay(), self._delay()
-        if (thrown := chance.random()) > 0.1:
-            return Fate(before_s=before_s, after_s=after_s)
-        return self._mishap(before_s, after_s, thrown)
+        if (number := chance.random()) > 0.1:
+            return Delivery(before_s=before_s, after_s=after_s)
+        return self._fault(before_s, after_s, number)
 
-    def _mishap(self, before_s: float, after_s: float, thrown: float) -> Fate:
+    def _fault(self, before_s: float, after_s: float, number: float) -> Delivery:
         chance = self.chance
         kind: Kind = "ok"
         death: Death | None = None
         bound = 0.0
-        for name, rate in (("refused", self.refused), ("lost", self.lost), ("late", self.late)):
+        kinds: tuple[tuple[Kind, float], ...] = (
+            ("refused", self.refused),
+            ("lost", self.lost),
+            ("late", self.late),
+        )
+        for name, rate in kinds:
             bound += rate
-            if thrown < bound:
-                kind = name  # type: ignore[assignment] # mypy sees text where these are names
+            if number < bound:
+                kind = name
                 break
         else:
-            if thrown < bound + self.death:
+            if number < bound + self.death:
                 death = chance.choice(("before", "after"))
-        return Fate(
+        return Delivery(
             before_s=before_s,
             after_s=after_s,
             kind=kind,
             death=death,
             outlives=chance.random() < 0.5,
-            twice=thrown > 0.05,
+            twice=number > 0.05,
         )
 
     def _delay(self) -> float:
@@ -92,9 +97,9 @@ class FaultRates:
         return 0.0005 + 0.004 * chance.random()
 
     def hint_s(self) -> float | None:
-        """How long a hint of a change is on its way; `None`: it is lost."""
-        thrown = self.chance.random()
-        return None if thrown < 0.3 else 0.1 * thrown
+        """The delay of a change notification; `None`: it is lost."""
+        number = self.chance.random()
+        return None if number < 0.3 else 0.1 * number
 
 
 T = TypeVar("T")
@@ -106,13 +111,13 @@ READS = frozenset(
         "search_vectors", "now_us", "info", "renew",
     }
 )  # fmt: skip
-"""Calls that change nothing that anybody waits for."""
-_MAY_COME_TWICE = frozenset({"release", "renew", "settle_messages", "ack_message"})
-"""Calls of which a second copy has no effect, by contract."""
+"""Calls that send no change notification."""
+_IDEMPOTENT = frozenset({"release", "renew", "settle_messages", "ack_message"})
+"""Calls whose second copy has no effect, by the contract of the store."""
 
 
 class SimulatedStoreClock:
-    """The store's own clock: that of the world, which does not jump."""
+    """The clock of the store, which never jumps."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
@@ -121,31 +126,31 @@ class SimulatedStoreClock:
         return BEGIN_US + int(self._loop.time() * 1e6)
 
     def monotonic(self) -> float:
-        return 0.0  # Time passes by `MemoryStore.advance`, for leases and queues alike.
+        return 0.0  # `Network.set_time` advances leases and queues with `MemoryStore.advance`.
 
 
 class Network:
-    """Carries calls to the truth and their replies back."""
+    """Delivers the calls of processes to the real store, a `MemoryStore`, and their replies."""
 
     def __init__(
         self,
         loop: SimulatedLoop,
-        weather: FaultRates,
-        watch: InvariantChecker,
+        faults: FaultRates,
+        checker: InvariantChecker,
         kill: Callable[[Process], None],
     ) -> None:
         self.truth = MemoryStore(SimulatedStoreClock(loop))
-        drive(self.truth.now_us())  # From here on it counts from the beginning of the world.
+        run_sync(self.truth.now_us())  # The store's time starts at the first call.
         self._loop = loop
-        self._weather = weather
-        self._watch = watch
+        self._faults = faults
+        self._checker = checker
         self._kill = kill
         self._at_s = 0.0
         self._waiters: dict[asyncio.Future[None], bool] = {}
-        """Whether a hint is on its way to each."""
+        """For each waiter, whether a notification is under way."""
         self.counts: Counter[str] = Counter()
-        self.is_gone = False
-        """Nothing has an effect any more: the world is over."""
+        self.is_closed = False
+        """Whether the simulation has ended: no call has an effect any more."""
 
     async def call(
         self,
@@ -155,19 +160,20 @@ class Network:
         effect: Callable[[], Coroutine[Any, Any, T]],
         facts: tuple[Any, ...],
     ) -> T:
-        """The reply, or `StoreUnavailable`, and then the effect may have happened or not."""
-        if self.is_gone:
+        """Deliver a call; returns the reply. After `StoreUnavailable` the effect may have happened
+        or not."""
+        if self.is_closed:
             raise StoreUnavailable("the simulated world is over")
-        loop, fate = self._loop, self._weather.fate()
+        loop, delivery = self._loop, self._faults.delivery()
         self.counts[name] += 1
         reply: asyncio.Future[T] = loop.create_future()
-        call = _Call(self, process, name, about, effect, facts, fate, reply)
-        if fate.kind == "late":
-            late_s = fate.before_s + 0.3 + self._weather.chance.random()
-            loop.call_later(late_s, call.arrive, context=loop.nobody)
-            loop.call_later(fate.before_s, call.fail, context=loop.nobody)
+        call = _Call(self, process, name, about, effect, facts, delivery, reply)
+        if delivery.kind == "late":
+            late_s = delivery.before_s + 0.3 + self._faults.chance.random()
+            loop.call_later(late_s, call.arrive, context=loop.no_process)
+            loop.call_later(delivery.before_s, call.fail, context=loop.no_process)
         else:
-            loop.call_later(fate.before_s, call.arrive, context=loop.nobody)
+            loop.call_later(delivery.before_s, call.arrive, context=loop.no_process)
         try:
             return await reply
         except asyncio.CancelledError:
@@ -175,77 +181,77 @@ class Network:
             raise
 
     def apply(self, call: _Call) -> Any:
-        """Let the call take effect; what it gives or raises, as a value."""
+        """Execute the call; returns its result, or the exception that it raises."""
         self.set_time()
         name, process = call.name, call.process
-        watch = self._watch
-        watch.now_s = self._loop.time()
+        checker = self._checker
+        checker.now_s = self._loop.time()
         try:
-            result = drive(call.effect())
+            result = run_sync(call.effect())
         except EkidenError as exc:
-            with watch:
-                watch.refused(process, name, call.about, call.facts, exc)
+            with checker:
+                checker.refused(process, name, call.about, call.facts, exc)
             return exc
         except Exception as exc:
-            watch.accuse("crash", f"the store died of {exc!r} in {name} of {process.name}")
+            checker.violation("crash", f"the store died of {exc!r} in {name} of {process.name}")
             return exc
-        with watch:
-            watch.took_effect(process, name, call.about, call.facts, result)
-        # A claim that found nothing changed nothing: hints of it would have all workers look again.
+        with checker:
+            checker.took_effect(process, name, call.about, call.facts, result)
+        # A claim that found nothing changed nothing: its notification would wake all workers.
         if name not in READS and not (name == "claim_next" and result is None):
-            self._hint()
+            self._notify()
         return result
 
     def set_time(self) -> None:
-        """The store's time is the world's."""
+        """Advance the store's time to the time of the loop."""
         now = self._loop.time()
         self.truth.advance(now - self._at_s)
         self._at_s = now
 
     @property
     def is_down(self) -> bool:
-        """Whether the store is unreachable for all."""
-        return self._loop.time() < self._weather.down_until_s
+        """Whether the store is unreachable for all processes."""
+        return self._loop.time() < self._faults.down_until_s
 
-    def die(self, process: Process) -> None:
-        """The process is killed in the middle of a call."""
+    def kill(self, process: Process) -> None:
+        """Kill the process in the middle of a call."""
         self._kill(process)
 
     def visibility_s(self, lease_s: float) -> float:
-        """How long a message that is taken stays with its taker: sometimes not long enough."""
-        chance = self._weather.chance
-        if self._weather.is_storm and chance.random() < 0.05:
+        """The lease of a taken message, which is sometimes too short for its handler."""
+        chance = self._faults.chance
+        if self._faults.injects_faults and chance.random() < 0.05:
             return min(lease_s, 0.05 + chance.random())
         return lease_s
 
     async def wait_for_hint(self, timeout_s: float) -> None:
-        """Wait for a change, as far as its hint arrives."""
-        if self.is_gone:
+        """Wait for the notification of a change, which may be lost."""
+        if self.is_closed:
             raise StoreUnavailable("the simulated world is over")
         loop = self._loop
         waiter: asyncio.Future[None] = loop.create_future()
         self._waiters[waiter] = False
-        timer = loop.call_later(timeout_s, _wake, waiter, context=loop.nobody)
+        timer = loop.call_later(timeout_s, _wake, waiter, context=loop.no_process)
         try:
             await waiter
         finally:
             timer.cancel()
             self._waiters.pop(waiter, None)
 
-    def _hint(self) -> None:
+    def _notify(self) -> None:
         loop = self._loop
-        for waiter, is_told in self._waiters.items():
-            delay_s = None if is_told else self._weather.hint_s()
+        for waiter, is_notified in self._waiters.items():
+            delay_s = None if is_notified else self._faults.hint_s()
             if delay_s is not None:
                 self._waiters[waiter] = True
-                loop.call_later(delay_s, _wake, waiter, context=loop.nobody)
+                loop.call_later(delay_s, _wake, waiter, context=loop.no_process)
 
 
 class _Call:
-    """One call on its way."""
+    """One call under way."""
 
-    __slots__ = ("about", "effect", "facts", "fate", "is_given_up", "name", "network", "process",
-                 "reply")  # fmt: skip
+    __slots__ = ("about", "delivery", "effect", "facts", "is_given_up", "name", "network",
+                 "process", "reply")  # fmt: skip
 
     def __init__(
         self,
@@ -255,7 +261,7 @@ class _Call:
         about: str,
         effect: Callable[[], Coroutine[Any, Any, Any]],
         facts: tuple[Any, ...],
-        fate: Fate,
+        delivery: Delivery,
         reply: asyncio.Future[Any],
     ) -> None:
         self.network = network
@@ -264,42 +270,42 @@ class _Call:
         self.about = about
         self.effect = effect
         self.facts = facts
-        self.fate = fate
+        self.delivery = delivery
         self.reply = reply
         self.is_given_up = False
 
     def arrive(self) -> None:
-        """The call is at the store."""
-        fate, network, process = self.fate, self.network, self.process
-        if network.is_gone:
+        """The call arrives at the store."""
+        delivery, network, process = self.delivery, self.network, self.process
+        if network.is_closed:
             return
-        if fate.death == "before" and not process.is_dead:
-            network.die(process)
-        if (self.is_given_up or process.is_dead) and not fate.outlives:
+        if delivery.death == "before" and not process.is_dead:
+            network.kill(process)
+        if (self.is_given_up or process.is_dead) and not delivery.outlives:
             return
-        if network.is_down or fate.kind == "refused":
+        if network.is_down or delivery.kind == "refused":
             network.counts["refused"] += 1
             self._reply(StoreUnavailable("the simulated store cannot be reached"))
             return
         result = network.apply(self)
-        if fate.twice and self.name in _MAY_COME_TWICE:
+        if delivery.twice and self.name in _IDEMPOTENT:
             network.apply(self)
-        if fate.death == "after" and not process.is_dead:
-            network.die(process)
-        if fate.kind == "lost":
+        if delivery.death == "after" and not process.is_dead:
+            network.kill(process)
+        if delivery.kind == "lost":
             network.counts["lost"] += 1
             result = StoreUnavailable("the simulated store's reply was lost")
-        if fate.kind != "late":
+        if delivery.kind != "late":
             self._reply(result)
 
     def fail(self) -> None:
-        """The caller no longer waits for it."""
+        """The call times out at its caller."""
         self.network.counts["late"] += 1
         self._answer(StoreUnavailable("the simulated store did not answer in time"))
 
     def _reply(self, result: Any) -> None:
         loop = self.network._loop
-        loop.call_later(self.fate.after_s, self._answer, result, context=loop.nobody)
+        loop.call_later(self.delivery.after_s, self._answer, result, context=loop.no_process)
 
     def _answer(self, result: Any) -> None:
         if self.reply.done() or self.process.is_dead:

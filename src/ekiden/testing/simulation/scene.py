@@ -1,9 +1,12 @@
-"""What a simulation is about: a scene with its team and messages, found by name."""
+"""What a user of the simulation writes: a scene with its team and talks, and effects outside."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,12 +16,154 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from ekiden.core.agent import Agent, Team
+from ekiden.core.context import ToolContext
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import UserError
-from ekiden.runtime import RunConfig
-from ekiden.testing.simulation.outside import Outside
+from ekiden.inbox.items import DONE
+from ekiden.runtime import Rollback, RunConfig
+from ekiden.runtime.questions.sessions import ANSWERS
+from ekiden.storage.base import MessageFilter
+from ekiden.storage.memory import MemoryStore
+from ekiden.testing.simulation.checker import InvariantChecker
+from ekiden.testing.simulation.loop import SimulatedLoop, run_sync
 
-Told: TypeAlias = Callable[[str], bool]
-"""Whether an answer is right."""
+
+class Outside:
+    """The simulated outside world: it receives the side effects of tools.
+
+    Tools of a simulated team report their side effects with `act` or `effect`. `act` makes one
+    effect per idempotency key, even if the call is repeated. `effect` makes an effect for every
+    call, also for a repeated call. Use it in tools that detect repeated calls themselves, and in
+    test doubles of your own services. The simulation reports an effect that was made twice, unless
+    the conversation allows it.
+    """
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        checker: InvariantChecker,
+        truth: MemoryStore,
+        after_effect: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._checker = checker
+        self._truth = truth
+        self._after_effect = after_effect
+        """Called after an effect whose result is not stored yet."""
+        self._acted: dict[int, ToolContext[Any]] = {}
+        """The contexts of calls that acted, by object id. A repeated call has a new context."""
+        self._keys: set[str] = set()
+        self.repeated = 0
+        """The number of repeated calls."""
+        self.effects: dict[str, str] = {}
+        """The effects of `act` by idempotency key."""
+        self.plain_effects: Counter[str] = Counter()
+        """The effects of `effect`, with their number."""
+
+    async def act(self, ctx: ToolContext[Any], what: str) -> None:
+        """Make an effect with the idempotency key of the call. Simulated time passes before and
+        after it."""
+        key = ctx.idempotency_key
+        step = key.removeprefix(f"{ctx.session_id}:").partition(":")[2]
+        self._checker.now_s = self._loop.time()
+        agent = "" if ctx.agent is None else ctx.agent.name
+        with self._checker:
+            self._checker.computes(self._loop.current, ctx.session_id or "", step, agent)
+            if _needs_approval(ctx):
+                self._check_approval(ctx)
+            if id(ctx) in self._acted:
+                self._checker.violation("effect", f"{key} acts twice in one call: {what!r}")
+        self._acted[id(ctx)] = ctx
+        await self._pause(key)
+        self.repeated += key in self._keys
+        self._keys.add(key)
+        self._record(key, what)
+        self._after_effect()
+        await self._pause(key)
+
+    async def effect(self, what: str) -> None:
+        """Make an effect, even if it was made before. Simulated time passes before and after it."""
+        await self._pause(what)
+        self._checker.now_s = self._loop.time()
+        self.plain_effects[what] += 1
+        self._after_effect()
+        await self._pause(what)
+
+    async def undo(self, rollback: Rollback, what: str) -> None:
+        """Make the effect of a compensation."""
+        await self._pause(rollback.idempotency_key)
+        self._record(rollback.idempotency_key, what)
+
+    def models(self, request: ModelRequest) -> None:
+        """Record and check a model call."""
+        self._checker.now_s = self._loop.time()
+        with self._checker:
+            where = self._loop.current, request.session_id, request.step
+            self._checker.computes(*where, request.agent)
+            self._check_conversation(request)
+
+    def _check_conversation(self, request: ModelRequest) -> None:
+        """Check that each call in the conversation has exactly one output."""
+        answers: Counter[str] = Counter()
+        for item in request.input:
+            if item.get("type") == "function_call":
+                answers[item["call_id"]] += 10
+            elif item.get("type") == "function_call_output":
+                answers[item["call_id"]] += 1
+        if set(answers.values()) - {11}:
+            where = f"{request.session_id} {request.step}"
+            self._checker.violation("conversation", f"{where}: calls and answers: {dict(answers)}")
+
+    def is_awaited(self, session_id: str) -> bool:
+        """Whether the question that the session answers is still open."""
+        key = self._truth._sessions[session_id].meta[ANSWERS]
+        found = run_sync(self._truth.find_messages(MessageFilter(keys=[key]), limit=1))
+        return any(each.state == "open" for each in found)
+
+    def done(self, prefix: str) -> Counter[str]:
+        """Count how often each effect was made, for effects whose name begins with `prefix`. The
+        names in the result do not have the prefix."""
+        effects = Counter(self.effects.values()) + self.plain_effects
+        return Counter(
+            {
+                what.removeprefix(prefix): times
+                for what, times in effects.items()
+                if what.startswith(prefix)
+            }
+        )
+
+    def _check_approval(self, ctx: ToolContext[Any]) -> None:
+        """Check that a person approved the call with exactly these arguments."""
+        arguments = json.loads(ctx.tool_arguments)
+        for each in run_sync(self._truth.list_documents(DONE, limit=1000)):
+            item, answer = each.body, each.body["answer"] or {}
+            if (item["session_id"], item["tool"]) != (ctx.session_id, ctx.tool_name):
+                continue
+            approved = json.loads(answer.get("arguments") or item["arguments"])
+            if answer.get("choice") == "approve" and approved == arguments:
+                return
+        self._checker.violation(
+            "approval",
+            f"{ctx.tool_name} runs in {ctx.session_id} with {arguments}: nobody allowed that",
+        )
+
+    def _record(self, key: str, what: str) -> None:
+        self._checker.now_s = self._loop.time()
+        known = self.effects.setdefault(key, what)
+        if known != what:
+            self._checker.violation("key", f"{key} was {known!r}, and is {what!r}")
+
+    async def _pause(self, key: str) -> None:
+        await asyncio.sleep(0.002 + (len(key) % 7) * 0.01)
+
+
+def _needs_approval(ctx: ToolContext[Any]) -> bool:
+    tools: Any = () if ctx.agent is None else ctx.agent.tools
+    return any(tool.name == ctx.tool_name and tool.confirmation is not None for tool in tools)
+
+
+CheckAnswer: TypeAlias = Callable[[str], bool]
+"""Whether an answer is correct."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +176,7 @@ class Talk:
     """The messages, in order."""
     waits_for_answer: bool = True
     """Whether each message waits for the answer to the previous one."""
-    answer: str | Told | None = None
+    answer: str | CheckAnswer | None = None
     """The expected last answer, or a function that checks it. `None`: any answer."""
     effects: Mapping[str, int | Collection[int]] | None = None
     """The expected number of each effect at the end, or several allowed numbers. Repeats with the
@@ -75,18 +220,15 @@ class Scene:
     """The choices of people by kind of inbox item; by default the options of the item."""
 
 
-SceneOf: TypeAlias = "Callable[[Random], Scene]"
-"""Makes the scene of a seed."""
-
 _DEFAULT = "scene"
 _CONFIG = RunConfig(approver="inbox", lease_s=2.0, model_timeout_s=5.0)
 
 
-def load_scene(name: str, said: Sequence[str] = (), *, seed: int) -> Scene:
-    """The scene called ``file.py:name`` or ``module:name``, of this seed; `UserError`.
+def load_scene(name: str, texts: Sequence[str] = (), *, seed: int) -> Scene:
+    """The scene with the name ``file.py:name`` or ``module:name``. Raises `UserError`.
 
-    It is a `Scene`, a function that takes a `Random` and makes one, or an agent or a team, which is
-    told each text of `said` in a conversation of its own.
+    It is a `Scene`, a function that takes a `Random` and returns a `Scene`, or an agent or a team,
+    which gets each of `texts` in its own conversation.
     """
     place, _, attribute = name.partition(":")
     attribute = attribute or _DEFAULT
@@ -96,8 +238,8 @@ def load_scene(name: str, said: Sequence[str] = (), *, seed: int) -> Scene:
     except AttributeError:
         raise UserError(f"{place} has nothing called {attribute!r}") from None
     if isinstance(found, Agent | Team):
-        return _told(found, said, name)
-    if said:
+        return _scene_of(found, texts, name)
+    if texts:
         raise UserError(f"--say works only for an agent or a team; {name} has its own messages")
     if not isinstance(found, Scene) and callable(found):
         found = found(Random(f"{seed} scene"))
@@ -109,10 +251,10 @@ def load_scene(name: str, said: Sequence[str] = (), *, seed: int) -> Scene:
     return found
 
 
-def _told(team: Agent[Any] | Team, said: Sequence[str], name: str) -> Scene:
-    if not said:
+def _scene_of(team: Agent[Any] | Team, texts: Sequence[str], name: str) -> Scene:
+    if not texts:
         raise UserError(f"there is no message for {name}: give --say TEXT, or name a Scene")
-    talks = [Talk(id=f"talk{number}", texts=[text]) for number, text in enumerate(said, 1)]
+    talks = [Talk(id=f"talk{number}", texts=[text]) for number, text in enumerate(texts, 1)]
     return Scene(team=team, talks=talks, config=_CONFIG)
 
 

@@ -20,19 +20,18 @@ from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Limits, Rollback, RunConfig
 from ekiden.runtime.supervisor import Supervisor
 from ekiden.testing.scripted import ScriptedModel, call, delay, fail, hang, say, transfer
-from ekiden.testing.simulation.outside import Outside
-from ekiden.testing.simulation.scene import Scene, Talk
+from ekiden.testing.simulation.scene import Outside, Scene, Talk
 from ekiden.testing.steps import StepLike
 from ekiden.tools import function_tool
 
 PARTS = ("walls", "roof", "doors")
-"""What a plan has built."""
-_LOOKS = 40
-_LOOK_S = 0.5
+"""The tasks of a plan."""
+_POLLS = 40
+_POLL_S = 0.5
 
 
 async def run_front(ctx: CodeContext[Outside]) -> str:
-    """Ask an agent, tell an agent, and use a tool."""
+    """Send a query to one agent and a notification to another, and use a tool."""
     name = _name(ctx)
     price = await ctx.ask("clerk", "the price", f"please price {name}", timeout_s=3600)
     await ctx.tell("archive", "the offer", f"please file {name}")
@@ -40,7 +39,7 @@ async def run_front(ctx: CodeContext[Outside]) -> str:
 
 
 async def run_archive(ctx: CodeContext[Outside]) -> str:
-    """Be told something, and do it."""
+    """Handle a notification."""
     return str(await ctx.call("book", what=f"{_name(ctx)}/file"))
 
 
@@ -56,7 +55,7 @@ async def run_part(ctx: CodeContext[Outside]) -> str:
 
 
 async def run_judge(ctx: CodeContext[Outside]) -> str:
-    """Ask a person who has three seconds."""
+    """Ask a person, with a deadline of three seconds."""
     name = _name(ctx)
     answer = await ctx.request_approval(
         f"{name}?", ("yes", "no", "later"), deadline_s=3.0, default="later"
@@ -69,29 +68,30 @@ async def run_hurry(ctx: CodeContext[Outside]) -> str:
     """Ask an agent that does not answer in time."""
     name = _name(ctx)
     try:
-        told = str(await ctx.ask("sleeper", "the time", f"please sleep {name}", timeout_s=2.0))
+        answer = str(await ctx.ask("sleeper", "the time", f"please sleep {name}", timeout_s=2.0))
     except QueryTimeout:
-        told = "nobody answered"
-    return f"{await ctx.call('book', what=f'{name}/front')}; {told}"
+        answer = "nobody answered"
+    return f"{await ctx.call('book', what=f'{name}/front')}; {answer}"
 
 
 async def run_sleeper(ctx: CodeContext[Outside]) -> str:
-    """Answer when the time for it is over; that is heard by an asker who did not look yet."""
-    for _ in range(_LOOKS):
+    """Answer after the timeout of the query. The asking agent may still get this answer, if it has
+    not resumed yet."""
+    for _ in range(_POLLS):
         if not ctx.context.is_awaited(ctx.session_id or ""):
             return "late"
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
     return "and nobody saw to the time"
 
 
 def _name(ctx: CodeContext[Outside]) -> str:
-    said = [text_of(item) for item in ctx.items if is_message(item)]
-    words = re.split(r"[^\w/]+", " ".join([*said, ctx.text]))
+    texts = [text_of(item) for item in ctx.items if is_message(item)]
+    words = re.split(r"[^\w/]+", " ".join([*texts, ctx.text]))
     return words[len(words) - words[::-1].index("please") + 1]
 
 
 OUTSIDE: list[Outside] = []
-"""Of the world that runs; models are not told the context."""
+"""The outside of the current simulation, because models get no context."""
 
 
 @function_tool
@@ -104,7 +104,7 @@ async def book(ctx: ToolContext[Outside], what: str) -> str:
 
 @function_tool
 async def reserve(ctx: ToolContext[Outside], what: str) -> str:
-    """Reserve something, until the handoff is undone."""
+    """Reserve something, until the handoff is rolled back."""
     await ctx.on_rollback(undo, key=what, arguments=what)
     await ctx.context.act(ctx, what)
     return f"{what} is booked"
@@ -123,17 +123,17 @@ async def pay(ctx: ToolContext[Outside], what: str, cents: int) -> str:
 
 
 def _wish(request: ModelRequest) -> tuple[str, str]:
-    """The kind and the name of the last request; empty if a program handed the session over before
-    its first message."""
-    said = " ".join(text_of(item) for item in request.input if is_message(item))
-    words = re.split(r"[^\w/]+", said)
+    """The kind and the name of the last request. Both are empty if a program handed the session
+    over before its first message."""
+    text = " ".join(text_of(item) for item in request.input if is_message(item))
+    words = re.split(r"[^\w/]+", text)
     if "please" not in words:
         return "", ""
     last = len(words) - words[::-1].index("please")
     return words[last], words[last + 1]
 
 
-def _was_told(request: ModelRequest, text: str) -> bool:
+def _has_output(request: ModelRequest, text: str) -> bool:
     return any(
         text in str(item.get("output"))
         for item in request.input
@@ -151,7 +151,7 @@ def _answer(request: ModelRequest, kind: str, name: str) -> Any:
     match request.agent, kind:
         case _, "":
             return say("nobody asked for anything yet")
-        case "triage", "fail" | "hang" if not _was_told(request, "handoff to shipping"):
+        case "triage", "fail" | "hang" if not _has_output(request, "handoff to shipping"):
             return transfer("shipping", reason="to be sent")
         case "triage", "fail" | "hang":
             return transfer("billing", reason="shipping cannot")
@@ -172,41 +172,41 @@ def _answer(request: ModelRequest, kind: str, name: str) -> Any:
         case "orders", "many":
             return _many(request, name)
         case "orders", _:
-            if _was_told(request, f"{name}/order is booked"):
+            if _has_output(request, f"{name}/order is booked"):
                 return transfer("billing", reason="to be paid", summary=name)
             return call("book", what=f"{name}/order")
         case "shipping", _:
-            if not _was_told(request, f"{name}/lorry is booked"):
+            if not _has_output(request, f"{name}/lorry is booked"):
                 return call("reserve", what=f"{name}/lorry")
             return hang() if kind == "hang" else fail(ModelError("no lorry starts"))
         case "clerk", _:
-            if _was_told(request, f"{name}/offer is booked"):
+            if _has_output(request, f"{name}/offer is booked"):
                 return say(f"{name} costs 42")
             return call("book", what=f"{name}/offer")
         case "billing", _:
-            if _was_told(request, f"{name}/bill is booked"):
+            if _has_output(request, f"{name}/bill is booked"):
                 return say(f"{name} will be billed")
             return call("book", what=f"{name}/bill")
     return fail(ModelError(f"nobody knows what {request.agent} does about {kind}"))
 
 
 def _busy(request: ModelRequest, name: str) -> Any:
-    done = [part for part in "abc" if _was_told(request, f"{name}/{part} is booked")]
+    done = [part for part in "abc" if _has_output(request, f"{name}/{part} is booked")]
     if len(done) == 3:
         return say(f"{name} is done")
     return call("book", what=f"{name}/{'abc'[len(done)]}")
 
 
 def _paid(request: ModelRequest, name: str) -> Any:
-    if _was_told(request, f"{name} is booked"):
+    if _has_output(request, f"{name} is booked"):
         return say(f"{name} is paid")
-    if _was_told(request, "was not run"):
+    if _has_output(request, "was not run"):
         return say(f"{name} is not paid")
     return call("pay", what=name, cents=100 + len(name))
 
 
 def _many(request: ModelRequest, name: str) -> Any:
-    if _was_told(request, f"{name}/2 is booked"):
+    if _has_output(request, f"{name}/2 is booked"):
         return transfer("billing", reason="to be paid")
     return [call("book", what=f"{name}/{number}") for number in range(3)]
 
@@ -294,7 +294,7 @@ def scene(chance: Random) -> Scene:
 
 
 def _split(chance: Random, workers: int) -> list[list[str]]:
-    """Each agent is run by one or more of the workers."""
+    """The agents of each worker; each agent is run by one or more workers."""
     serves: list[list[str]] = [[] for _ in range(workers)]
     for agent in team():
         for number in chance.sample(range(workers), chance.randint(1, workers - 1)):
@@ -354,7 +354,7 @@ def _handed(name: str, at_s: float) -> Talk:
     return Talk(
         id=name,
         texts=[f"please busy {name}"],
-        answer=lambda said: said in (f"{name} is done", f"{name} will be billed"),
+        answer=lambda text: text in (f"{name} is done", f"{name} will be billed"),
         effects=dict.fromkeys(("/a", "/b", "/c", "/bill"), (0, 1)),
         at_s=at_s,
         hand_to="billing",
@@ -362,15 +362,15 @@ def _handed(name: str, at_s: float) -> Talk:
 
 
 def _hurried(name: str) -> Any:
-    told = f"{name}/front is booked; "
-    return lambda said: said in (f"{told}nobody answered", f"{told}late")
+    start = f"{name}/front is booked; "
+    return lambda text: text in (f"{start}nobody answered", f"{start}late")
 
 
 def _judged(name: str, at_s: float) -> Talk:
     return Talk(
         id=name,
         texts=[f"please judge {name}"],
-        answer=lambda said: said in (f"{name}: yes", f"{name}: no", f"{name}: later"),
+        answer=lambda text: text in (f"{name}: yes", f"{name}: no", f"{name}: later"),
         effects=dict.fromkeys(("/yes", "/no", "/later"), (0, 1)),
         variables={"booked": 1},
         at_s=at_s,
@@ -381,14 +381,14 @@ def _planned(name: str, at_s: float) -> Talk:
     return Talk(
         id=name,
         texts=[f"please plan {name}"],
-        answer=lambda said: all(f"{name}/{part} is booked" in said for part in PARTS),
+        answer=lambda text: all(f"{name}/{part} is booked" in text for part in PARTS),
         effects={**dict.fromkeys((f"/{part}" for part in PARTS), 1), "/roof tried": 2},
         at_s=at_s,
     )
 
 
 def _pay_answer(name: str) -> Any:
-    return lambda said: said in (f"{name} is paid", f"{name} is not paid")
+    return lambda text: text in (f"{name} is paid", f"{name} is not paid")
 
 
 _KINDS: dict[str, Any] = {

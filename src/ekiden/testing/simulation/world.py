@@ -1,4 +1,4 @@
-"""One seed: processes on one store, faults for some seconds, then calm; and the final checks."""
+"""One simulation: processes on one store, injected faults, a time without faults, final checks."""
 
 from __future__ import annotations
 
@@ -22,31 +22,30 @@ from ekiden.storage.base import MessageFilter, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.timers import TIMERS
 from ekiden.testing.simulation import team
-from ekiden.testing.simulation.interfaces import Interfaces
-from ekiden.testing.simulation.loop import Process, SimulatedLoop, Stuck, drive, drive_on, seeded
+from ekiden.testing.simulation.checker import InvariantChecker, SimulationReport
+from ekiden.testing.simulation.loop import Process, SimulatedLoop, Stuck, run_sync, seeded
 from ekiden.testing.simulation.network import FaultRates, Network
-from ekiden.testing.simulation.outside import Outside
-from ekiden.testing.simulation.scene import Scene, Talk
+from ekiden.testing.simulation.programs import Programs
+from ekiden.testing.simulation.scene import Outside, Scene, Talk
 from ekiden.testing.simulation.store import Handle
-from ekiden.testing.simulation.watch import InvariantChecker, SimulationReport
 
 Work: TypeAlias = Callable[[Store], Coroutine[Any, Any, None]]
 
-_STORM_S = 7.0
-_PATIENCE_S = 60.0
-"""So long everybody has in calm weather to come to an end."""
+_FAULTS_S = 7.0
+_END_S = 60.0
+"""The time limit for all work after the last fault."""
 _MOST_TURNS = 1_000_000
-_INTERRUPTED = 0.25
-"""Of all effects in a storm, how many are followed by the death of the process."""
+_KILLED_AFTER_EFFECT = 0.25
+"""The share of effects after which the process is killed before it can store the result."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Program:
-    """Something that is started again whenever it is killed."""
+    """A program that is restarted whenever its process is killed."""
 
     name: str
     work: Work
-    lives: int = 0
+    starts: int = 0
     process: Process | None = None
     is_done: bool = False
 
@@ -59,12 +58,12 @@ def simulate(scene: Scene | None = None, *, seed: int) -> SimulationReport:
     running event loop.
     """
     if asyncio._get_running_loop() is None:
-        return _lived_through(scene, seed)
+        return _simulate(scene, seed)
     with ThreadPoolExecutor(1) as other:
-        return other.submit(_lived_through, scene, seed).result()
+        return other.submit(_simulate, scene, seed).result()
 
 
-def _lived_through(scene: Scene | None, seed: int) -> SimulationReport:
+def _simulate(scene: Scene | None, seed: int) -> SimulationReport:
     chance = Random(seed)
     loop = SimulatedLoop(chance)
     with seeded(loop, chance):
@@ -72,15 +71,15 @@ def _lived_through(scene: Scene | None, seed: int) -> SimulationReport:
         try:
             loop.run_until_complete(world.run())
         except Stuck as stuck:
-            world.watch.accuse("stuck", str(stuck))
+            world.checker.violation("stuck", str(stuck))
         finally:
-            world.bury()
+            world.close()
             loop.close()
     return world.report()
 
 
 class World:
-    """Processes, a store, the weather and the watch."""
+    """The processes of a simulation, with store, network, faults and checker."""
 
     def __init__(self, loop: SimulatedLoop, chance: Random, scene: Scene, seed: int) -> None:
         self._loop = loop
@@ -88,67 +87,66 @@ class World:
         self._seed = seed
         self._trace: list[str] = []
         self._scene = scene
-        self.watch = InvariantChecker(self._tell)
-        self.weather = FaultRates(chance)
-        self.network = Network(loop, self.weather, self.watch, self._kill)
-        self.watch.look_at(self.network.truth)
-        self._interruptions = Random(f"{seed} interruptions")
-        self.outside = Outside(loop, self.watch, self.network.truth, self._after_effect)
-        self._doors = Interfaces(scene, self.outside, self.watch, chance)
-        self._programs = self._all_programs()
+        self.checker = InvariantChecker(self._log)
+        self.faults = FaultRates(chance)
+        self.network = Network(loop, self.faults, self.checker, self._kill)
+        self.checker.truth = self.network.truth
+        self._kills_after_effects = Random(f"{seed} interruptions")
+        self.outside = Outside(loop, self.checker, self.network.truth, self._after_effect)
+        self._programs = self._all_programs(Programs(scene, self.outside, self.checker, chance))
         self._processes: list[Process] = []
-        self._is_over_for_good = False
+        self._is_closed = False
         self._handles: list[Handle] = []
-        """Kept: no later one may be taken for one of them."""
+        """Keeps all handles alive, so that no later handle gets the `id()` of an earlier one."""
         self._counts: Counter[str] = Counter()
 
-    def _all_programs(self) -> list[Program]:
-        doors, scene = self._doors, self._scene
+    def _all_programs(self, code: Programs) -> list[Program]:
+        scene = self._scene
         programs = [
-            Program(name=f"worker{number}", work=partial(doors.work, number=number))
+            Program(name=f"worker{number}", work=partial(code.work, number=number))
             for number in range(1, scene.workers + 1)
         ]
         for number in range(1, scene.people + 1):
             name = f"person{number}"
-            programs.append(Program(name=name, work=partial(doors.answer, name=name)))
+            programs.append(Program(name=name, work=partial(code.answer, name=name)))
         if any(talk.ask is not None for talk in scene.talks):
-            programs.append(Program(name="bus", work=doors.serve))
+            programs.append(Program(name="bus", work=code.serve))
         for talk in scene.talks:
-            work = doors.talk if talk.ask is None else doors.ask
+            work = code.talk if talk.ask is None else code.ask
             programs.append(Program(name=f"caller.{talk.id}", work=partial(work, talk=talk)))
             if talk.hand_to is not None:
-                program = Program(name=f"desk.{talk.id}", work=partial(doors.hand_over, talk=talk))
+                program = Program(name=f"desk.{talk.id}", work=partial(code.hand_over, talk=talk))
                 programs.append(program)
         return programs
 
     async def run(self) -> None:
-        """From the first start to the end of all talks."""
+        """Run from the start of all programs to the end of all talks."""
         self._loop.set_exception_handler(self._failed)
         team.OUTSIDE.append(self.outside)
         for program in self._programs:
             self._start(program)
-        await self._storm()
-        self._calm_down()
-        deadline = self._loop.time() + _PATIENCE_S
+        await self._inject_faults()
+        self._stop_faults()
+        deadline = self._loop.time() + _END_S
         while not self._is_over():
             if self._loop.time() > deadline or self._loop.turns > _MOST_TURNS:
                 break
-            if self.watch.violations:
+            if self.checker.violations:
                 break
             await asyncio.sleep(0.5)
         await asyncio.sleep(0.2)
-        self.watch.now_s = self._loop.time()
+        self.checker.now_s = self._loop.time()
         self.network.set_time()
-        for exc in self._loop.unheard():
+        for exc in self._loop.unread_errors():
             if not isinstance(exc, EkidenError):
                 self._crash("something beside", exc)
-        check_end(self.network.truth, self._scene, self.outside, self.watch)
+        check_end(self.network.truth, self._scene, self.outside, self.checker)
 
     def report(self) -> SimulationReport:
-        """What happened."""
+        """The result of the simulation."""
         return SimulationReport(
             seed=self._seed,
-            violations=tuple(self.watch.violations),
+            violations=tuple(self.checker.violations),
             trace=tuple(self._trace),
             seconds=self._loop.time(),
             counts=dict(
@@ -156,34 +154,34 @@ class World:
             ),
         )
 
-    def bury(self) -> None:
-        """Nothing in this simulation runs any more."""
-        self._is_over_for_good = self.network.is_gone = True
+    def close(self) -> None:
+        """Cancel everything that still runs in this simulation."""
+        self._is_closed = self.network.is_closed = True
         self._loop.set_exception_handler(lambda loop, context: None)
         for process in self._processes:
             process.is_dead = process.is_frozen = False
             self._loop.thaw(process)
-        self._loop.bury()
+        self._loop.cancel_all()
         team.OUTSIDE.clear()
 
     # Processes
 
     def _start(self, program: Program) -> None:
-        program.lives += 1
-        process = Process(f"{program.name}/{program.lives}")
+        program.starts += 1
+        process = Process(f"{program.name}/{program.starts}")
         program.process = process
         self._processes.append(process)
         handle = Handle(self.network, process)
         self._handles.append(handle)
-        self._tell(f"{process.name} starts")
-        process.start(self._live(program, process, handle))
+        self._log(f"{process.name} starts")
+        process.start(self._run(program, process, handle))
 
-    async def _live(self, program: Program, process: Process, store: Handle) -> None:
+    async def _run(self, program: Program, process: Process, store: Handle) -> None:
         try:
             await program.work(store)
         except StoreError as exc:
-            self._tell(f"{process.name} ends: {exc.code}")
-            self._later(1.0, self._start_again, program, process)
+            self._log(f"{process.name} ends: {exc.code}")
+            self._later(1.0, self._restart, program, process)
             return
         except asyncio.CancelledError as exc:
             self._crash(process.name, exc)
@@ -191,68 +189,70 @@ class World:
         except Exception as exc:
             self._crash(process.name, exc)
             return
-        self._tell(f"{process.name} is done")
+        self._log(f"{process.name} is done")
         program.is_done = True
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Something died beside, or was survived and written to the log."""
+        """A task failed, or the runtime logged an exception."""
         exc, process = context.get("exception"), self._loop.current
         if isinstance(exc, Exception) and not isinstance(exc, StoreError):
             name = "nobody" if process is None else process.name
             self._crash(f"{name}: {context.get('message')}: something", exc)
 
-    def _crash(self, who: str, exc: BaseException) -> None:
-        if not self._is_over_for_good:
-            self.watch.now_s = self._loop.time()
-            self.watch.accuse("crash", f"{who} died of {exc!r}")
+    def _crash(self, name: str, exc: BaseException) -> None:
+        if not self._is_closed:
+            self.checker.now_s = self._loop.time()
+            self.checker.violation("crash", f"{name} died of {exc!r}")
 
     def _kill(self, process: Process) -> None:
         if process.is_dead:
             return
         self._counts["kills"] += 1
-        self._tell(f"{process.name} is KILLED")
+        self._log(f"{process.name} is KILLED")
         process.is_dead = True
         for program in self._programs:
             if program.process is process:
-                self._later(0.1 + 2.0 * self._chance.random(), self._start_again, program, process)
+                self._later(0.1 + 2.0 * self._chance.random(), self._restart, program, process)
 
     def _after_effect(self) -> None:
-        """A tool had its effect, and its process may die before that is stored: then the call is
-        made again."""
+        """After the effect of a tool, the process may be killed before it stores the result: then
+        the call is repeated."""
         process = self._loop.current
-        is_unlucky = self.weather.is_storm and self._interruptions.random() < _INTERRUPTED
-        if is_unlucky and process is not None:
+        kills = (
+            self.faults.injects_faults and self._kills_after_effects.random() < _KILLED_AFTER_EFFECT
+        )
+        if kills and process is not None:
             self._kill(process)
 
-    def _start_again(self, program: Program, process: Process) -> None:
-        if self._is_over_for_good:
+    def _restart(self, program: Program, process: Process) -> None:
+        if self._is_closed:
             return
         if program.process is process and not program.is_done:
             self._start(program)
 
     def _later(self, delay_s: float, callback: Callable[..., None], *args: Any) -> None:
-        self._loop.call_later(delay_s, callback, *args, context=self._loop.nobody)
+        self._loop.call_later(delay_s, callback, *args, context=self._loop.no_process)
 
-    # Weather
+    # Faults
 
-    async def _storm(self) -> None:
-        end = self._loop.time() + _STORM_S * (0.5 + self._chance.random())
-        while (left := end - self._loop.time()) > 0 and not self.watch.violations:
-            pause = self._chance.expovariate(1.0 / self.weather.disaster_every_s)
+    async def _inject_faults(self) -> None:
+        end = self._loop.time() + _FAULTS_S * (0.5 + self._chance.random())
+        while (left := end - self._loop.time()) > 0 and not self.checker.violations:
+            pause = self._chance.expovariate(1.0 / self.faults.process_fault_every_s)
             await asyncio.sleep(min(pause, left))
             if pause < left:
-                self._disaster()
+                self._inject_fault()
 
-    def _disaster(self) -> None:
+    def _inject_fault(self) -> None:
         chance = self._chance
-        living = [
+        running = [
             each.process
             for each in self._programs
             if each.process is not None and not each.process.is_dead and not each.is_done
         ]
-        if not living:
+        if not running:
             return
-        process = chance.choice(living)
+        process = chance.choice(running)
         match chance.choice(("kill", "kill", "freeze", "freeze", "outage", "jump")):
             case "kill":
                 self._kill(process)
@@ -260,12 +260,12 @@ class World:
                 self._freeze(process, chance.choice((0.4, 1.5, 3.0)) * (0.5 + chance.random()))
             case "outage":
                 seconds = chance.choice((0.3, 1.0, 4.0))
-                self._tell(f"the store is DOWN for {seconds:g} s")
+                self._log(f"the store is DOWN for {seconds:g} s")
                 self._counts["outages"] += 1
-                self.weather.down_until_s = self._loop.time() + seconds
+                self.faults.down_until_s = self._loop.time() + seconds
             case "jump":
                 seconds = chance.choice((-3600, 3600))
-                self._tell(f"the clock of {process.name} JUMPS by {seconds} s")
+                self._log(f"the clock of {process.name} JUMPS by {seconds} s")
                 self._counts["jumps"] += 1
                 process.wall_us += seconds * 1_000_000
 
@@ -273,39 +273,36 @@ class World:
         if process.is_frozen:
             return
         self._counts["freezes"] += 1
-        self._tell(f"{process.name} is FROZEN for {seconds:.1f} s")
+        self._log(f"{process.name} is FROZEN for {seconds:.1f} s")
         process.is_frozen = True
         self._later(seconds, self._thaw, process)
 
     def _thaw(self, process: Process) -> None:
         if process.is_frozen:
-            self._tell(f"{process.name} wakes")
+            self._log(f"{process.name} wakes")
             process.is_frozen = False
             self._loop.thaw(process)
 
-    def _calm_down(self) -> None:
-        self._tell("the storm is over")
-        self.weather.is_storm = False
-        self.weather.down_until_s = 0.0
+    def _stop_faults(self) -> None:
+        self._log("the storm is over")
+        self.faults.injects_faults = False
+        self.faults.down_until_s = 0.0
         for program in self._programs:
             if program.process is not None:
                 self._thaw(program.process)
 
     def _is_over(self) -> bool:
-        callers = [each for each in self._programs if each.name.partition(".")[0] in _DO_END]
+        callers = [each for each in self._programs if each.name.startswith(("caller.", "desk."))]
         return all(each.is_done for each in callers) and is_over(self.network.truth)
 
-    def _tell(self, text: str) -> None:
-        if self._is_over_for_good:
+    def _log(self, text: str) -> None:
+        if self._is_closed:
             return
         self._trace.append(f"{self._loop.time():10.4f} {text}")
 
 
-_DO_END = frozenset({"caller", "desk"})
-
-
-_ONCE = (0, 1)
-"""How often something may be done of which a talk says nothing."""
+_AT_MOST_ONCE = (0, 1)
+"""The allowed number of an effect that a talk does not mention."""
 
 
 def is_over(truth: MemoryStore) -> bool:
@@ -315,40 +312,42 @@ def is_over(truth: MemoryStore) -> bool:
         is_held = each.owner is not None and each.until > truth._advanced_s
         if each.status != "idle" or each.outcome is None or is_held:
             return False
-    return not drive(truth.find_messages(MessageFilter(states={"open"}), limit=1))
+    return not run_sync(truth.find_messages(MessageFilter(states={"open"}), limit=1))
 
 
-def check_end(truth: MemoryStore, scene: Scene, outside: Outside, watch: InvariantChecker) -> None:
-    """Compare everything with what it should be."""
+def check_end(
+    truth: MemoryStore, scene: Scene, outside: Outside, checker: InvariantChecker
+) -> None:
+    """Compare the final state with the expected results of the scene."""
     for session in truth._sessions.values():
-        for rule, text in watch.records[session.id].unchanged(session):
-            watch.accuse(rule, text)
-        if watch.violations:
+        for rule, text in checker.records[session.id].unchanged(session):
+            checker.violation(rule, text)
+        if checker.violations:
             continue
         if session.status != "idle" or session.outcome is None:
-            standing = f"{session.status}, outcome {session.outcome}, with {session.agent}"
-            watch.accuse("liveness", f"{session.id} did not come to an end: {standing}")
+            state = f"{session.status}, outcome {session.outcome}, with {session.agent}"
+            checker.violation("liveness", f"{session.id} did not come to an end: {state}")
         elif session.owner is not None and session.until > truth._advanced_s:
-            watch.accuse("liveness", f"{session.id} is still with {session.owner}")
+            checker.violation("liveness", f"{session.id} is still with {session.owner}")
     for talk in scene.talks:
-        watch.check_acknowledged(talk.id)
-    verification = drive_on(verify_audit(truth))
+        checker.check_acknowledged(talk.id)
+    verification = run_sync(verify_audit(truth), may_yield=True)
     if not verification.ok:
-        watch.accuse("audit", str(verification.first))
-    if watch.violations:
+        checker.violation("audit", str(verification.first))
+    if checker.violations:
         return
     for talk in scene.talks:
         if talk.ask is None:
-            _check_talk(truth, talk, watch)
-        elif talk.answer != watch.answers.get(talk.id):
-            watch.accuse("answer", f"{talk.id} was answered {watch.answers.get(talk.id)!r}")
+            _check_talk(truth, talk, checker)
+        elif talk.answer != checker.answers.get(talk.id):
+            checker.violation("answer", f"{talk.id} was answered {checker.answers.get(talk.id)!r}")
         done = outside.done(talk.id)
-        expected = dict.fromkeys(done, _ONCE) if talk.effects is None else talk.effects
-        _check_effects(talk, expected, done, _unknown_effects(truth, talk, outside), watch)
+        expected = dict.fromkeys(done, _AT_MOST_ONCE) if talk.effects is None else talk.effects
+        _check_effects(talk, expected, done, _unknown_effects(truth, talk, outside), checker)
     for what, times in outside.plain_effects.items():
         if times > 1 and not what.startswith(tuple(talk.id for talk in scene.talks)):
-            watch.accuse("effect", f"{what} was done {times} times")
-    _check_left_over(truth, watch)
+            checker.violation("effect", f"{what} was done {times} times")
+    _check_left_over(truth, checker)
 
 
 def _check_effects(
@@ -356,95 +355,95 @@ def _check_effects(
     expected: Mapping[str, int | Collection[int]],
     done: Counter[str],
     unknown: Counter[str],
-    watch: InvariantChecker,
+    checker: InvariantChecker,
 ) -> None:
     for what in sorted({*expected, *done}):
         counts = range(done[what] - unknown[what], done[what] + 1)
         if not any(_fits(expected.get(what, 0), count) for count in counts):
-            watch.accuse("effect", f"{talk.id}{what} was done {done[what]} times: {dict(done)}")
+            text = f"{talk.id}{what} was done {done[what]} times: {dict(done)}"
+            checker.violation("effect", text)
 
 
 def _unknown_effects(truth: MemoryStore, talk: Talk, outside: Outside) -> Counter[str]:
-    """What was done by calls of which the agent was told that they may have had an effect or not.
-
-    It may do that again, by another call.
-    """
+    """The effects of interrupted calls. The agent knows that their effect is uncertain, so it may
+    make the effect again with another call."""
     session = truth._sessions.get(talk.id)
-    broken_off = set() if session is None else _broken_off(session.events)
+    interrupted = set() if session is None else _interrupted_steps(session.events)
     return Counter(
         what.removeprefix(talk.id)
         for key, what in outside.effects.items()
-        if key.startswith(f"{talk.id}:") and key.rpartition(":")[2] in broken_off
+        if key.startswith(f"{talk.id}:") and key.rpartition(":")[2] in interrupted
     )
 
 
-def _broken_off(events: Sequence[Event]) -> set[str]:
-    """The steps of calls that were broken off by a handoff that was to be made at once; one that
-    was not has to wait for them."""
+def _interrupted_steps(events: Sequence[Event]) -> set[str]:
+    """The steps of calls that a handoff with the policy `immediate` interrupted. Other handoffs
+    wait for the calls."""
     steps: dict[str, str] = {}
-    broken_off: set[str] = set()
+    interrupted: set[str] = set()
     closed: list[str] = []
     for event in events:
         if event.type == "llm_call" and event.step is not None:
             calls = [item["call_id"] for item in event.items if item.get("type") == "function_call"]
             turn = event.step.removesuffix("m")
-            steps.update((call, f"{turn}t{place}") for place, call in enumerate(calls))
+            steps.update((call, f"{turn}t{index}") for index, call in enumerate(calls))
         elif event.error == BROKEN_OFF:
             closed += [item["call_id"] for item in event.items]
         elif event.type == "handoff":
             if (event.details or {}).get("policy") == "immediate":
-                broken_off |= {steps[call] for call in closed}
+                interrupted |= {steps[call] for call in closed}
             closed = []
-    return broken_off
+    return interrupted
 
 
 def _fits(expected: int | Collection[int], found: object) -> bool:
     return found in ((expected,) if isinstance(expected, int) else expected)
 
 
-def _check_talk(truth: MemoryStore, talk: Talk, watch: InvariantChecker) -> None:
+def _check_talk(truth: MemoryStore, talk: Talk, checker: InvariantChecker) -> None:
     session = truth._sessions.get(talk.id)
     if session is None:
-        watch.accuse("lost", f"session {talk.id} was never made")
+        checker.violation("lost", f"session {talk.id} was never made")
         return
-    said = [text_of(item) for item in conversation(session.events) if is_message(item)]
-    answer = said[-1] if said else ""
+    texts = [text_of(item) for item in conversation(session.events) if is_message(item)]
+    answer = texts[-1] if texts else ""
     is_right = (
         talk.answer is None
         or talk.answer == answer
         or (callable(talk.answer) and talk.answer(answer))
     )
-    if _is_undone_handoff(session.events):
-        is_right = True  # The program that asked for it began a run with it, which is over.
+    if _is_rolled_back(session.events):
+        is_right = True  # The last run consists only of the handoff, so it has no answer.
     elif session.outcome not in talk.outcomes:
         is_right = False
     if not is_right:
-        watch.accuse("answer", f"{talk.id} ended {session.outcome} with {answer!r}")
+        checker.violation("answer", f"{talk.id} ended {session.outcome} with {answer!r}")
     for name, expected in talk.variables.items():
         value = session.variables.get(name)
         if not _fits(expected, value):
-            watch.accuse("variables", f"{talk.id}: {name} is {value}, and must be {expected}")
-    asked = Counter(text for text in said if text in talk.texts)
-    if asked != Counter(talk.texts):
-        watch.accuse("message", f"{talk.id} was told {asked}")
+            text = f"{talk.id}: {name} is {value}, and must be {expected}"
+            checker.violation("variables", text)
+    stored = Counter(text for text in texts if text in talk.texts)
+    if stored != Counter(talk.texts):
+        checker.violation("message", f"{talk.id} was told {stored}")
 
 
-def _is_undone_handoff(events: Sequence[Event]) -> bool:
-    """Whether the last run was begun with a handoff that was undone."""
+def _is_rolled_back(events: Sequence[Event]) -> bool:
+    """Whether the last run began with a handoff that was rolled back."""
     begun = [each.details["id"] for each in events if each.details and "begins_run" in each.details]
-    undone = [
+    rolled_back = [
         each.details["id"]
         for each in events
         if each.details and each.details.get("moves") == ["rolled_back"]
     ]
-    return bool(begun) and begun[-1] in undone
+    return bool(begun) and begun[-1] in rolled_back
 
 
-def _check_left_over(truth: MemoryStore, watch: InvariantChecker) -> None:
+def _check_left_over(truth: MemoryStore, checker: InvariantChecker) -> None:
     for name, collection in (("timers", TIMERS), ("inbox items", OPEN)):
-        left = drive(truth.list_documents(collection))
+        left = run_sync(truth.list_documents(collection))
         if left:
-            watch.accuse("left", f"{name} are left: {[each.key for each in left][:5]}")
-    messages = drive(truth.find_messages(MessageFilter(states={"open"})))
+            checker.violation("left", f"{name} are left: {[each.key for each in left][:5]}")
+    messages = run_sync(truth.find_messages(MessageFilter(states={"open"})))
     if messages:
-        watch.accuse("left", f"messages are left: {[each.key for each in messages][:5]}")
+        checker.violation("left", f"messages are left: {[each.key for each in messages][:5]}")

@@ -22,8 +22,8 @@ from ekiden.runtime.tools.confirmation import Decision
 from ekiden.storage import chain
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.memory.documents import MemoryDocuments
+from ekiden.testing.simulation.checker import InvariantChecker
 from ekiden.testing.simulation.store import Handle
-from ekiden.testing.simulation.watch import InvariantChecker
 
 Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 

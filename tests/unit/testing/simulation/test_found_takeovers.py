@@ -169,7 +169,7 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
     try:
         return loop.run_until_complete(work)
     finally:
-        loop.bury()
+        loop.cancel_all()
         loop.close()
 
 

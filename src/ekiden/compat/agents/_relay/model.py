@@ -48,7 +48,6 @@ from ekiden.core.conversation.model import (
     ModelResponse as NativeResponse,
     ModelSettings as NativeSettings,
     OutputSpec,
-    ToolSpec,
     assistant_message,
     to_input_item,
     to_items,
@@ -486,16 +485,6 @@ def _spec(schema: AgentOutputSchemaBase) -> OutputSpec:
         name=schema.name(),
         json_schema=schema.json_schema(),
         strict=schema.is_strict_json_schema(),
-    )
-
-
-def tool_spec(tool: FunctionTool) -> ToolSpec:
-    """A tool as a model of Ekiden's is shown it."""
-    return ToolSpec(
-        name=tool.name,
-        description=tool.description,
-        parameters=tool.params_json_schema,
-        strict=tool.strict_json_schema,
     )
 
 

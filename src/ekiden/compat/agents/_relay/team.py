@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any
 
 from ekiden.compat.agents._relay import shared_agents
 from ekiden.compat.agents._relay.local_tools import invoke as invoke_local
@@ -54,7 +54,6 @@ from ekiden.runtime.state.calls import both, settled
 from ekiden.sessions import Session
 
 _MOST_NAME = 190
-_Filter: TypeAlias = Callable[[HandoffInputData], Awaitable[Any]]
 
 
 class _FreelyNamed(NativeAgent[Any]):

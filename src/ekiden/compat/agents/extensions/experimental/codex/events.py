@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from ekiden.compat.agents.extensions.experimental.codex.items import (
     Payload,
@@ -114,14 +114,7 @@ ThreadEvent: TypeAlias = (
 )
 
 _KINDS: dict[str, type[Payload]] = {
-    "thread.started": ThreadStartedEvent,
-    "turn.started": TurnStartedEvent,
-    "turn.completed": TurnCompletedEvent,
-    "turn.failed": TurnFailedEvent,
-    "item.started": ItemStartedEvent,
-    "item.updated": ItemUpdatedEvent,
-    "item.completed": ItemCompletedEvent,
-    "error": ThreadErrorEvent,
+    each.type: each for each in get_args(ThreadEvent) if each is not UnknownEvent
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar, get_args
 
 CommandExecutionStatus: TypeAlias = Literal["in_progress", "completed", "failed"]
 McpToolCallStatus: TypeAlias = Literal["in_progress", "completed", "failed"]
@@ -177,14 +177,7 @@ ThreadItem: TypeAlias = (
 )
 
 _KINDS: dict[str, type[Payload]] = {
-    "agent_message": AgentMessageItem,
-    "reasoning": ReasoningItem,
-    "command_execution": CommandExecutionItem,
-    "file_change": FileChangeItem,
-    "mcp_tool_call": McpToolCallItem,
-    "web_search": WebSearchItem,
-    "todo_list": TodoListItem,
-    "error": ErrorItem,
+    each.type: each for each in get_args(ThreadItem) if each is not UnknownItem
 }
 _ABSENT: Mapping[str, Any] = {
     "text": "",

@@ -1,4 +1,4 @@
-"""The watch: sees every effect in the store and outside, checks what must hold, and reports."""
+"""Checks the guarantees of the runtime and the store during a simulation."""
 
 from __future__ import annotations
 
@@ -67,26 +67,26 @@ class SimulationReport:
 
 
 _MOST = 20
-"""Violations that are kept: one is enough, and a broken world has many."""
+"""The maximum number of reported violations; the first one is usually enough."""
 
 
-def print_of(event: Event) -> int:
-    """Of everything in the event; another number if anything was changed."""
-    told = (event.type, event.at_us, event.agent, event.step, event.details, event.items)
-    return hash(repr((event.seq, *told, event.error)))
+def _fingerprint(event: Event) -> int:
+    """A hash of all fields of the event."""
+    fields = (event.type, event.at_us, event.agent, event.step, event.details, event.items)
+    return hash(repr((event.seq, *fields, event.error)))
 
 
 class Record:
-    """The books of one session, kept beside the store."""
+    """The state of a session as the checker computes it, independent of the store."""
 
     __slots__ = (
         "active",
         "epoch",
+        "fingerprints",
         "handoffs",
         "owner",
-        "prints",
+        "recorded",
         "steps",
-        "told",
         "until_s",
         "written",
     )
@@ -97,31 +97,32 @@ class Record:
         self.epoch = 0
         self.owner: str | None = None
         self.until_s = 0.0
-        self.prints: list[int] = []
-        """Of its events."""
+        """The end of the lease."""
+        self.fingerprints: list[int] = []
+        """The fingerprints of the events."""
         self.steps: dict[str, int] = {}
-        """In which epoch the result of each step was first stored, by itself or in an event."""
-        self.told: set[str] = set()
-        """The steps that an event tells of."""
+        """The epoch in which each step was first stored, as a result or in an event."""
+        self.recorded: set[str] = set()
+        """The steps of events."""
         self.written: dict[str, int] = {}
-        """What was remembered under each key, as a print."""
+        """The hashes of step results."""
         self.handoffs: dict[str, list[Any]] = {}
-        """The moves of each."""
+        """The moves of each handoff."""
 
     def is_live(self, now_s: float) -> bool:
-        """Whether it has a lease."""
+        """Whether the session has a valid lease."""
         return self.owner is not None and self.until_s > now_s
 
     def add(self, events: Iterable[Event], epoch: int) -> Iterator[tuple[str, str]]:
-        """Take events in; gives what is wrong with them, as rule and text."""
+        """Add stored events. Yields violations as rule and text."""
         for event in events:
-            if event.seq != len(self.prints) + 1:
-                yield "events", f"event {event.event_id} follows number {len(self.prints)}"
-            self.prints.append(print_of(event))
+            if event.seq != len(self.fingerprints) + 1:
+                yield "events", f"event {event.event_id} follows number {len(self.fingerprints)}"
+            self.fingerprints.append(_fingerprint(event))
             if event.step:
-                if event.step in self.told:
+                if event.step in self.recorded:
                     yield "step", f"{event.event_id}: step {event.step} was recorded before"
-                self.told.add(event.step)
+                self.recorded.add(event.step)
                 self.steps.setdefault(event.step, epoch)
             if event.type == "handoff":
                 yield from self._hand_over(event)
@@ -129,7 +130,7 @@ class Record:
                 self.active = event.details["agent"]
 
     def remember(self, key: str, value: Any, epoch: int) -> Iterator[tuple[str, str]]:
-        """The result of a step is stored by itself."""
+        """Add a stored step result. Yields violations."""
         if key in self.written:
             yield "step", f"step {key} was stored before, in epoch {self.steps[key]}"
         self.written[key] = hash(repr(value))
@@ -157,9 +158,10 @@ class Record:
             self.active = details["from"]
 
     def compare(self, session: MemorySession) -> Iterator[tuple[str, str]]:
-        """What of the session's row does not fit what was seen."""
-        if not len(self.prints) == session.seq == len(session.events):
-            numbers = f"{len(self.prints)} seen, number {session.seq}, {len(session.events)} stored"
+        """Compare with the session in the store. Yields violations."""
+        seen = len(self.fingerprints)
+        if not seen == session.seq == len(session.events):
+            numbers = f"{seen} seen, number {session.seq}, {len(session.events)} stored"
             yield "events", f"{session.id}: {numbers}"
         if session.agent != self.active:
             yield "handoff", f"{session.id}: the row says {session.agent}, its events {self.active}"
@@ -173,9 +175,10 @@ class Record:
             yield "handoff", f"{session.id}: open handoffs are {under_way}, in the row {known}"
 
     def unchanged(self, session: MemorySession) -> Iterator[tuple[str, str]]:
-        """What of its past is not as it was stored."""
+        """Check that stored events and results did not change. Yields violations."""
+        known = self.fingerprints
         for number, event in enumerate(session.events):
-            if number >= len(self.prints) or print_of(event) != self.prints[number]:
+            if number >= len(known) or _fingerprint(event) != known[number]:
                 yield "events", f"event {event.event_id} is not as it was stored"
         for key, value in self.written.items():
             if key not in session.steps or hash(repr(session.steps[key])) != value:
@@ -183,48 +186,43 @@ class Record:
 
 
 class InvariantChecker:
-    """Keeps its own books of leases, epochs, events, steps and handoffs, and compares.
+    """Records leases, epochs, events, steps and handoffs, and compares them with the store.
 
-    It trusts neither the runtime nor the store: who may write follows from what it saw.
+    It trusts neither the runtime nor the store: it computes from all calls who may write.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, log: Callable[[str], None]) -> None:
         self.now_s = 0.0
         self.violations: list[GuaranteeViolation] = []
         self.records: dict[str, Record] = {}
-        self._tell = tell
-        self._truth: MemoryStore | None = None
+        self._log = log
+        self.truth: MemoryStore | None = None
+        """The store to compare with."""
         self._epochs: dict[tuple[str, str], int] = {}
-        """By process and session: of its last claim."""
+        """The epoch of the last claim, by process and session."""
         self.acknowledged: dict[str, list[str]] = {}
-        """By session: what submitters were told is stored."""
-        self.messages: set[str] = set()
-        """What senders on the bus were told is stored."""
+        """The messages that were acknowledged to submitters, by session."""
         self.answers: dict[str, object] = {}
-        """By talk: what a question on the bus was answered."""
+        """The answers to queries on the bus, by talk."""
         self.decisions: dict[str, str] = {}
-        """By inbox item: whose answer was acknowledged."""
-        self.places: dict[str, Collection[str]] = {}
-        """By worker that does not run all agents: those that it runs."""
+        """The person whose answer was acknowledged, by inbox item."""
+        self.serves: dict[str, Collection[str]] = {}
+        """The agents of each worker that does not run all agents."""
 
-    def look_at(self, truth: MemoryStore) -> None:
-        """From now on, compare with this store."""
-        self._truth = truth
-
-    def accuse(self, rule: str, text: str) -> None:
-        """A promise was not kept."""
+    def violation(self, rule: str, text: str) -> None:
+        """Report a violated guarantee."""
         if len(self.violations) < _MOST:
             self.violations.append(GuaranteeViolation(at_s=self.now_s, rule=rule, text=text))
-            self._tell(f"VIOLATION [{rule}] {text}")
+            self._log(f"VIOLATION [{rule}] {text}")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, exc: BaseException | None, traceback: object) -> bool:
-        """During the body something is looked at; a rule that dies of it has not looked."""
+        """Report an exception of a check; otherwise it would look like a fault of the runtime."""
         if not isinstance(exc, Exception):
             return False
-        self.accuse("crash", f"the watch died of {exc!r}")
+        self.violation("crash", f"the watch died of {exc!r}")
         return True
 
     # Effects in the store
@@ -232,7 +230,7 @@ class InvariantChecker:
     def took_effect(
         self, process: Process, name: str, about: str, facts: Sequence[Any], result: Any
     ) -> None:
-        """A call changed the store, or read it."""
+        """A call was executed by the store."""
         match name:
             case "commit":
                 self._committed(process, facts[0], facts[1])
@@ -246,31 +244,31 @@ class InvariantChecker:
             case "write":
                 self._written(process, facts[0])
             case "create":
-                self._tell(f"{process.name} creates {about}")
+                self._log(f"{process.name} creates {about}")
 
     def refused(
         self, process: Process, name: str, about: str, facts: Sequence[Any], exc: EkidenError
     ) -> None:
-        """A call was refused by the store, and changed nothing."""
+        """A call was refused by the store, and had no effect."""
         if name in ("commit", "claim", "write"):
-            self._tell(f"{process.name} is refused: {name} {about}: {exc.code}")
+            self._log(f"{process.name} is refused: {name} {about}: {exc.code}")
         record = self.records.get(about)
         if record is None:
             return
         if isinstance(exc, SessionBusy) and not record.is_live(self.now_s):
-            self.accuse("lease", f"{about} is free, and was not given to {process.name}")
+            self.violation("lease", f"{about} is free, and was not given to {process.name}")
         if isinstance(exc, LeaseLost) and name == "commit" and self._may_write(facts[0]):
-            self.accuse("lease", f"{process.name} has {about}, and was refused")
+            self.violation("lease", f"{process.name} has {about}, and was refused")
 
     def _claimed(self, process: Process, claim: Claim, row: SessionRow) -> None:
         record = self.records.get(row.id)
         if record is None:
             record = self.records[row.id] = Record(row.agent)
-        self._tell(f"{process.name} claims {row.id} (epoch {claim.epoch}, {row.agent})")
+        self._log(f"{process.name} claims {row.id} (epoch {claim.epoch}, {row.agent})")
         if record.is_live(self.now_s):
-            self.accuse("owner", f"{process.name} got {row.id}, which {record.owner} has")
+            self.violation("owner", f"{process.name} got {row.id}, which {record.owner} has")
         if claim.epoch <= record.epoch:
-            self.accuse("epoch", f"{row.id} went from epoch {record.epoch} to {claim.epoch}")
+            self.violation("epoch", f"{row.id} went from epoch {record.epoch} to {claim.epoch}")
         record.epoch, record.owner = claim.epoch, process.name
         record.until_s = self.now_s + claim.lease_s
         self._epochs[process.name, row.id] = claim.epoch
@@ -287,33 +285,35 @@ class InvariantChecker:
         for claim in claims:
             may, is_lost = self._may_write(claim), claim in lost
             if may and is_lost:
-                self.accuse("lease", f"{claim.owner} has {claim.session_id}, not renewed")
+                self.violation("lease", f"{claim.owner} has {claim.session_id}, not renewed")
             elif not may and not is_lost:
-                self.accuse("lease", f"{claim.owner} lost {claim.session_id}, and it was renewed")
+                self.violation(
+                    "lease", f"{claim.owner} lost {claim.session_id}, and it was renewed"
+                )
             elif may:
                 self.records[claim.session_id].until_s = self.now_s + claim.lease_s
 
     def _released(self, process: Process, claim: Claim) -> None:
         if self._may_write(claim):
-            self._tell(f"{process.name} releases {claim.session_id}")
+            self._log(f"{process.name} releases {claim.session_id}")
             self.records[claim.session_id].owner = None
 
     def _committed(self, process: Process, claim: Claim, commit: Commit) -> None:
         session_id = claim.session_id
         told = ", ".join(f"{each.seq} {_short(each.type, each.details)}" for each in commit.events)
         status = f" → {commit.patch.status}" if commit.patch.status else ""
-        self._tell(f"{process.name} writes {session_id} [{told}]{status}")
+        self._log(f"{process.name} writes {session_id} [{told}]{status}")
         if not self._may_write(claim):
             record = self.records.get(session_id)
             now = "nobody" if record is None else f"{record.owner} in epoch {record.epoch}"
-            self.accuse(
+            self.violation(
                 "fencing",
                 f"{claim.owner} wrote to {session_id} in epoch {claim.epoch}, which {now} has",
             )
         record = self.records.setdefault(session_id, Record(commit.patch.agent or ""))
         for key, value in commit.steps.items():
-            self._accuse_all(record.remember(key, value, claim.epoch))
-        self._accuse_all(record.add(commit.events, claim.epoch))
+            self._report_all(record.remember(key, value, claim.epoch))
+        self._report_all(record.add(commit.events, claim.epoch))
         record.until_s = self.now_s + claim.lease_s
         if commit.release:
             record.owner = None
@@ -321,7 +321,7 @@ class InvariantChecker:
         self._compare(session_id)
 
     def _written(self, process: Process, batch: Batch) -> None:
-        self._tell(
+        self._log(
             f"{process.name} writes documents {[each.key for each in batch.documents]}, wakes "
             f"{list(batch.wakes)}"
         )
@@ -330,77 +330,81 @@ class InvariantChecker:
     def _opened(self, openings: Iterable[SessionOpening]) -> None:
         for opening in openings:
             record = self.records[opening.new.id] = Record(opening.new.agent)
-            self._accuse_all(record.add(opening.events, 0))
+            self._report_all(record.add(opening.events, 0))
 
     def _compare(self, session_id: str) -> None:
-        if self._truth is None:
+        if self.truth is None:
             return
-        session = self._truth._sessions.get(session_id)
+        session = self.truth._sessions.get(session_id)
         if session is None:
-            self.accuse("events", f"session {session_id} is gone")
+            self.violation("events", f"session {session_id} is gone")
             return
-        self._accuse_all(self.records[session_id].compare(session))
+        self._report_all(self.records[session_id].compare(session))
 
-    def _accuse_all(self, found: Iterable[tuple[str, str]]) -> None:
+    def _report_all(self, found: Iterable[tuple[str, str]]) -> None:
         for rule, text in found:
-            self.accuse(rule, text)
+            self.violation(rule, text)
 
-    # Effects in the world outside
+    # Effects outside the store
 
     def computes(self, process: Process | None, session_id: str, step: str, agent: str) -> None:
         """An agent begins an effect whose result is stored as `step`."""
         name = "nobody" if process is None else process.name
-        self._tell(f"{name} computes {session_id} {step}")
-        if agent not in self.places.get(name, (agent,)):
-            self.accuse("place", f"{name} runs {agent} in {session_id}, which it does not serve")
+        self._log(f"{name} computes {session_id} {step}")
+        if agent not in self.serves.get(name, (agent,)):
+            self.violation("place", f"{name} runs {agent} in {session_id}, which it does not serve")
         record = self.records.get(session_id)
         if record is None or step not in record.steps:
             return
-        mine = self._epochs.get((name, session_id), 0)
-        if mine >= record.steps[step]:
-            self.accuse(
+        # A process of an older epoch may not know the result, and cannot store its own.
+        epoch = self._epochs.get((name, session_id), 0)
+        if epoch >= record.steps[step]:
+            self.violation(
                 "memo",
-                f"{name} computes step {step} of {session_id} in epoch {mine}, which is stored "
+                f"{name} computes step {step} of {session_id} in epoch {epoch}, which is stored "
                 f"since epoch {record.steps[step]}",
             )
 
-    # What people and programs were told
+    # Acknowledgements to people and programs
 
     def acknowledge(self, session_id: str, text: str) -> None:
-        """A submitter was told that its message is stored."""
-        self._tell(f"acknowledged to a submitter: {text!r} in {session_id}")
+        """A submitter got the confirmation that its message is stored."""
+        self._log(f"acknowledged to a submitter: {text!r} in {session_id}")
         self.acknowledged.setdefault(session_id, []).append(text)
         self.check_acknowledged(session_id)
 
     def check_acknowledged(self, session_id: str) -> None:
-        """Every message that was acknowledged is there, once."""
-        assert self._truth is not None
-        session = self._truth._sessions.get(session_id)
-        said = repr([event.items for event in session.events]) if session is not None else ""
+        """Check that every acknowledged message is in the store."""
+        assert self.truth is not None
+        session = self.truth._sessions.get(session_id)
+        stored = repr([event.items for event in session.events]) if session is not None else ""
         for text in self.acknowledged.get(session_id, ()):
-            if text not in said:
-                self.accuse("lost", f"{text!r} was acknowledged and is not in {session_id}")
+            if text not in stored:
+                self.violation("lost", f"{text!r} was acknowledged and is not in {session_id}")
 
     def acknowledge_message(self, message_id: str) -> None:
-        """A sender was told that its message is stored."""
-        self._tell(f"acknowledged to a sender: {message_id}")
-        self.messages.add(message_id)
+        """A sender on the bus got the confirmation that its message is stored."""
+        self._log(f"acknowledged to a sender: {message_id}")
 
     def answered(self, talk_id: str, answer: object) -> None:
-        """A question on the bus was answered."""
-        self._tell(f"answered: {talk_id} with {answer!r}")
+        """A query on the bus was answered."""
+        self._log(f"answered: {talk_id} with {answer!r}")
         first = self.answers.setdefault(talk_id, answer)
         if first != answer:
-            self.accuse("message", f"{talk_id} was answered {first!r}, and then {answer!r}")
+            self.violation("message", f"{talk_id} was answered {first!r}, and then {answer!r}")
 
     def decided(self, item_id: str, by: str, stored_by: str) -> None:
-        """A person was told that their answer counts."""
-        self._tell(f"acknowledged to {by}: the answer to {item_id}")
+        """A person got the confirmation that the answer counts."""
+        self._log(f"acknowledged to {by}: the answer to {item_id}")
         if stored_by != by:
-            self.accuse("approval", f"{by} was told to have answered {item_id}, as {stored_by} did")
+            self.violation(
+                "approval", f"{by} was told to have answered {item_id}, as {stored_by} did"
+            )
         first = self.decisions.setdefault(item_id, by)
         if first != by:
-            self.accuse("approval", f"{first} and {by} were both told to have answered {item_id}")
+            self.violation(
+                "approval", f"{first} and {by} were both told to have answered {item_id}"
+            )
 
 
 def _short(kind: str, details: Mapping[str, Any] | None) -> str:

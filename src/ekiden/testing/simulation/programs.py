@@ -18,30 +18,29 @@ from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
+from ekiden.testing.simulation.checker import InvariantChecker
 from ekiden.testing.simulation.loop import PROCESS
-from ekiden.testing.simulation.outside import Outside
-from ekiden.testing.simulation.scene import Scene, Talk
-from ekiden.testing.simulation.watch import InvariantChecker
+from ekiden.testing.simulation.scene import Outside, Scene, Talk
 
 
-class Interfaces:
-    """What each program does, with the store as its process sees it."""
+class Programs:
+    """The code of the programs. Each method gets the store handle of its process."""
 
     def __init__(
-        self, scene: Scene, outside: Outside, watch: InvariantChecker, chance: Random
+        self, scene: Scene, outside: Outside, checker: InvariantChecker, chance: Random
     ) -> None:
         self._scene = scene
         self._outside = outside
-        self._watch = watch
+        self._checker = checker
         self._chance = chance
 
     async def work(self, store: Store, number: int) -> None:
-        """Be a worker, for ever."""
+        """Run a worker."""
         scene = self._scene
         serves = scene.serves[number - 1] if number <= len(scene.serves) else None
         process = PROCESS.get()
         if serves is not None and process is not None:
-            self._watch.places[process.name] = serves
+            self._checker.serves[process.name] = serves
         worker = Worker(
             store,
             scene.team,
@@ -53,13 +52,13 @@ class Interfaces:
         await worker.run()
 
     async def talk(self, store: Store, talk: Talk) -> None:
-        """Say everything, each thing once, and wait for the answers."""
+        """Submit each message of a talk once, and wait for the answers."""
         await _until(talk.at_s)
         session = Session(talk.id, store=store)
-        if not _is_first_life():
+        if not _is_first_process():
             await asyncio.sleep(_IN_FLIGHT_S)
         for text in talk.texts:
-            while not await self._is_said(session, text):
+            while not await self._is_stored(session, text):
                 try:
                     await submit(
                         self._scene.team, text, session=session, run_config=self._scene.config
@@ -67,13 +66,13 @@ class Interfaces:
                 except (StoreError, SessionError):
                     await asyncio.sleep(_IN_FLIGHT_S)
                     continue
-                self._watch.acknowledge(talk.id, text)
+                self._checker.acknowledge(talk.id, text)
             if talk.waits_for_answer:
                 await self._outcome(session)
         await self._outcome(session)
 
-    async def _is_said(self, session: Session, text: str) -> bool:
-        """Whether it is stored already: a submitter that was killed, or not answered, looks."""
+    async def _is_stored(self, session: Session, text: str) -> bool:
+        """Whether the message is stored: after a restart or an error the submitter must check."""
         while True:
             try:
                 events = await session.events()
@@ -82,8 +81,9 @@ class Interfaces:
             except StoreError:
                 await asyncio.sleep(0.2)
                 continue
-            said = [text_of(item) for each in events for item in each.items if is_message(item)]
-            return text in said
+            return text in [
+                text_of(item) for each in events for item in each.items if is_message(item)
+            ]
 
     async def _outcome(self, session: Session) -> None:
         while True:
@@ -96,7 +96,7 @@ class Interfaces:
             await asyncio.sleep(0.5)
 
     async def serve(self, store: Store) -> None:
-        """Bring agents to the bus, for ever: each message that one gets is a session."""
+        """Serve agents on the bus: each message for an agent becomes a session."""
         names = {talk.ask for talk in self._scene.talks if talk.ask is not None}
         team = self._scene.team if isinstance(self._scene.team, Team) else Team(self._scene.team)
         members = [team[name] for name in sorted(names)]
@@ -104,14 +104,15 @@ class Interfaces:
             await asyncio.get_running_loop().create_future()
 
     async def ask(self, store: Store, talk: Talk) -> None:
-        """Tell an agent everything but the first text, each more than once; then ask it that."""
+        """Send the agent all texts but the first as notifications, some more than once; then send
+        the first text as a query."""
         assert talk.ask is not None
         await _until(talk.at_s)
         async with Bus(store, settings=_BUS) as bus:
             for number, text in enumerate(talk.texts[1:], start=1):
                 for _ in range(self._chance.randint(1, 3)):
-                    await self._tell(bus, talk, f"{talk.id}.{number}", text)
-                self._watch.acknowledge_message(f"{talk.id}.{number}")
+                    await self._notify(bus, talk, f"{talk.id}.{number}", text)
+                self._checker.acknowledge_message(f"{talk.id}.{number}")
             while True:
                 question = _message(talk, f"{talk.id}.q", talk.texts[0], "query")
                 try:
@@ -119,10 +120,10 @@ class Interfaces:
                 except (StoreError, BusError):
                     await asyncio.sleep(0.5)
                     continue
-                self._watch.answered(talk.id, answer.payload)
+                self._checker.answered(talk.id, answer.payload)
                 return
 
-    async def _tell(self, bus: Bus, talk: Talk, message_id: str, text: str) -> None:
+    async def _notify(self, bus: Bus, talk: Talk, message_id: str, text: str) -> None:
         while True:
             try:
                 await bus.send(_message(talk, message_id, text, "notify"))
@@ -132,8 +133,7 @@ class Interfaces:
             return
 
     async def answer(self, store: Store, name: str) -> None:
-        """Act as a person who answers inbox items now and then, for ever; also items that
-        others are answering or have answered."""
+        """Act as a person who answers inbox items, also items that others have answered."""
         inbox = Inbox(store)
         while True:
             try:
@@ -143,7 +143,7 @@ class Interfaces:
                         await self._decide(inbox, item, name)
             except (StoreError, InboxItemClosed):
                 pass
-            # People look at the clock, so that several answer in the same moment.
+            # All people wake at the full second, so that several answer in the same moment.
             await asyncio.sleep(1.0 - asyncio.get_running_loop().time() % 1.0)
 
     async def _decide(self, inbox: Inbox, item: InboxItem, name: str) -> None:
@@ -154,7 +154,7 @@ class Interfaces:
             stored = await inbox.answer(item.id, choice=choice, text=text, by=name)
         except InboxItemClosed:
             return
-        self._watch.decided(item.id, name, stored.closed_by)
+        self._checker.decided(item.id, name, stored.closed_by)
 
     async def hand_over(self, store: Store, talk: Talk) -> None:
         """Act as a program that requests a handoff; a refusal counts as an answer."""
@@ -181,12 +181,13 @@ class Interfaces:
                 await asyncio.sleep(0.3)
                 continue
             except EkidenError:
-                pass  # Whoever asks and hears nothing asks no more: it is done, or it is not.
+                pass  # The result is unknown; the program does not repeat its request.
             return
 
 
 _IN_FLIGHT_S = 3.0
-"""A client without an answer looks after so long: then none of its messages is still on its way."""
+"""How long a client waits before it checks whether its message was stored. By then no call of it is
+still under way."""
 _BUS = BusSettings(visibility_s=1.5, max_attempts=100, max_deliveries=100, retry_s=0.05)
 
 
@@ -205,7 +206,7 @@ def _message(
     )
 
 
-def _is_first_life() -> bool:
+def _is_first_process() -> bool:
     process = PROCESS.get()
     return process is None or process.name.endswith("/1")
 
