@@ -294,10 +294,10 @@ async def test_whoever_is_too_late_to_go_on_looks_again() -> None:
     before = await Runner.run(TEAM, "hi", session=session)
     one = watched(store)
     claim, _ = await store.claim("s", owner="other-1", lease_s=60)
-    assert await one.run._gone_on(before) is before, "somebody else has it"
+    assert await one.run._resume(before) is before, "somebody else has it"
     await store.release(claim)
     await Runner.run(Team(Agent("desk", run=_greet)), "hi", session=session)
-    assert await one.run._gone_on(before) is before, "somebody else has ended it"
+    assert await one.run._resume(before) is before, "somebody else has ended it"
 
 
 async def _greet(ctx: CodeContext[Any]) -> str:
@@ -313,7 +313,7 @@ async def test_a_mistake_is_not_taken_for_being_too_late() -> None:
     strangers = watched(store)
     strangers.run.resume = lambda config: resume_run(Agent("x", run=_greet), session, config=config)
     with pytest.raises(UnknownAgent):
-        await strangers.run._gone_on(before)
+        await strangers.run._resume(before)
 
 
 def test_of_many_questions_the_first_are_told(capsys: Captured) -> None:

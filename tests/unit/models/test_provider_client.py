@@ -65,8 +65,8 @@ async def test_a_connection_that_is_not_made_in_time_is_no_slow_answer(
     unreachable = exchange.failure_of(ModelTimeoutError("m", "timed out", phase="connect"))
     assert not isinstance(unreachable.error, ModelTimeout)
     assert "connection to openai:gpt-5.2 at api.openai.com failed" in str(unreachable.error)
-    assert slow.again
-    assert unreachable.again
+    assert slow.is_transient
+    assert unreachable.is_transient
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ async def test_a_provider_may_say_whether_to_ask_again(
     exchange: ProviderClient, hint: dict[str, str], again: bool
 ) -> None:
     failure = exchange.failure_of(ModelHTTPError(500, "m", None, headers=hint))
-    assert failure.again is again
+    assert failure.is_transient is again
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ async def test_a_secret_deep_in_the_chain_of_causes_is_cut_off(exchange: Provide
     outer.__cause__ = inner
     failure = exchange.failure_of(outer)
     assert failure.error.__cause__ is None
-    assert not failure.again
+    assert not failure.is_transient
 
 
 async def test_a_placeholder_for_a_key_hides_no_words() -> None:

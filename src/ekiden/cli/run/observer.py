@@ -123,8 +123,8 @@ class RunView:
         if event.type in ("handoff", "tool_call"):
             for line in transcript([event]):
                 note(f"{line.who}: {line.what}")
-        elif event.type == "task" and (line := task_line(event)) is not None:
-            note(line)
+        elif event.type == "task" and (text := task_line(event)) is not None:
+            note(text)
 
     def report(self, result: Reported, questions: Sequence[InboxItem] = ()) -> Exit:
         """Report how a run ended, and return the exit code; `questions` are those that it waits
