@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from tests.support.examples import choose_profile
+from tests.support.examples import SLOW_TIMEOUT_S, choose_profile
 from tests.support.forked import close_forker, start_forker
 
 # Failing assertions inside the contract suites show their values: to be said before any import.
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     product's code looks like a fault of the product."""
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(1200))
+            item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
 
 
 def pytest_collection(session: pytest.Session) -> None:

@@ -1,4 +1,4 @@
-"""How many examples a property is tried with: fewer in the run that is made for every change."""
+"""What depends on the tier of tests: the examples of a property, the time of a slow test."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ _QUICK = "quick"
 _ALL = "all"
 _PART = 4
 _FEWEST = 10
+SLOW_TIMEOUT_S = 1200
+"""The time that a slow test has. Tests with a higher limit start first."""
 
 # How long an example takes says more about the machine than about the property.
 settings.register_profile(_ALL, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -22,6 +22,8 @@ from typing import Any
 import pytest
 from _pytest.capture import FDCapture
 
+from tests.support.examples import SLOW_TIMEOUT_S
+
 RUN = "EKIDEN_TEST_RUN"
 """The environment variable that says which processes belong together."""
 _MOST_OF_A_FILE = 25
@@ -87,14 +89,16 @@ class _Worker:
 
 
 def _shares(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
-    """Tests that stay together, those of slow folders early, so that all end at the same time.
+    """Tests that run in one process, in the order of their start.
 
-    Tests of slow folders wait for other processes; tests that compute are spread between them, so
-    that no core is idle.
+    The longest tests start first, each alone: the last of them would keep one core busy for
+    minutes while the others are idle. Tests of slow folders follow early. They wait for other
+    processes, so tests that compute are spread between them.
     """
+    longest = [[item] for item in items if _is_longest(item)]
     shares = []
     for _, tests in groupby(items, key=lambda item: item.path):
-        share = list(tests)
+        share = [item for item in tests if not _is_longest(item)]
         shares += [
             share[start : start + _MOST_OF_A_FILE]
             for start in range(0, len(share), _MOST_OF_A_FILE)
@@ -106,7 +110,13 @@ def _shares(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
         for group, until in ((slow, _SLOW_UNTIL), (quick, 1))
         for place, share in enumerate(group)
     }
-    return sorted(shares, key=lambda share: places[id(share)])
+    return [*longest, *sorted(shares, key=lambda share: places[id(share)])]
+
+
+def _is_longest(item: pytest.Item) -> bool:
+    """Whether the test has more time than `tests/conftest.py` gives to slow tests."""
+    limit = item.get_closest_marker("timeout")
+    return limit is not None and limit.args[0] > SLOW_TIMEOUT_S
 
 
 def _is_slow(share: Sequence[pytest.Item]) -> bool:
