@@ -252,7 +252,7 @@ from ekiden.integrations.realtime import RealtimeSession as RealtimeSession
 from ekiden.integrations.realtime import RealtimeUnavailable as RealtimeUnavailable
 from ekiden.integrations.realtime import RealtimeWebSocketModel as RealtimeWebSocketModel
 from ekiden.integrations.realtime import realtime_handoff as realtime_handoff
-from ekiden.integrations.vertex.replica import VertexReplica as VertexReplica
+from ekiden.integrations.vertex import VertexReplica as VertexReplica
 from ekiden.memory import Memory as Memory
 from ekiden.memory import MemoryBackend as MemoryBackend
 from ekiden.memory import register_backend as register_backend

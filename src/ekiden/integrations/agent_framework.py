@@ -71,9 +71,9 @@ class AgentFrameworkWorkflow:
     ) -> None:
         self._workflow, self._input = workflow, input or _text
         self._types = frozenset(f"{each.__module__}:{each.__qualname__}" for each in types)
-        self._free = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._blank: WorkflowCheckpoint | None = None
-        """Of a workflow that is used again: how it was before its first turn."""
+        """The state before the first turn, for a workflow object that takes several turns."""
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
         """See `ForeignAdapter`."""
@@ -83,9 +83,9 @@ class AgentFrameworkWorkflow:
         outputs: list[Any] = []
         requests: list[Any] = []
         calls = _pending_calls(storage.loaded) if turn.resumes else {}
-        async with self._free if is_shared else nullcontext():
-            how = await self._start(workflow, turn, storage)
-            async for event in workflow.run(**how, stream=True, checkpoint_storage=storage):
+        async with self._lock if is_shared else nullcontext():
+            start = await self._restore(workflow, turn, storage)
+            async for event in workflow.run(**start, stream=True, checkpoint_storage=storage):
                 if event.type == "request_info":
                     requests.append(event)
                 elif event.type in ("output", "intermediate"):
@@ -100,26 +100,27 @@ class AgentFrameworkWorkflow:
         if not requests:
             yield TurnAnswer(output=_output(outputs))
 
-    async def _start(self, workflow: Workflow, turn: ForeignTurn, storage: _Storage) -> Any:
-        """How to run the turn, after the workflow is as the agent remembers it."""
-        before = storage.loaded if turn.checkpoint is not None else self._blank
+    async def _restore(self, workflow: Workflow, turn: ForeignTurn, storage: _Storage) -> Any:
+        """Restore the state of the last checkpoint; returns the arguments for running the turn."""
+        last = storage.loaded if turn.checkpoint is not None else self._blank
         if not turn.resumes:
-            if before is not None:
-                quiet = _Storage(None, self._types, before)
-                await workflow.run(checkpoint_id=before.checkpoint_id, checkpoint_storage=quiet)
+            if last is not None:
+                # Without messages, this run only restores the state, and stores nothing.
+                unstored = _Storage(None, self._types, last)
+                await workflow.run(checkpoint_id=last.checkpoint_id, checkpoint_storage=unstored)
             return {"message": self._input(turn)}
-        assert before is not None
-        pending = before.pending_request_info_events
+        assert last is not None
+        pending = last.pending_request_info_events
         responses = {
             name: _response(pending[name], answer)
             for name, answer in turn.answers.items()
             if name in pending
         }
-        return {"checkpoint_id": before.checkpoint_id, "responses": responses or None}
+        return {"checkpoint_id": last.checkpoint_id, "responses": responses or None}
 
 
 class _Storage(CheckpointStorage):
-    """Keeps the newest checkpoint, in the session's transaction."""
+    """Stores the newest checkpoint in the session. Without a turn it stores nothing."""
 
     def __init__(
         self,
@@ -172,19 +173,19 @@ def _question(event: Any) -> TurnQuestion:
     if _is_approval(event):
         call = data.function_call
         return TurnQuestion(id=event.request_id, tool=call.name, arguments=call.arguments)
-    shown = asdict(data) if is_dataclass(data) and not isinstance(data, type) else data
-    words = shown if isinstance(shown, str) else ""
+    value = asdict(data) if is_dataclass(data) and not isinstance(data, type) else data
+    text = value if isinstance(value, str) else ""
     return TurnQuestion(
         id=event.request_id,
-        subject=words[:500],
-        body=words,
+        subject=text[:500],
+        body=text,
         options=("yes", "no") if event.response_type is bool else (),
-        context=None if words else to_jsonable(shown),
+        context=None if text else to_jsonable(value),
     )
 
 
 def _response(event: Any, answer: PersonAnswer) -> Any:
-    """What the executor is given: it may want a truth value, words, or JSON of a class."""
+    """The answer in the type that the executor expects: a bool, a text, or JSON of a class."""
     if _is_approval(event):
         return event.data.to_function_approval_response(answer.approved and not answer.arguments)
     if event.response_type is bool:
@@ -198,10 +199,10 @@ def _response(event: Any, answer: PersonAnswer) -> Any:
 
 
 def _pending_calls(checkpoint: WorkflowCheckpoint | None) -> dict[str, TurnToolCall]:
-    """The calls that people were asked about."""
+    """The calls that wait for approval, by id."""
     pending = checkpoint.pending_request_info_events.values() if checkpoint else ()
-    asked = [event.data.function_call for event in pending if _is_approval(event)]
-    return {each.call_id: _call(each) for each in asked}
+    calls = [event.data.function_call for event in pending if _is_approval(event)]
+    return {each.call_id: _call(each) for each in calls}
 
 
 def _is_approval(event: Any) -> bool:
@@ -214,7 +215,7 @@ def _call(content: Any) -> TurnToolCall:
 
 
 def _parts(data: Any, calls: dict[str, TurnToolCall]) -> list[TurnPart]:
-    """What the answer of an agent in the workflow tells; a call is told with its result."""
+    """The parts of the answer of an agent in the workflow. A call is sent with its result."""
     if not isinstance(data, AgentResponse | AgentResponseUpdate):
         return []
     parts: list[TurnPart] = []
@@ -237,18 +238,17 @@ def _parts(data: Any, calls: dict[str, TurnToolCall]) -> list[TurnPart]:
     return parts
 
 
-def _usage(used: Mapping[str, Any]) -> TurnUsage:
-    return TurnUsage(
-        usage=Usage(
-            requests=1,
-            input_tokens=used.get("input_token_count") or 0,
-            output_tokens=used.get("output_token_count") or 0,
-        )
+def _usage(used: Mapping[str, Any], model: str | None = None) -> TurnUsage:
+    usage = Usage(
+        requests=1,
+        input_tokens=used.get("input_token_count") or 0,
+        output_tokens=used.get("output_token_count") or 0,
     )
+    return TurnUsage(usage=usage, model=model)
 
 
 def _output(outputs: list[Any]) -> Any:
-    """The last output; the pieces of a streamed one as one text."""
+    """The last output. The pieces of a streamed output are joined."""
     pieces = [each for each in outputs if isinstance(each, AgentResponseUpdate)]
     if pieces and isinstance(outputs[-1], AgentResponseUpdate):
         return "".join(each.text for each in pieces)
@@ -289,19 +289,19 @@ class AgentFrameworkAgent:
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
         """See `ForeignAdapter`."""
-        told = turn.checkpoint or {}
-        session = AgentSession.from_dict(told["session"]) if told else self._agent.create_session()
+        last = turn.checkpoint or {}
+        session = AgentSession.from_dict(last["session"]) if last else self._agent.create_session()
         if turn.resumes:
             contents = []
-            for request in map(Content.from_dict, told["requests"]):
+            for request in map(Content.from_dict, last["requests"]):
                 answer = turn.answers[str(request.id)]
                 approved = answer.approved and answer.arguments is None
                 contents.append(request.to_function_approval_response(approved))
-            given = [Message("user", contents)]
+            messages = [Message("user", contents)]
         else:
-            given = [Message(each["role"], [each["content"]]) for each in turn.messages()]
+            messages = [Message(each["role"], [each["content"]]) for each in turn.messages()]
         response = await self._agent.run(
-            given,
+            messages,
             session=session,
             middleware=[_StoredCalls(turn), _StoredAnswers(turn)],
             tools=[_transfer(turn, to, text) for to, text in turn.handoffs.items()],
@@ -322,7 +322,7 @@ class AgentFrameworkAgent:
 
 
 class _StoredCalls(FunctionMiddleware):
-    """Runs each tool once for each place of the turn."""
+    """Makes each tool call a stored step, which is not repeated after a crash."""
 
     def __init__(self, turn: ForeignTurn) -> None:
         self._turn = turn
@@ -346,7 +346,7 @@ class _StoredCalls(FunctionMiddleware):
 
 
 class _StoredAnswers(ChatMiddleware):
-    """Asks the model once for each place of the turn."""
+    """Makes each model call a stored step, which is not repeated after a crash."""
 
     def __init__(self, turn: ForeignTurn) -> None:
         self._turn = turn
@@ -359,13 +359,7 @@ class _StoredAnswers(ChatMiddleware):
             response = context.result
             if response.text:
                 await self._turn.emit(TurnDelta(text=response.text))
-            used = response.usage_details or {}
-            usage = Usage(
-                requests=1,
-                input_tokens=used.get("input_token_count") or 0,
-                output_tokens=used.get("output_token_count") or 0,
-            )
-            await self._turn.emit(TurnUsage(usage=usage, model=response.model))
+            await self._turn.emit(_usage(response.usage_details or {}, response.model))
             return to_jsonable(response.to_dict())
 
         stored = await self._turn.step("model", len(context.messages), ask, is_tool=False)

@@ -1,4 +1,4 @@
-"""Agents and teams of AutoGen: a turn is one run; what they remember is `save_state`."""
+"""Agents and teams of AutoGen: a turn is one run, and the result of `save_state` is stored."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class AutoGenAgent:
 
     def __init__(self, agent: Any) -> None:
         self._agent = agent
-        self._free = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
         """See `ForeignAdapter`."""
-        async with self._free:
+        async with self._lock:
             await self._load(turn)
             task: Any = [
                 TextMessage(content=each["content"], source=each["role"])

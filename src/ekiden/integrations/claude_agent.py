@@ -1,8 +1,8 @@
 # mypy: disable-error-code="import-not-found,misc,no-any-unimported,unused-ignore,untyped-decorator"
 """Claude Code through the Claude Agent SDK: a turn is one run of the ``claude`` command.
 
-Its transcript is kept in the session, so that any machine resumes it. The files of its workspace
-are not: a repeated turn finds what the first attempt wrote.
+Its transcript is stored in the session, so any machine can resume it. The files of its workspace
+are not stored: a repeated turn sees the changes of the first attempt.
 """
 
 from __future__ import annotations
@@ -70,21 +70,21 @@ class ClaudeAgent:
 
     def __init__(self, options: ClaudeAgentOptions, *, free: Collection[str] = ()) -> None:
         self._options = options
-        self._free = {*READ_ONLY, *options.allowed_tools, *free, _TRANSFERS}
+        self._allowed = {*READ_ONLY, *options.allowed_tools, *free, _TRANSFERS}
         if options.permission_mode == "acceptEdits":
-            self._free.update(_EDITS)
+            self._allowed.update(_EDITS)
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
         """See `ForeignAdapter`."""
-        before = turn.checkpoint or {}
-        store = _Transcripts(before)
+        last = turn.checkpoint or {}
+        store = _Transcripts(last)
         calls: set[str] = set()
-        if waited := before.get("waits") if turn.resumes else None:
-            edited = turn.answers[waited["id"]].arguments or waited["input"]
-            calls.add(waited["id"])
-            yield TurnToolCall(call_id=waited["id"], name=waited["name"], arguments=edited)
-        gate = _Gate(turn, self._free, self._options)
-        async with ClaudeSDKClient(self._with(turn, store, gate)) as client:
+        if call := last.get("waits") if turn.resumes else None:
+            arguments = turn.answers[call["id"]].arguments or call["input"]
+            calls.add(call["id"])
+            yield TurnToolCall(call_id=call["id"], name=call["name"], arguments=arguments)
+        approval = _Approval(turn, self._allowed, self._options)
+        async with ClaudeSDKClient(self._turn_options(turn, store, approval)) as client:
             if not turn.resumes:
                 await client.query("\n\n".join(each["content"] for each in turn.messages()))
             result: ResultMessage | None = None
@@ -111,16 +111,19 @@ class ClaudeAgent:
             output=result.result if output is None else to_jsonable(output), checkpoint=checkpoint
         )
 
-    def _with(self, turn: ForeignTurn, store: _Transcripts, gate: _Gate) -> ClaudeAgentOptions:
+    def _turn_options(
+        self, turn: ForeignTurn, store: _Transcripts, approval: _Approval
+    ) -> ClaudeAgentOptions:
         options, hooks = self._options, dict(self._options.hooks or {})
-        hooks["PreToolUse"] = [*hooks.get("PreToolUse", ()), HookMatcher(hooks=[gate.before])]
+        matcher = HookMatcher(hooks=[approval.pre_tool_use])
+        hooks["PreToolUse"] = [*hooks.get("PreToolUse", ()), matcher]
         servers = dict(options.mcp_servers) if isinstance(options.mcp_servers, dict) else None
         if turn.handoffs and servers is not None:
             transfers = [_transfer(turn, to, text) for to, text in turn.handoffs.items()]
             servers[_SERVER] = create_sdk_mcp_server(_SERVER, tools=transfers)
         return replace(
             options,
-            can_use_tool=gate.can_use_tool,
+            can_use_tool=approval.can_use_tool,
             hooks=hooks,
             include_partial_messages=True,
             mcp_servers=options.mcp_servers if servers is None else servers,
@@ -129,18 +132,19 @@ class ClaudeAgent:
         )
 
 
-class _Gate:
-    """Lets a call through that needs no approval, or has it; the others wait for a person."""
+class _Approval:
+    """Decides which tool calls run, and which wait for a person."""
 
     def __init__(
-        self, turn: ForeignTurn, free: Collection[str], options: ClaudeAgentOptions
+        self, turn: ForeignTurn, allowed: Collection[str], options: ClaudeAgentOptions
     ) -> None:
-        self._turn, self._free, self._options = turn, free, options
-        self._waits: set[str] = set()
-        """Calls that Claude Code wanted approval for, although they are free here."""
+        self._turn, self._allowed, self._options = turn, allowed, options
+        self._denied: set[str] = set()
+        """Digests of the calls that `can_use_tool` denied: their next attempt waits for a person,
+        although `allowed` names their tool."""
 
-    async def before(self, given: Any, call_id: str | None, context: Any) -> Any:
-        """Before each tool: decide as a person did, or end the turn with a question to one."""
+    async def pre_tool_use(self, given: Any, call_id: str | None, context: Any) -> Any:
+        """The hook before each call: apply a person's answer, or end the turn with a question."""
         name, arguments = given["tool_name"], given["tool_input"]
         decision: dict[str, Any] = {"hookEventName": "PreToolUse"}
         answer = self._turn.answers.get(call_id or "")
@@ -151,7 +155,7 @@ class _Gate:
         elif answer is not None:
             reason = answer.text or "A person refused the call."
             decision |= {"permissionDecision": "deny", "permissionDecisionReason": reason}
-        elif self._needs_approval(name) or digest_of(name, arguments) in self._waits:
+        elif self._needs_approval(name) or digest_of(name, arguments) in self._denied:
             decision["permissionDecision"] = "defer"
         else:
             return {}
@@ -160,28 +164,29 @@ class _Gate:
     def _needs_approval(self, name: str) -> bool:
         mode = self._options.permission_mode
         return mode in (None, "default", "acceptEdits") and not any(
-            fnmatchcase(name, each) for each in self._free
+            fnmatchcase(name, each) for each in self._allowed
         )
 
     async def can_use_tool(self, name: str, arguments: dict[str, Any], context: Any) -> Any:
-        """Claude Code wants approval: for calls beside each other, and by rules of its own."""
+        """Claude Code asks for approval by its own rules, e.g. for parallel calls. Only the hook
+        can end a turn, so the call is denied here and deferred at its next attempt."""
         is_transfer = fnmatchcase(name, _TRANSFERS)
         if is_transfer or context.tool_use_id in self._turn.answers:
             return PermissionResultAllow()
         if self._options.can_use_tool is not None:
             return await self._options.can_use_tool(name, arguments, context)
-        self._waits.add(digest_of(name, arguments))
+        self._denied.add(digest_of(name, arguments))
         return PermissionResultDeny(
             message="A person has to approve it. Call it again, and no other tool beside it."
         )
 
 
 class _Transcripts:
-    """The lines of the transcripts: those of the checkpoint, and those that were added."""
+    """A session store for Claude Code: the lines of the checkpoint, and the new lines."""
 
     def __init__(self, checkpoint: Any) -> None:
         self.session: str | None = checkpoint.get("session")
-        self._before = checkpoint
+        self._checkpoint = checkpoint
         self.added: dict[str, list[Any]] = {}
 
     async def append(self, key: Any, entries: list[Any]) -> None:
@@ -190,13 +195,13 @@ class _Transcripts:
 
     async def load(self, key: Any) -> list[Any] | None:
         """See `SessionStore`."""
-        lines: list[Any] | None = self._before.get(_LINES + key.get("subpath", ""))
+        lines: list[Any] | None = self._checkpoint.get(_LINES + key.get("subpath", ""))
         return lines
 
     async def list_subkeys(self, key: Any) -> list[str]:
         """See `SessionStore`."""
-        found = (each.removeprefix(_LINES) for each in self._before if each.startswith(_LINES))
-        return [each for each in found if each]
+        keys = (each.removeprefix(_LINES) for each in self._checkpoint if each.startswith(_LINES))
+        return [each for each in keys if each]
 
 
 def _transfer(turn: ForeignTurn, to: str, description: str) -> Any:
@@ -236,11 +241,11 @@ def _result(block: ToolResultBlock) -> TurnToolResult:
 
 def _usage(result: ResultMessage) -> list[TurnPart]:
     parts: list[TurnPart] = []
-    for place, (model, used) in enumerate((result.model_usage or {}).items()):
-        read = used["cacheReadInputTokens"] + used["cacheCreationInputTokens"]
+    for index, (model, used) in enumerate((result.model_usage or {}).items()):
+        cached = used["cacheReadInputTokens"] + used["cacheCreationInputTokens"]
         usage = Usage(
-            requests=0 if place else result.num_turns,
-            input_tokens=used["inputTokens"] + read,
+            requests=0 if index else result.num_turns,
+            input_tokens=used["inputTokens"] + cached,
             output_tokens=used["outputTokens"],
         )
         parts.append(TurnUsage(usage=usage, model=f"anthropic:{model}"))

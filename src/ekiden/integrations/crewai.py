@@ -66,14 +66,14 @@ class CrewAIAgent:
         """See `ForeignAdapter`."""
         token = _listener.set(listener := _Listener(turn))
         try:
-            end = await (self._flow if self._is_flow else self._crew)(turn, listener)
+            end = await (self._run_flow if self._is_flow else self._run_crew)(turn, listener)
         except _Asked as asked:
             end = asked.args[0]
         finally:
             _listener.reset(token)
         yield end
 
-    async def _flow(self, turn: ForeignTurn, listener: _Listener) -> TurnPart:
+    async def _run_flow(self, turn: ForeignTurn, listener: _Listener) -> TurnPart:
         flow = self._obj()
         for name, method in list(flow._methods.items()):
             flow._methods[name] = _stored(flow, name, method, listener)
@@ -92,23 +92,23 @@ class CrewAIAgent:
             )
         return {"text": turn.text}
 
-    async def _crew(self, turn: ForeignTurn, listener: _Listener) -> TurnPart:
-        remembers, before = isinstance(self._obj, Agent), turn.checkpoint or []
-        given = [*before, *turn.messages()] if remembers else self._inputs(turn)
+    async def _run_crew(self, turn: ForeignTurn, listener: _Listener) -> TurnPart:
+        has_history, history = isinstance(self._obj, Agent), turn.checkpoint or []
+        inputs = [*history, *turn.messages()] if has_history else self._inputs(turn)
 
         async def kick_off(key: str) -> Any:
-            result = await self._obj.kickoff_async(given)
-            await listener.tell()
+            result = await self._obj.kickoff_async(inputs)
+            await listener.emit()
             return _output(result)
 
         output = await turn.step("kickoff", None, kick_off, is_tool=False)
-        said = [*turn.messages(), {"role": "assistant", "content": str(output)}]
-        return TurnAnswer(output=output, checkpoint=CheckpointDelta(said) if remembers else None)
+        added = [*turn.messages(), {"role": "assistant", "content": str(output)}]
+        return TurnAnswer(output=output, checkpoint=CheckpointDelta(added) if has_history else None)
 
 
 def _stored(flow: Any, name: str, method: Any, listener: _Listener) -> Any:
-    """The method, run once for each place of the flow; after that its result and what it changed of
-    the state are taken from the store."""
+    """The method as a stored step. A repeated step returns the stored result, and applies the
+    stored changes of the flow's state."""
 
     @functools.wraps(method)
     async def call(*args: Any, **more: Any) -> Any:
@@ -117,10 +117,12 @@ def _stored(flow: Any, name: str, method: Any, listener: _Listener) -> Any:
         async def run(key: str) -> Any:
             before = _state(flow)
             is_async = asyncio.iscoroutinefunction(method)
-            given = method(*args, **more) if is_async else asyncio.to_thread(method, *args, **more)
-            result = await given
+            awaitable = (
+                method(*args, **more) if is_async else asyncio.to_thread(method, *args, **more)
+            )
+            result = await awaitable
             ran.append(await result if asyncio.iscoroutine(result) else result)
-            await listener.tell()
+            await listener.emit()
             changed = {k: v for k, v in _state(flow).items() if before.get(k) != v}
             return {"result": _dump(ran[0]), "state": changed}
 
@@ -135,8 +137,8 @@ def _stored(flow: Any, name: str, method: Any, listener: _Listener) -> Any:
 
 def _state(flow: Any) -> dict[str, Any]:
     state = flow.state
-    found = dict(state) if isinstance(state, dict) else state.model_dump(mode="json")
-    return {name: to_jsonable(value) for name, value in found.items()}
+    values = dict(state) if isinstance(state, dict) else state.model_dump(mode="json")
+    return {name: to_jsonable(value) for name, value in values.items()}
 
 
 def _change(flow: Any, changed: Mapping[str, Any]) -> None:
@@ -167,41 +169,41 @@ def _output(result: Any) -> Any:
 
 
 class _Asked(BaseException):
-    """A person has to answer the question first. CrewAI lets it through, unlike an `Exception`."""
+    """Ends the turn with a question to a person. CrewAI would catch an `Exception`."""
 
 
 class _Listener:
-    """Collects what CrewAI says during a turn; its handlers run in threads of their own."""
+    """Collects the events of CrewAI during a turn. CrewAI calls its handlers in other threads."""
 
     def __init__(self, turn: ForeignTurn) -> None:
         self.turn, self.loop = turn, asyncio.get_running_loop()
         self.parts: list[TurnPart] = []
         self._asked: Counter[str] = Counter()
 
-    async def tell(self) -> None:
-        """Emit what was heard so far."""
+    async def emit(self) -> None:
+        """Emit the collected parts."""
         await asyncio.to_thread(events.crewai_event_bus.flush)
         parts, self.parts = self.parts, []
         for part in parts:
             await self.turn.emit(part)
 
     def answer(self, place: str, subject: str, options: tuple[str, ...], about: Any) -> str:
-        """The person's words; `_Asked` until there are some."""
+        """The person's answer. Raises `_Asked` if the question is not answered yet."""
         self._asked[place] += 1
-        question = f"{place}.{self._asked[place]}"
-        if question in self.turn.answers:
-            return self.turn.answers[question].words
+        question_id = f"{place}.{self._asked[place]}"
+        if question_id in self.turn.answers:
+            return self.turn.answers[question_id].words
         is_text = isinstance(about, str) and about != ""
         text = {"subject": subject[:500], "body": about if is_text else subject}
         context = None if is_text else to_jsonable(about)
-        raise _Asked(TurnQuestion(id=question, options=options, context=context, **text))
+        raise _Asked(TurnQuestion(id=question_id, options=options, context=context, **text))
 
 
 _listener: ContextVar[_Listener | None] = ContextVar("ekiden_crewai_listener", default=None)
 
 
 class _People:
-    """Asks people in the inbox during a turn, and whoever was asked before otherwise."""
+    """Asks people in the inbox during a turn. Outside a turn it uses the original provider."""
 
     def __init__(self) -> None:
         self._feedback: Any = flow_config.hitl_provider or ConsoleProvider()

@@ -43,8 +43,8 @@ def adapter(agent: Any) -> AdkAgent:
 class AdkAgent:
     """An agent of ADK as a member of a team.
 
-    ADK resumes an invocation at its last event, and promises at-least-once for the tool under way.
-    For example::
+    ADK resumes an invocation at its last event: a tool that was interrupted may run again. For
+    example::
 
         foreign_agent(AdkAgent(root_agent), "billing")
     """
@@ -112,7 +112,7 @@ def _text(event: Event) -> str:
 
 
 def _with_transfers(agent: Any, turn: ForeignTurn) -> Any:
-    """The agent with a tool for each member that it may hand to; only models have tools."""
+    """The agent with a tool for each handoff target. Only an `LlmAgent` has tools."""
     if not turn.handoffs or not isinstance(agent, LlmAgent):
         return agent
     transfers = [_transfer(turn, to, text) for to, text in turn.handoffs.items()]
@@ -128,7 +128,7 @@ def _transfer(turn: ForeignTurn, to: str, description: str) -> FunctionTool:
 
 
 def _confirmed(call_id: str, answer: Any) -> Any:
-    # ADK cannot run the call with other arguments than those the person was asked about.
+    # ADK cannot run the call with edited arguments, so edited arguments reject it.
     response = {"confirmed": answer.approved and answer.arguments is None}
     return types.Part(
         function_response=types.FunctionResponse(id=call_id, name=_CONFIRM, response=response)
@@ -136,36 +136,36 @@ def _confirmed(call_id: str, answer: Any) -> Any:
 
 
 class _Sessions(InMemorySessionService):
-    """One session of ADK, each event of which is a checkpoint of the turn."""
+    """One session of ADK. Each event is stored as a checkpoint of the turn."""
 
     def __init__(self, turn: ForeignTurn) -> None:
         super().__init__()
         self._turn = turn
-        self._told: list[Event] = []
+        self._events: list[Event] = []
 
     async def begin(self) -> None:
-        """Make the session as it stood at the checkpoint."""
+        """Create the session from the checkpoint."""
         data = self._turn.checkpoint or {"events": [], "state": {}}
         session = await self.create_session(
             app_name=_APP, user_id=_USER, session_id=_APP, state=data["state"]
         )
         for each in data["events"]:
             event = Event.model_validate(each)
-            self._told.append(event)
+            self._events.append(event)
             await super().append_event(session, event)
 
     @property
     def last(self) -> Event:
         """The last event."""
-        return self._told[-1]
+        return self._events[-1]
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Store the event with what it tells of tools and models."""
+        """Store the event, and emit its tool results and its usage."""
         event = await super().append_event(session, event)
         if event.partial:
             return event
-        self._told.append(event)
-        await self._tell_results(event)
+        self._events.append(event)
+        await self._emit_results(event)
         used = event.usage_metadata
         if used is not None:
             usage = Usage(
@@ -182,8 +182,8 @@ class _Sessions(InMemorySessionService):
         await self._turn.emit(TurnCheckpoint(data=CheckpointDelta(added)))
         return event
 
-    async def _tell_results(self, event: Event) -> None:
-        calls = {str(call.id): call for each in self._told for call in each.get_function_calls()}
+    async def _emit_results(self, event: Event) -> None:
+        calls = {str(call.id): call for each in self._events for call in each.get_function_calls()}
         for result in event.get_function_responses():
             call = calls.get(str(result.id))
             waits = event.actions.requested_tool_confirmations
@@ -198,18 +198,20 @@ class _Sessions(InMemorySessionService):
             )
 
     def unanswered(self) -> list[Any]:
-        """The confirmations that were asked for and are not given."""
-        given = {str(each.id) for event in self._told for each in event.get_function_responses()}
+        """The requests for confirmation without an answer."""
+        answered = {
+            str(each.id) for event in self._events for each in event.get_function_responses()
+        }
         return [
             call
-            for event in self._told
+            for event in self._events
             for call in event.get_function_calls()
-            if call.name == _CONFIRM and str(call.id) not in given
+            if call.name == _CONFIRM and str(call.id) not in answered
         ]
 
     def last_text(self) -> str:
-        """What the agent said last."""
-        for event in reversed(self._told):
+        """The last text of the agent."""
+        for event in reversed(self._events):
             if event.author != "user" and (text := _text(event)):
                 return text
         return ""

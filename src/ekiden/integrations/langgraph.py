@@ -1,4 +1,4 @@
-"""Graphs of LangGraph as agents: each node is stored when it ends, with what its tools did."""
+"""Graphs of LangGraph as agents: each node is stored when it ends, with its tool results."""
 
 from __future__ import annotations
 
@@ -88,23 +88,23 @@ class LangGraphAgent:
 
 
 class _Saver(InMemorySaver):
-    """Keeps the newest checkpoint of each namespace, in the session's transaction.
+    """Keeps the newest checkpoint of each namespace, and stores it in the session.
 
-    It is stored when a node ends: LangGraph makes the next checkpoint of what the node wrote.
+    It is stored when a node ends: LangGraph computes the next checkpoint from the node's writes.
     """
 
     def __init__(self, turn: ForeignTurn) -> None:
         super().__init__()
         self._turn, self._storing = turn, asyncio.Lock()
         self._calls: dict[str, list[Any]] = {}
-        """Tools that were called and gave nothing yet, by the id of the call."""
-        self._told: dict[str, bool] = {}
-        """Ids of messages that were told: a node may write those of its subgraph again."""
+        """Name and arguments of the open tool calls, by id."""
+        self._emitted: dict[str, bool] = {}
+        """Ids of emitted messages: a node may write the messages of its subgraph again."""
         if turn.checkpoint is not None:
             self._load(turn.checkpoint)
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        async with self._storing:  # The next node begins when the last one is stored.
+        async with self._storing:  # The next node starts after the last one is stored.
             stored = self.put(config, checkpoint, metadata, new_versions)
             self._forget_old(config["configurable"]["checkpoint_ns"], checkpoint)
         return stored
@@ -114,19 +114,19 @@ class _Saver(InMemorySaver):
     ) -> None:
         self.put_writes(config, writes, task_id, task_path)
         if not task_path or task_path.endswith(f" {START}"):
-            return  # The input, or an answer: no node ended.
+            return  # These are the writes of the input or of an answer, not of a node.
         async with self._storing:
             for _, value in writes:
                 for message in value if isinstance(value, list) else [value]:
-                    await self._tell(message)
+                    await self._emit(message)
             await self._turn.emit(TurnCheckpoint(data=self.dump()))
 
-    async def _tell(self, message: Any) -> None:
+    async def _emit(self, message: Any) -> None:
         kind = getattr(message, "type", None)
-        if kind not in ("ai", "tool") or message.id in self._told:
+        if kind not in ("ai", "tool") or message.id in self._emitted:
             return
         if message.id is not None:
-            self._told[message.id] = True
+            self._emitted[message.id] = True
         if kind == "ai":
             for call in message.tool_calls:
                 self._calls[str(call["id"])] = [call["name"], call["args"]]
@@ -142,7 +142,7 @@ class _Saver(InMemorySaver):
             await self._turn.emit(TurnToolResult(call_id=call_id, output=output, error=error))
 
     def _forget_old(self, ns: str, newest: Mapping[str, Any]) -> None:
-        """Older checkpoints, and the subgraphs of the nodes: all of these ended."""
+        """Delete older checkpoints, and the checkpoints of subgraphs, which have ended."""
         stored, inner = self.storage[_THREAD], f"{ns}|" if ns else ""
         ended = {each for each in stored if each.startswith(inner) and ":" in each[len(inner) :]}
         for each in ended:
@@ -157,7 +157,7 @@ class _Saver(InMemorySaver):
                 del self.blobs[_THREAD, of, channel, version]
 
     def dump(self) -> dict[str, Any]:
-        """All of it; in one text, which costs the store less than thousands of small values."""
+        """The whole state as one text: the store handles it faster than thousands of values."""
         kept: list[Any] = [
             [
                 [ns, at, list(checkpoint), list(metadata), parent]
@@ -171,14 +171,14 @@ class _Saver(InMemorySaver):
             ],
             [[*key[1:], list(value)] for key, value in self.blobs.items()],
             self._calls,
-            self._told,
+            self._emitted,
         ]
         kind, data = self.serde.dumps_typed(kept)
         return {"langgraph": kind, "data": b64encode(data).decode()}
 
     def _load(self, data: Mapping[str, str]) -> None:
         kept = self.serde.loads_typed((data["langgraph"], b64decode(data["data"])))
-        checkpoints, writes, blobs, self._calls, self._told = kept
+        checkpoints, writes, blobs, self._calls, self._emitted = kept
         for ns, at, checkpoint, metadata, parent in checkpoints:
             self.storage[_THREAD][ns][at] = (tuple(checkpoint), tuple(metadata), parent)
         for ns, at, task, place, channel, value, path in writes:
@@ -204,8 +204,8 @@ def _last_message(values: Mapping[str, Any]) -> Any:
 
 
 def _actions(interrupt: Any) -> list[tuple[str, Any]]:
-    """The tools that an interrupt asks about: as LangChain's middleware says it, or as a mapping
-    with ``tool`` and ``args``."""
+    """The tool calls that an interrupt asks about: in the format of LangChain's middleware, or a
+    mapping with ``tool`` and ``args``."""
     value = interrupt.value
     if not isinstance(value, Mapping):
         return []
@@ -218,21 +218,21 @@ def _questions(interrupt: Any) -> list[TurnQuestion]:
     actions = _actions(interrupt)
     if actions:
         return [
-            TurnQuestion(id=f"{interrupt.id}/{place}", tool=tool, arguments=to_jsonable(args))
-            for place, (tool, args) in enumerate(actions)
+            TurnQuestion(id=f"{interrupt.id}/{index}", tool=tool, arguments=to_jsonable(args))
+            for index, (tool, args) in enumerate(actions)
         ]
     value = to_jsonable(interrupt.value)
-    words = value if isinstance(value, str) else ""
+    text = value if isinstance(value, str) else ""
     context = None if isinstance(value, str) else value
-    return [TurnQuestion(id=interrupt.id, subject=words[:500], body=words, context=context)]
+    return [TurnQuestion(id=interrupt.id, subject=text[:500], body=text, context=context)]
 
 
 def _resume(interrupt: Any, answers: Mapping[str, PersonAnswer]) -> Any:
-    """What `interrupt()` returns: the words, a mapping with ``approved``, or decisions."""
+    """The return value of `interrupt()`: a text, a mapping with ``approved``, or decisions."""
     actions = _actions(interrupt)
     if not actions:
         return answers[interrupt.id].words
-    given = [answers[f"{interrupt.id}/{place}"] for place in range(len(actions))]
+    given = [answers[f"{interrupt.id}/{index}"] for index in range(len(actions))]
     if "tool" in interrupt.value:
         [answer] = given
         args = None if answer.arguments is None else loads(answer.arguments)

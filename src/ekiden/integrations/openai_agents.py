@@ -59,46 +59,44 @@ class OpenAIAgent:
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
         """See `ForeignAdapter`."""
         agent = _durable(self._agent, turn, {})
-        given: Any
+        run_input: Any
         history = (turn.checkpoint or {}).get("history", [])
         if turn.resumes:
-            given = await RunState.from_json(
+            run_input = await RunState.from_json(
                 agent, turn.checkpoint["state"], context_override=self._context
             )
-            for item in given.get_interruptions():
+            for item in run_input.get_interruptions():
                 answer = turn.answers[_call_id(item)]
                 if answer.approved and answer.arguments is None:
-                    given.approve(item)
+                    run_input.approve(item)
                 else:
                     edited = answer.arguments and f"call it again with {answer.arguments}"
-                    given.reject(item, rejection_message=edited or answer.text or "refused")
+                    run_input.reject(item, rejection_message=edited or answer.text or "refused")
         else:
-            given = [*history, *turn.messages()]
+            run_input = [*history, *turn.messages()]
         result = await Runner.run(
             agent,
-            given,
+            run_input,
             context=None if turn.resumes else self._context,
             max_turns=self._max_turns,
             run_config=RunConfig(tracing_disabled=True),
         )
         if result.interruptions:
             state = result.to_state().to_json()
-            for place, item in enumerate(result.interruptions):
+            for index, item in enumerate(result.interruptions):
                 yield TurnQuestion(
                     id=_call_id(item),
                     tool=item.tool_name or "tool",
                     arguments=_field(item.raw_item, "arguments"),
-                    checkpoint=None if place else {"state": state},
+                    checkpoint=None if index else {"state": state},
                 )
             return
-        after = CheckpointDelta.between(history, to_jsonable(result.to_input_list()))
-        is_delta = isinstance(after, CheckpointDelta)
-        yield TurnAnswer(
-            output=to_jsonable(result.final_output),
-            checkpoint=CheckpointDelta({"history": after.added})
-            if is_delta
-            else {"history": after},
-        )
+        checkpoint: Any = CheckpointDelta.between(history, to_jsonable(result.to_input_list()))
+        if isinstance(checkpoint, CheckpointDelta):
+            checkpoint = CheckpointDelta({"history": checkpoint.added})
+        else:
+            checkpoint = {"history": checkpoint}
+        yield TurnAnswer(output=to_jsonable(result.final_output), checkpoint=checkpoint)
 
 
 def _field(item: Any, name: str) -> Any:
@@ -110,7 +108,7 @@ def _call_id(item: Any) -> str:
 
 
 def _durable(agent: Agent[Any], turn: ForeignTurn, seen: dict[str, Agent[Any]]) -> Agent[Any]:
-    """A copy whose model and tools are steps of the turn, and so are those that it hands to."""
+    """A copy of the agent and its handoff targets whose model and tool calls are stored steps."""
     if agent.name in seen:
         return seen[agent.name]
     copy = seen[agent.name] = agent.clone()
@@ -140,7 +138,7 @@ def _transfer(turn: ForeignTurn, to: str, description: str) -> FunctionTool:
 
 
 def _step_tool(tool: FunctionTool, turn: ForeignTurn) -> FunctionTool:
-    """The tool, run once for each place of the turn."""
+    """The tool whose calls are stored steps, which are not repeated after a crash."""
 
     async def invoke(ctx: Any, arguments: str) -> Any:
         async def call(key: str) -> Any:
@@ -152,14 +150,14 @@ def _step_tool(tool: FunctionTool, turn: ForeignTurn) -> FunctionTool:
 
 
 class _StepModel(Model):
-    """Asks the model once for each place of the turn."""
+    """Makes each model call a stored step, which is not repeated after a crash."""
 
     def __init__(self, model: Model, turn: ForeignTurn) -> None:
         self._model, self._turn = model, turn
 
     async def get_response(self, *args: Any, **options: Any) -> SdkResponse:
         """See `Model`."""
-        asked = args[1] if len(args) > 1 else options.get("input")
+        model_input = args[1] if len(args) > 1 else options.get("input")
 
         async def ask(key: str) -> Any:
             response = await self._ask(args, options)
@@ -174,8 +172,8 @@ class _StepModel(Model):
             output = [each.model_dump(mode="json", exclude_unset=True) for each in response.output]
             return {"output": output, "id": getattr(response, "response_id", None)}
 
-        place = len(asked) if isinstance(asked, list) else 0
-        stored = await self._turn.step("model", place, ask, is_tool=False)
+        length = len(model_input) if isinstance(model_input, list) else 0
+        stored = await self._turn.step("model", length, ask, is_tool=False)
         return SdkResponse(
             output=_ITEMS.validate_python(stored["output"]),
             usage=SdkUsage(),
@@ -183,19 +181,19 @@ class _StepModel(Model):
         )
 
     async def _ask(self, args: Any, options: Any) -> Any:
-        """The response, of the SDK or of the API; its text is shown as it comes."""
+        """Call the model, and emit its text. Returns a response of the SDK or of the API."""
         if self._turn.is_streamed:
-            begun = False
+            has_started = False
             try:
                 async for event in self._model.stream_response(*args, **options):
-                    begun = True
+                    has_started = True
                     if event.type == "response.output_text.delta":
                         await self._turn.emit(TurnDelta(text=event.delta))
                     elif event.type in ("response.completed", "response.incomplete"):
                         return event.response
                 raise RuntimeError("the model's stream ended without a response")
-            except NotImplementedError:  # A model need not be able to stream.
-                if begun:
+            except NotImplementedError:  # Some models cannot stream.
+                if has_started:
                     raise
         response = await self._model.get_response(*args, **options)
         for item in response.output:
@@ -204,5 +202,5 @@ class _StepModel(Model):
         return response
 
     def stream_response(self, *args: Any, **options: Any) -> Any:
-        """See `Model`; turns are not streamed by the SDK."""
+        """See `Model`. It is not used, because the SDK does not stream these turns."""
         return self._model.stream_response(*args, **options)

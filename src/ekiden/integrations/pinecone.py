@@ -1,8 +1,8 @@
-"""Memories mirrored to an index of Pinecone, through the vendor's own client.
+"""Vector search of memories with Pinecone, through the vendor's client.
 
-The index must exist, with the dimension of the embedder and the metric ``cosine``. A space is a
-namespace of it. What leaves the machine is the vector with the key, the embedder's name and the
-version: no text and no metadata, since what is found is read from the store.
+The index must exist, with the dimension of the embedder and the metric ``cosine``. A memory space
+is a namespace of it. Pinecone gets vector, key, name of the embedder, and version of a memory, but
+no text and no metadata: they are read from the store.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ MISSING = "the package pinecone is not installed: pip install 'ekiden[pinecone]'
 _TIMEOUT_S = 10.0
 _MAX_TOP_K = 10_000
 _REQUEST_BYTES = 1_800_000
-"""The vendor takes two million."""
+"""The maximum size of a request; the vendor's limit is two million."""
 _NUMBER_BYTES = 24
 _ENTRY_BYTES = 3_000
-"""At most, beside the vector: a key of 512 characters, and what is around it."""
-_HOPELESS = frozenset({400, 413, 422})
-"""The request itself is refused: the same again will be, too. All other statuses can pass; a key
-that is refused (401, 403), because somebody may set another one and nothing must be lost."""
+"""The maximum size of an entry without its vector; a key has up to 512 characters."""
+_FINAL_STATUSES = frozenset({400, 413, 422})
+"""Statuses of an invalid request: a retry would fail again. A refused API key (401, 403) is not
+final, because a new key may be set and the entries must not be lost."""
 
 _T = TypeVar("_T")
 
 
 def open_backend(options: BackendOptions) -> MemoryBackend:
-    """The back end of the environment: ``PINECONE_API_KEY``, and ``PINECONE_HOST`` (the index's
-    address) or ``PINECONE_INDEX`` (its name, which is looked up at the first use).
+    """The back end from the environment: ``PINECONE_API_KEY``, and ``PINECONE_HOST`` (the address
+    of the index) or ``PINECONE_INDEX`` (its name; the address is looked up at the first use).
 
-    Nothing is called yet. `UserError` if one of them, or the extra ``pinecone``, is missing.
+    Makes no request. Raises `UserError` if a variable or the extra ``pinecone`` is missing.
     """
     if find_spec("pinecone") is None:
         raise UserError(MISSING)
@@ -64,10 +64,10 @@ def open_backend(options: BackendOptions) -> MemoryBackend:
 
 
 class PineconeBackend:
-    """A `MemoryBackend` over one index.
+    """A `MemoryBackend` on one index.
 
-    An event loop has a client of its own, which is made at its first call; so the same back end
-    serves a program that runs several loops, one after the other or at once.
+    Each event loop has its own client, which is created at the first call. So a program can use the
+    back end in several event loops.
     """
 
     name = NAME
@@ -75,7 +75,7 @@ class PineconeBackend:
     def __init__(
         self, *, api_key: str, host: str | None, index: str | None = None, dimensions: int
     ) -> None:
-        """With `host` the index is not looked up by its name."""
+        """`host` is the address of the index. Without it, the address is looked up by `index`."""
         self._api_key = api_key
         self._host = host
         self._index = index
@@ -99,12 +99,12 @@ class PineconeBackend:
         if not ids:
             return
         client = await self._client()
-        await self._forgiving(client.delete(ids=ids, namespace=space))
+        await self._delete(client.delete(ids=ids, namespace=space))
 
     async def clear(self, space: str) -> None:
         """As `MemoryBackend.clear`."""
         client = await self._client()
-        await self._forgiving(client.delete(delete_all=True, namespace=space))
+        await self._delete(client.delete(delete_all=True, namespace=space))
 
     async def search(
         self, space: str, vector: Sequence[float], *, model: str, limit: int
@@ -125,7 +125,7 @@ class PineconeBackend:
         return [hit for hit in hits if hit is not None][:limit]
 
     async def close(self) -> None:
-        """As `MemoryBackend.close`, for the loop that runs."""
+        """As `MemoryBackend.close`, for the running event loop."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
@@ -154,7 +154,7 @@ class PineconeBackend:
         async with AsyncPinecone(api_key=self._api_key, timeout=_TIMEOUT_S) as pinecone:
             try:
                 index = await pinecone.index(self._index or "")
-            except errors.PineconeValueError as exc:  # It is being made, and has no address yet.
+            except errors.PineconeValueError as exc:  # A new index has no address yet.
                 raise BackendUnavailable(NAME, f"{exc!s:.300}") from exc
             await index.close()
             return index.host
@@ -165,16 +165,16 @@ class PineconeBackend:
         try:
             return await call
         except errors.ApiError as exc:
-            hopeless = exc.status_code in _HOPELESS
             problem = f"it answered {exc.status_code}: {exc.message:.300}"
-            raise BackendUnavailable(NAME, problem, retry=not hopeless) from exc
+            retry = exc.status_code not in _FINAL_STATUSES
+            raise BackendUnavailable(NAME, problem, retry=retry) from exc
         except (errors.PineconeValueError, errors.PineconeTypeError) as exc:
             raise BackendUnavailable(NAME, f"{exc!s:.300}", retry=False) from exc
         except errors.PineconeError as exc:
             raise BackendUnavailable(NAME, f"{type(exc).__name__}: {exc!s:.300}") from exc
 
-    async def _forgiving(self, call: Awaitable[None]) -> None:
-        """Removing from a namespace that is not there is fine."""
+    async def _delete(self, call: Awaitable[None]) -> None:
+        """Await a deletion. A missing namespace is not an error."""
         from pinecone.errors import NotFoundError
 
         try:
@@ -195,12 +195,12 @@ class PineconeBackend:
 
 
 def _id(key: str) -> str:
-    """The vendor takes ASCII only."""
+    # Pinecone accepts only ASCII ids.
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _hit(metadata: Mapping[str, Any] | None, score: float) -> RemoteHit | None:
-    """`None` for what somebody else put there."""
+    """The hit, or `None` for a vector that Ekiden did not store."""
     key = (metadata or {}).get("key")
     if not isinstance(key, str):
         return None

@@ -95,12 +95,12 @@ class PydanticAIAgent:
         if output.calls:
             names = ", ".join(each.tool_name for each in output.calls)
             raise UserError(f"tools that others run are not supported: {names}")
-        for place, call in enumerate(output.approvals):
+        for index, call in enumerate(output.approvals):
             yield TurnQuestion(
                 id=call.tool_call_id,
                 tool=call.tool_name,
                 arguments=call.args_as_json_str(),
-                checkpoint=None if place else messages,
+                checkpoint=None if index else messages,
             )
 
 
@@ -111,7 +111,7 @@ def _approval(answer: PersonAnswer) -> ToolApproved | ToolDenied:
 
 
 class _StepModel(WrapperModel):
-    """Asks the model once for each place of the turn."""
+    """Makes each model call a stored step, which is not repeated after a crash."""
 
     def __init__(self, model: Model | str, turn: ForeignTurn) -> None:
         super().__init__(infer_model(model))
@@ -133,17 +133,17 @@ class _StepModel(WrapperModel):
         return ModelMessagesTypeAdapter.validate_python(stored)[0]
 
     async def _ask(self, *request: Any) -> Any:
-        begun = False
+        has_started = False
         if self._turn.is_streamed:
             try:
                 async with self.wrapped.request_stream(*request) as stream:
                     async for event in stream:
-                        begun = True
+                        has_started = True
                         if text := _text(event):
                             await self._turn.emit(TurnDelta(text=text))
                     return stream.get()
-            except (AssertionError, NotImplementedError):  # It cannot stream.
-                if begun:
+            except (AssertionError, NotImplementedError):  # Some models cannot stream.
+                if has_started:
                     raise
         response = await self.wrapped.request(*request)
         if response.text:
@@ -152,7 +152,7 @@ class _StepModel(WrapperModel):
 
 
 def _text(event: Any) -> str:
-    """The text that a part of a streamed response begins with, or goes on with."""
+    """The text of an event of a streamed response."""
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
         return event.part.content
     if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
@@ -161,16 +161,16 @@ def _text(event: Any) -> str:
 
 
 class _NoResult(EkidenError):
-    """A tool did not run: the agent has to know why."""
+    """A tool did not run, so no result is stored. PydanticAI handles the `cause`."""
 
-    def __init__(self, why: Exception) -> None:
+    def __init__(self, cause: Exception) -> None:
         super().__init__("the tool did not run")
-        self.why = why
+        self.cause = cause
 
 
 @dataclass
 class _Steps(WrapperToolset[Any]):
-    """Runs each tool once for each place of the turn."""
+    """Makes each tool call a stored step, which is not repeated after a crash."""
 
     turn: ForeignTurn
 
@@ -187,7 +187,7 @@ class _Steps(WrapperToolset[Any]):
         try:
             stored = await self.turn.step(name, to_jsonable(tool_args), call)
         except _NoResult as exc:
-            raise exc.why from None
+            raise exc.cause from None
         if "retry" in stored:
             raise ModelRetry(stored["retry"])
         return stored["result"]

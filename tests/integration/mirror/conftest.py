@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.integrations.vertex.replica import VertexReplica
+from ekiden.integrations.vertex import VertexReplica
 from ekiden.storage.memory import MemoryStore
 from tests.support.vertex_server import VertexServer
 

@@ -15,7 +15,7 @@ from ekiden.core.conversation.model import function_call, function_output
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.errors.stored_data import ReplicaRefused, ReplicaUnavailable
 from ekiden.core.events import Event
-from ekiden.integrations.vertex.replica import VertexReplica
+from ekiden.integrations.vertex import VertexReplica
 from ekiden.sessions.replica.base import (
     ReplicaPolicy,
     ReplicaReport,

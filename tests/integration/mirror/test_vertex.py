@@ -11,8 +11,8 @@ import pytest
 from ekiden import Agent, Runner, Session, handoff
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import ReplicaRefused, ReplicaUnavailable
-from ekiden.integrations.vertex import replica as module
-from ekiden.integrations.vertex.replica import VertexReplica, wire_events
+from ekiden.integrations import vertex as module
+from ekiden.integrations.vertex import VertexReplica, wire_events
 from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
 from ekiden.sessions.replica.feed import replicate_sessions
 from ekiden.storage.memory import MemoryStore

@@ -12,9 +12,9 @@ from temporalio.client import Client, WorkflowExecutionStatus
 
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
-from ekiden.integrations.temporal import TemporalWorker, relay
+from ekiden.integrations.temporal import TemporalWorker, signaller
+from ekiden.integrations.temporal.leader_lease import TERM_S, LeaderLease
 from ekiden.integrations.temporal.names import Due, care_queue, store_name, timekeeper_id
-from ekiden.integrations.temporal.relay import TERM_S, LeaderLease
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Claim, NewSession, SessionRow
 from ekiden.storage.postgres import PostgresStore
@@ -172,7 +172,7 @@ async def test_an_activity_waits_for_a_database_that_is_away_and_pauses_stay_sho
 async def test_a_session_whose_workflow_was_terminated_is_signalled_again(
     engine: TemporalEngine, temporal_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "_CHECK_S", 0.1)
+    monkeypatch.setattr(signaller, "_CHECK_S", 0.1)
     team = Team(Agent("desk", run=echo, runs_on={"gpu"}), Agent("other", run=echo))
     await engine.start(team)
     await engine.submit("hello", "s")

@@ -10,12 +10,13 @@ import pytest
 
 @pytest.mark.parametrize("name", ["agui", "openai_api"])
 def test_without_fastapi_it_is_said_how_to_install_it(name: str) -> None:
+    code = f"""
+import sys
+sys.modules["fastapi"] = None
+from ekiden.integrations.{name} import install
+"""
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"import sys; sys.modules['fastapi'] = None\nimport ekiden.integrations.{name}",
-        ],
+        [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         check=False,

@@ -304,7 +304,7 @@ async def test_a_key_has_so_many_mcp_sessions_and_no_more() -> None:
 
 async def test_the_server_knows_the_mcp_sessions_that_it_opened(app: FastAPI) -> None:
     await app.state.standards.load("/mcp")
-    app.state.mcp.guests = SessionQuota(most=1)
+    app.state.mcp.quota = SessionQuota(most=1)
     hello = {
         "jsonrpc": "2.0",
         "id": 1,

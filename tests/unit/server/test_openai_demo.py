@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.integrations.agui.routes import is_said, read_messages
+from ekiden.integrations.agui.routes import is_user_message, read_messages
 from tests.support.serving import application, client_of
 
 
@@ -64,11 +64,11 @@ def test_images_of_ag_ui_become_images_of_ours() -> None:
         {"type": "image", "source": {"type": "data", "value": "AAAA", "mimeType": "image/png"}},
     ]
     [item] = read_messages([{"role": "user", "content": parts}])
-    assert is_said(item)
+    assert is_user_message(item)
     assert [part["image_url"] for part in item["content"]] == [
         "https://x/y.png",
         "data:image/png;base64,AAAA",
     ]
-    assert not is_said({"role": "assistant", "content": "x"})
+    assert not is_user_message({"role": "assistant", "content": "x"})
     with pytest.raises(RequestInvalid, match=r"messages\.0\.content\.0"):
         read_messages([{"role": "user", "content": [{"type": "video"}]}])

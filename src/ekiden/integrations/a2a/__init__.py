@@ -1,4 +1,4 @@
-"""Agents elsewhere that speak A2A, as members of a team; needs `ekiden[a2a]`."""
+"""A2A: remote agents as members of a team, and the team as A2A agents; needs `ekiden[a2a]`."""
 
 from ekiden.core.integrations.lazy import lazy_names
 from ekiden.integrations.a2a.agent import a2a_agent as a2a_agent

@@ -1,9 +1,8 @@
-"""A remote agent as a member of a team: handed to, asked and rolled back like any other.
+"""A remote A2A agent as a member of a team: it gets handoffs and questions, and is rolled back.
 
-It is an agent that is code, and each thing that it does elsewhere is a remembered step. First the
-request is sent, under an id that follows from the step, so that one sent again after a crash is
-known to be the same; then its task is waited for. What it asks goes to the inbox, and the session
-is suspended until a person has answered. The time that that takes costs nothing, here or there.
+It is an agent made of code. Each remote call is a stored step. The message id is derived from the
+step, so the remote agent recognizes a message that is sent again after a crash. A question of the
+remote agent becomes an inbox item, and the session is suspended until a person has answered.
 """
 
 from __future__ import annotations
@@ -37,32 +36,31 @@ _log = logging.getLogger("ekiden.integrations.a2a")
 
 _MAX_QUESTIONS = 20
 _MAX_SUBJECT = 400
+_MAX_HISTORY = 20_000
+_HANDOFF_FIELDS = (("reason", "Why"), ("summary", "Summary"), ("context", "Context"))
 
-_MAX_BEFORE = 20_000
-_WORDS = (("reason", "Why"), ("summary", "Summary"), ("context", "Context"))
 
-
-def handed_text(ctx: CodeContext[Any], *, is_new: bool) -> str:
-    """What the person said last; after a handoff (`is_new`) also what the source passed along and
-    what was said before, as far as the handoff lets the agent see it."""
+def _message_text(ctx: CodeContext[Any], *, after_handoff: bool) -> str:
+    """The last message of the user; after a handoff also the handoff's fields and the earlier
+    conversation, as the agent sees it."""
     parts = [ctx.text]
     received = ctx.received
-    if is_new and received:
-        told = [f"{word}: {received[key]}" for key, word in _WORDS if received.get(key)]
-        parts.append("\n".join([f"Handed over by {received['from']}.", *told]))
-    if is_new and (before := _before(ctx)):
-        parts.append(f"What was said before:\n{before}")
+    if after_handoff and received:
+        fields = [f"{name}: {received[key]}" for key, name in _HANDOFF_FIELDS if received.get(key)]
+        parts.append("\n".join([f"Handed over by {received['from']}.", *fields]))
+    if after_handoff and (history := _history(ctx)):
+        parts.append(f"What was said before:\n{history}")
     return "\n\n".join(filter(None, parts))
 
 
-def _before(ctx: CodeContext[Any]) -> str:
-    """The conversation without what was said last; its end, if it is long."""
-    said = [item for item in ctx.items if is_message(item) and text_of(item)]
-    lines = [f"{item['role']}: {text_of(item)}" for item in said]
-    last = next((i for i in reversed(range(len(said))) if said[i]["role"] == "user"), None)
+def _history(ctx: CodeContext[Any]) -> str:
+    """The end of the conversation, without the user's last message."""
+    messages = [item for item in ctx.items if is_message(item) and text_of(item)]
+    lines = [f"{item['role']}: {text_of(item)}" for item in messages]
+    last = next((i for i in reversed(range(len(messages))) if messages[i]["role"] == "user"), None)
     if last is not None:
         del lines[last]
-    return "\n".join(lines)[-_MAX_BEFORE:]
+    return "\n".join(lines)[-_MAX_HISTORY:]
 
 
 @checked_arguments
@@ -95,7 +93,7 @@ def a2a_agent(
 
 
 class _Remote:
-    """The code of such an agent, and its two tools."""
+    """The code of a remote agent, and its two tools, which are the stored steps."""
 
     def __init__(self, settings: RemoteA2A, name: str) -> None:
         self.settings = settings
@@ -107,16 +105,17 @@ class _Remote:
         ]
 
     async def run(self, ctx: CodeContext[Any]) -> Any:
-        """Send what the person said last, and give what the remote agent answers."""
-        # No variable: whoever may set those could take part in the conversation of another.
-        kept = f"a2a.{_digest(self.name)}"
-        known: dict[str, str] = await ctx.recall(kept) or {}
+        """Send the user's last message, and return the remote agent's answer."""
+        # The ids are not kept in a session variable: a client that may set variables could use them
+        # to join the remote conversation of another session.
+        key = f"a2a.{_digest(self.name)}"
+        known: dict[str, str] = await ctx.recall(key) or {}
         if known.get("session", ctx.session_key) != ctx.session_key:
-            known = {}  # A branch has a conversation of its own.
+            known = {}  # A fork of a session has its own remote conversation.
         context_id = known.get("context") or _context_id(ctx.session_key, self.name)
-        heard = _digest(dumps(ctx.received))
-        text = handed_text(ctx, is_new=known.get("heard") != heard)
-        view = await self._said(ctx, text=text, context_id=context_id)
+        handoff = _digest(dumps(ctx.received))
+        text = _message_text(ctx, after_handoff=known.get("heard") != handoff)
+        view = await self._send_step(ctx, text=text, context_id=context_id)
         for _ in range(_MAX_QUESTIONS):
             if view.task_id:
                 arguments = {"settings": self.settings.to_json(), "task": view.task_id}
@@ -125,29 +124,29 @@ class _Remote:
                 view = view_from_json(await ctx.call("a2a_wait", task_id=view.task_id))
             if view.state != "asks":
                 break
-            view = await self._asked(ctx, view)
+            view = await self._ask_person(ctx, view)
         now = {
             "context": view.context_id or context_id,
-            "heard": heard,
+            "heard": handoff,
             "session": ctx.session_key,
         }
         if now != known:
-            ctx.keep(kept, now)
+            ctx.keep(key, now)
         return self._answer(view)
 
-    async def _said(self, ctx: CodeContext[Any], **arguments: Any) -> View:
+    async def _send_step(self, ctx: CodeContext[Any], **arguments: Any) -> View:
         return view_from_json(await ctx.call("a2a_send", **arguments))
 
-    async def _asked(self, ctx: CodeContext[Any], view: View) -> View:
-        """Let a person answer what the remote agent asks, and pass it on."""
-        words = " ".join(view.text.split()) or "it needs an answer"
+    async def _ask_person(self, ctx: CodeContext[Any], view: View) -> View:
+        """Ask a person the remote agent's question, and send the answer."""
+        question = " ".join(view.text.split()) or "it needs an answer"
         answer = await ctx.request_approval(
-            f"{self.name}: {words}"[:_MAX_SUBJECT],
+            f"{self.name}: {question}"[:_MAX_SUBJECT],
             options=view.options,
             body=view.text,
             context={"agent": self.name, "task": view.task_id},
         )
-        return await self._said(
+        return await self._send_step(
             ctx,
             text=answer.text or answer.choice,
             context_id=view.context_id,
@@ -161,12 +160,11 @@ class _Remote:
             case "done":
                 return view.text if view.data is None else view.data
             case "rejected":
-                said = view.text or "it does not take such tasks"
-                raise HandoffRefused("DECLINED", f"agent {self.name!r} declined: {said[:2000]}")
+                reason = view.text or "it does not take such tasks"
+                raise HandoffRefused("DECLINED", f"agent {self.name!r} declined: {reason[:2000]}")
             case "failed" | "canceled":
-                said = view.text[:2000]
-                why = f": {said}" if said else ""
-                raise RemoteAgentFailed(self.name, f"task {view.task_id} {view.state}{why}")
+                reason = f": {view.text[:2000]}" if view.text else ""
+                raise RemoteAgentFailed(self.name, f"task {view.task_id} {view.state}{reason}")
             case "invalid":
                 raise RemoteAgentInvalid(self.name, view.text)
             case "asks":
@@ -186,19 +184,20 @@ class _Remote:
         """Send a message to the remote agent.
 
         Args:
-            text: What is said.
-            context_id: The conversation there.
-            task_id: The task that waits for it, if one does.
-            choice: What was chosen of the options that it gave.
-            item: The question that this answers.
+            text: The message.
+            context_id: The id of the remote conversation.
+            task_id: The remote task that waits for this message, if any.
+            choice: The chosen option of the task's question.
+            item: The id of the answered question.
         """
         data: dict[str, Any] | None = None
         if choice:
             data = {"choice": choice, **({"item": item} if item else {})}
-        link = await self._linked()
+        link = await self._open_link()
         view = await link.send(
             text,
-            message_id=_message_id(ctx.idempotency_key),
+            # A step that is repeated after a crash sends the same id.
+            message_id=f"ekiden-{_digest(ctx.idempotency_key)}",
             context_id=context_id,
             task_id=task_id,
             data=data,
@@ -206,28 +205,28 @@ class _Remote:
         return view.to_json()
 
     async def _wait(self, ctx: ToolContext[Any], task_id: str) -> Any:
-        """Wait until the remote agent's task ended or asks something.
+        """Wait until the remote task has ended or asks a question.
 
         Args:
-            task_id: The task there.
+            task_id: The id of the remote task.
         """
-        link = await self._linked()
+        link = await self._open_link()
         return (await link.wait(task_id)).to_json()
 
-    async def _linked(self) -> RemoteLink:
+    async def _open_link(self) -> RemoteLink:
         if self._link is None:
-            self._link = await _link(self.settings, self.name)
+            self._link = await _load_link(self.settings, self.name)
         return self._link
 
 
 async def cancel_remote(rollback: Rollback) -> None:
-    """The handoff to a remote agent is undone: tell it that its task is not needed any more.
+    """Cancel the remote task of a handoff that is rolled back.
 
-    An agent that cannot be reached, or has ended the task, is left alone.
+    If the remote agent is unreachable or has ended the task, this is only logged.
     """
     settings = RemoteA2A(**rollback.arguments["settings"])
     try:
-        link = await _link(settings, rollback.agent)
+        link = await _load_link(settings, rollback.agent)
         problem = await link.cancel(rollback.arguments["task"])
     except RemoteAgentUnavailable as exc:
         problem = exc.problem
@@ -235,9 +234,9 @@ async def cancel_remote(rollback: Rollback) -> None:
         _log.info("the remote task of agent %s was not cancelled: %s", rollback.agent, problem)
 
 
-async def _link(settings: RemoteA2A, name: str) -> RemoteLink:
-    """Its package takes a second or more to load, in which other sessions want to go on."""
+async def _load_link(settings: RemoteA2A, name: str) -> RemoteLink:
     try:
+        # Importing the SDK takes a second or more; in a thread it does not block other sessions.
         module = await in_thread(import_module, "ekiden.integrations.a2a.link")
     except ImportError as exc:
         raise UserError("remote A2A agents need a package: pip install 'ekiden[a2a]'") from exc
@@ -246,13 +245,8 @@ async def _link(settings: RemoteA2A, name: str) -> RemoteLink:
 
 
 def _context_id(session_key: str, name: str) -> str:
-    """The conversation there: the same for all that this session says to this agent."""
+    """The id of the remote conversation: one for each session and remote agent."""
     return f"ekiden-{_digest(f'{session_key}/{name}')}"
-
-
-def _message_id(key: str) -> str:
-    """The same when the step is done again after a crash, and of no other step."""
-    return f"ekiden-{_digest(key)}"
 
 
 def _digest(text: str) -> str:

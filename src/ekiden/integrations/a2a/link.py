@@ -1,4 +1,4 @@
-"""One remote agent, spoken with over the official client."""
+"""Calls of one remote agent with the official A2A client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ekiden.core.checks.addresses import origin_of
 from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import dumps
-from ekiden.integrations.a2a.values import MAX_TEXT, RemoteA2A, State, View, is_settled, problem
+from ekiden.integrations.a2a.values import MAX_TEXT, RemoteA2A, State, View, problem
 
 _CONNECT_S = 10.0
 _READ_S = 60.0
@@ -41,10 +41,10 @@ _CANCEL_S = 60.0
 _FIRST_DELAY_S = 0.05
 _LONGEST_DELAY_S = 10.0
 _RECENT = 20
-_MAX_WORDS = 500
+_MAX_ERROR = 500
 
 MOST_BYTES = 8_000_000
-"""The longest answer that is read; of a stream, all of it together."""
+"""The maximum size of an answer, or of all events of a stream together."""
 
 _MAX_ID: Final = 1000
 
@@ -61,23 +61,25 @@ _STATES: Final[dict[int, State]] = {
 
 
 def view_of_message(message: Message) -> View:
-    """An agent that answers at once, without a task; `ValueError` for ids that cannot be."""
-    text, data = _said(message.parts)
-    return View(state="done", context_id=_id(message.context_id), text=text, data=data)
+    """The view of an answer without a task. Raises `ValueError` for an id that is too long."""
+    text, data = _content(message.parts)
+    return View(state="done", context_id=_check_id(message.context_id), text=text, data=data)
 
 
 def view_of_task(task: Task) -> View:
-    """A task; what it answered are its artifacts, or else its last words. `ValueError` for ids
-    that cannot be."""
+    """The view of a task. Its answer is in its artifacts, or else in its last message.
+
+    Raises `ValueError` for an id that is too long.
+    """
     state = _STATES.get(task.status.state, "working")
-    text, data = _said(task.status.message.parts)
+    text, data = _content(task.status.message.parts)
     options, item = _question(task.status.message.parts) if state == "asks" else ((), "")
     if state == "done" and task.artifacts:
-        text, data = _said(part for artifact in task.artifacts for part in artifact.parts)
+        text, data = _content(part for artifact in task.artifacts for part in artifact.parts)
     return View(
         state=state,
-        task_id=_id(task.id),
-        context_id=_id(task.context_id),
+        task_id=_check_id(task.id),
+        context_id=_check_id(task.context_id),
         text=text,
         data=None if state == "asks" else data,
         options=options,
@@ -85,60 +87,58 @@ def view_of_task(task: Task) -> View:
     )
 
 
-def is_at_work(state: int) -> bool:
-    """Whether a task that is so goes on by itself."""
-    return _STATES.get(state, "working") == "working"
-
-
-def _said(parts: Iterable[Part]) -> tuple[str, Any]:
-    """The texts, and the JSON if there is no text; what is too long as a text that is cut off."""
+def _content(parts: Iterable[Part]) -> tuple[str, Any]:
+    """The text, or if there is none, the JSON. JSON that is too long becomes a truncated text."""
     texts: list[str] = []
-    found: list[Any] = []
+    values: list[Any] = []
     for part in parts:
         match part.WhichOneof("content"):
             case "text":
                 texts.append(part.text)
             case "data":
-                found.append(MessageToDict(part.data))
+                values.append(MessageToDict(part.data))
             case "url":
                 texts.append(part.url)
             case _:
                 texts.append(f"[{part.filename or part.media_type or 'a file'}]")
     text = "\n".join(texts)[:MAX_TEXT]
-    if texts or not found:
+    if texts or not values:
         return text, None
-    data = found[0] if len(found) == 1 else found
+    data = values[0] if len(values) == 1 else values
     written = dumps(data)
     return ("", data) if len(written) <= MAX_TEXT else (written[:MAX_TEXT], None)
 
 
-def _id(given: str) -> str:
-    """Ids are stored and sent again and again."""
+def _check_id(given: str) -> str:
+    # Ids are stored in the session and sent with every request.
     if len(given) > _MAX_ID:
         raise ValueError(f"it tells an id of more than {_MAX_ID} characters")
     return given
 
 
 def _question(parts: Iterable[Part]) -> tuple[tuple[str, ...], str]:
-    """What can be chosen, and the question's id, as an Ekiden tells it."""
+    """The options and the id of a question, if the remote agent is an Ekiden agent."""
     for part in parts:
-        said = MessageToDict(part.data) if part.WhichOneof("content") == "data" else None
-        asked = said.get("question") if isinstance(said, dict) else None
-        if isinstance(asked, dict):
-            options = asked.get("options")
+        data = MessageToDict(part.data) if part.WhichOneof("content") == "data" else None
+        question = data.get("question") if isinstance(data, dict) else None
+        if isinstance(question, dict):
+            options = question.get("options")
             listed = options if isinstance(options, list) else []
             texts = tuple(each[:1000] for each in listed if isinstance(each, str))[:20]
-            item = asked.get("item")
-            return texts, _id(item) if isinstance(item, str) else ""
+            item = question.get("item")
+            return texts, _check_id(item) if isinstance(item, str) else ""
     return (), ""
 
 
 class RequestRefused(httpx.TransportError):
-    """The request was not made, or its answer not read to the end."""
+    """The request was not sent, or its answer was not read to the end, for a security reason."""
 
 
 class OneHost(httpx.AsyncBaseTransport):
-    """Speaks with `origin`, whatever a card or a redirect says, and reads at most `most` bytes."""
+    """Connects only to `origin`, even if a card or a redirect names another host.
+
+    Reads at most `most` bytes of an answer.
+    """
 
     def __init__(self, origin: tuple[str, str, int], *, most: int = MOST_BYTES) -> None:
         self._origin = origin
@@ -181,13 +181,13 @@ class RemoteUnreachable(Exception):
 
 
 class Unusable(Exception):
-    """What it says cannot be used, however often it is asked."""
+    """An invalid answer: a retry would fail again."""
 
 
 class RemoteLink:
     """Calls one remote agent for the agent `name` of the team.
 
-    Nothing is kept between calls but the card, so any process can go on with a task.
+    It keeps only the card between calls, so any process can continue a task.
     """
 
     def __init__(self, settings: RemoteA2A, *, name: str) -> None:
@@ -204,10 +204,10 @@ class RemoteLink:
         task_id: str = "",
         data: dict[str, Any] | None = None,
     ) -> View:
-        """Say something, once: a message that is known to have arrived is not sent again.
+        """Send a message at most once, and return the state of its task.
 
-        With `task_id` it is the answer of a person to what that task asks.
-        Gives the task as it stands right after; `unavailable` if it was out of reach for too long.
+        With `task_id` the message is a person's answer to that task's question. If the remote agent
+        is unreachable for too long, the state is `unavailable`.
         """
         parts = [Part(text=_clean(text), media_type="text/plain")] if text else []
         if data is not None:
@@ -221,34 +221,35 @@ class RemoteLink:
         )
 
         async def attempt(client: Client) -> View:
-            arrived = await _arrived(client, message)
-            return arrived if arrived is not None else await _sent(client, message)
+            arrived = await _find_sent(client, message)
+            return arrived if arrived is not None else await _send(client, message)
 
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                return await self._patiently(attempt, streaming=False, for_person=bool(task_id))
+                return await self._retry(attempt, streaming=False, for_person=bool(task_id))
         except TimeoutError:
             limit = f"{self._settings.timeout_s:g} s"
             return problem("unavailable", f"it did not take the message within {limit}")
 
     async def wait(self, task_id: str) -> View:
-        """The task once it ended or asks something."""
+        """Wait until the task has ended or asks a question, and return its state."""
         delay_s = self._settings.poll_s
 
         async def attempt(client: Client) -> View:
             nonlocal delay_s
-            view = await _look(client, task_id)
-            while not is_settled(view):
-                await _news(client, task_id)
-                view = await _look(client, task_id)
-                if not is_settled(view):
+            view = await _get_view(client, task_id)
+            while view.state == "working":
+                await _wait_for_update(client, task_id)
+                # Updates may have been lost with the connection: the task itself decides.
+                view = await _get_view(client, task_id)
+                if view.state == "working":
                     await asyncio.sleep(delay_s)
                     delay_s = min(delay_s * 1.5, _LONGEST_DELAY_S)
             return view
 
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                return await self._patiently(attempt, streaming=True)
+                return await self._retry(attempt, streaming=True)
         except TimeoutError:
             limit = f"{self._settings.timeout_s:g} s"
             return problem("unavailable", f"task {task_id} did not come to an end within {limit}")
@@ -265,14 +266,14 @@ class RemoteLink:
             return f"it did not answer within {limit_s:g} s"
         return None
 
-    async def _patiently(
+    async def _retry(
         self,
         attempt: Callable[[Client], Awaitable[View]],
         *,
         streaming: bool,
         for_person: bool = False,
     ) -> View:
-        """What the attempt gives; made again while nobody answers, as long as we are patient."""
+        """Repeat `attempt` while the remote agent is unreachable, at most for `patience_s`."""
         clock = asyncio.get_running_loop()
         delay_s, lost_at = _FIRST_DELAY_S, None
         while True:
@@ -283,6 +284,7 @@ class RemoteLink:
             except Unusable as exc:
                 return problem("invalid", str(exc))
             except RemoteUnreachable as exc:
+                # A connection that held for longer than `patience_s` starts a new outage.
                 if lost_at is None or clock.time() - began > self._settings.patience_s:
                     lost_at, delay_s = clock.time(), _FIRST_DELAY_S
                 if clock.time() + delay_s - lost_at > self._settings.patience_s:
@@ -320,7 +322,7 @@ async def _read_card(http: httpx.AsyncClient, address: str) -> AgentCard:
     return await A2ACardResolver(http, base, slash + path).get_agent_card()
 
 
-async def _sent(client: Client, message: Message) -> View:
+async def _send(client: Client, message: Message) -> View:
     configuration = SendMessageConfiguration(
         return_immediately=True, accepted_output_modes=["text/plain", "application/json"]
     )
@@ -332,10 +334,10 @@ async def _sent(client: Client, message: Message) -> View:
     raise Unusable("it answered with nothing")
 
 
-async def _arrived(client: Client, message: Message) -> View | None:
-    """The task that the message began or went on with, if it was sent before.
+async def _find_sent(client: Client, message: Message) -> View | None:
+    """The task that has the message already, if it was sent before a crash or a lost connection.
 
-    Agents that cannot tell get it again, under the same id: it is theirs to notice.
+    An agent that does not list its tasks gets the message again, with the same id.
     """
     try:
         if message.task_id:
@@ -345,7 +347,7 @@ async def _arrived(client: Client, message: Message) -> View | None:
         known = next(
             (task for task in (await client.list_tasks(request)).tasks if _has(task, message)), None
         )
-        return None if known is None else await _look(client, known.id)
+        return None if known is None else await _get_view(client, known.id)
     except A2AClientError as exc:
         if _is_lost(exc):
             raise
@@ -358,16 +360,17 @@ def _has(task: Task, message: Message) -> bool:
     return any(each.message_id == message.message_id for each in task.history)
 
 
-async def _look(client: Client, task_id: str) -> View:
+async def _get_view(client: Client, task_id: str) -> View:
     return view_of_task(await client.get_task(GetTaskRequest(id=task_id)))
 
 
-async def _news(client: Client, task_id: str) -> None:
-    """Wait until the task ended or asks something; not at all if the agent does not tell."""
+async def _wait_for_update(client: Client, task_id: str) -> None:
+    """Wait until the task has ended or asks a question; returns at once without streaming."""
     try:
-        async for news in client.subscribe(SubscribeToTaskRequest(id=task_id)):
-            state = news.status_update.status.state or news.task.status.state
-            if news.HasField("message") or (state and not is_at_work(state)):
+        async for update in client.subscribe(SubscribeToTaskRequest(id=task_id)):
+            state = update.status_update.status.state or update.task.status.state
+            is_settled = bool(state) and _STATES.get(state, "working") != "working"
+            if is_settled or update.HasField("message"):
                 return
     except A2AClientError as exc:
         if _is_lost(exc):
@@ -378,19 +381,19 @@ async def _news(client: Client, task_id: str) -> None:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Whatever goes wrong inside is `RemoteUnreachable` or `Unusable` outside."""
+    """Errors of the client become `RemoteUnreachable` or `Unusable`."""
     try:
         yield
     except A2AClientError as exc:
         if _is_lost(exc):
-            raise RemoteUnreachable(f"it cannot be reached: {_words(exc)}") from exc
-        raise Unusable(_words(exc)) from exc
+            raise RemoteUnreachable(f"it cannot be reached: {_text_of_error(exc)}") from exc
+        raise Unusable(_text_of_error(exc)) from exc
     except (A2AError, ParseError, ValueError) as exc:
-        raise Unusable(_words(exc)) from exc
+        raise Unusable(_text_of_error(exc)) from exc
 
 
 def _is_lost(error: A2AClientError) -> bool:
-    """Whether it may go well when it is tried again."""
+    """Whether a retry may succeed."""
     cause = error.__cause__
     if isinstance(cause, httpx.HTTPStatusError):
         return cause.response.status_code in (429, 502, 503, 504)
@@ -399,11 +402,11 @@ def _is_lost(error: A2AClientError) -> bool:
     return isinstance(error, A2AClientTimeoutError) or isinstance(cause, httpx.TransportError)
 
 
-def _words(error: Exception) -> str:
+def _text_of_error(error: Exception) -> str:
     cause = error.__cause__
     if isinstance(cause, httpx.HTTPStatusError):
         return f"it answered with the status {cause.response.status_code}"
-    return cover(str(cause) if isinstance(cause, RequestRefused) else str(error))[:_MAX_WORDS]
+    return cover(str(cause) if isinstance(cause, RequestRefused) else str(error))[:_MAX_ERROR]
 
 
 def _clean(text: str) -> str:

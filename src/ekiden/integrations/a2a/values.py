@@ -1,10 +1,10 @@
-"""A remote agent's settings, without secrets, and the state of its task as JSON."""
+"""The settings of a remote agent, without secrets, and the state of its task."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.checks.addresses import card_address, origin_of, variable_fault
@@ -61,14 +61,8 @@ class RemoteA2A:
 
     def to_json(self) -> dict[str, Any]:
         """The remote agent as JSON. A stored compensation contains it."""
-        return {
-            "card": self.card,
-            "token_env": self.token_env,
-            "headers_env": dict(self.headers_env),
-            "timeout_s": self.timeout_s,
-            "patience_s": self.patience_s,
-            "poll_s": self.poll_s,
-        }
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**values, "headers_env": dict(self.headers_env)}
 
 
 def _variable(agent: str, name: str) -> str:
@@ -86,41 +80,33 @@ def _variable(agent: str, name: str) -> str:
 
 
 MAX_TEXT = 200_000
-"""The longest text that is kept of a remote agent's answer."""
+"""The maximum length of the stored text of an answer; the rest is cut off."""
 
 State: TypeAlias = Literal[
     "working", "done", "asks", "failed", "canceled", "rejected", "unavailable", "invalid"
 ]
-"""`asks`: it waits for an answer."""
+"""`asks`: the remote task waits for an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """How a task stands."""
+    """The state of a remote task."""
 
     state: State
     task_id: str = ""
     context_id: str = ""
     text: str = ""
-    """What it said, or asks, or what went wrong."""
+    """The answer, the question or the error."""
     data: Any = None
-    """The answer, if it is JSON and no text."""
+    """The answer, if it is JSON instead of text."""
     options: tuple[str, ...] = ()
-    """Of a question that can be answered by choosing."""
+    """The options of the question."""
     item: str = ""
-    """The question's id, where the other side is an Ekiden."""
+    """The id of the question, if the remote agent is an Ekiden agent."""
 
     def to_json(self) -> dict[str, Any]:
-        """As a step remembers it."""
-        return {
-            "state": self.state,
-            "task_id": self.task_id,
-            "context_id": self.context_id,
-            "text": self.text,
-            "data": self.data,
-            "options": list(self.options),
-            "item": self.item,
-        }
+        """The stored result of a step."""
+        return {**asdict(self), "options": list(self.options)}
 
 
 def view_from_json(data: dict[str, Any]) -> View:
@@ -129,10 +115,5 @@ def view_from_json(data: dict[str, Any]) -> View:
 
 
 def problem(state: State, text: str) -> View:
-    """Something that went wrong."""
+    """The view of a call that failed."""
     return View(state=state, text=text[:MAX_TEXT])
-
-
-def is_settled(view: View) -> bool:
-    """Whether there is nothing to wait for."""
-    return view.state != "working"

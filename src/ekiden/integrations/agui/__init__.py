@@ -1,5 +1,11 @@
-"""The team behind AG-UI, the protocol between agents and the pages that show them."""
+"""AG-UI: the team behind the protocol between agents and web pages; needs `ekiden[server]`."""
 
-from ekiden.integrations import web as web
-from ekiden.integrations.agui.events import agui_run_stream as agui_run_stream
-from ekiden.integrations.agui.routes import install as install
+from ekiden.core.integrations.lazy import lazy_names
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "agui_run_stream": "ekiden.integrations.agui.events",
+        "install": "ekiden.integrations.agui.routes",
+    },
+)

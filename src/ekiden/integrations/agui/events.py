@@ -1,9 +1,9 @@
-"""A run as AG-UI events: questions to people are interrupts; and the stream that sends them.
+"""A run as a stream of AG-UI events.
 
-Agents become steps, their answers messages, tools and transfers tool calls, and the session's
-variables the state. Each question to people ends the run with an interrupt. The rest are `CUSTOM`
-events: `ekiden.run` (run and session), `ekiden.handoff`, `ekiden.route`, `ekiden.inbox`, and
-`ekiden.withdrawn` for an incomplete message.
+An agent's turn is a step, its answer a message, tools and handoffs are tool calls, and the
+session's variables are the state. A question to people ends the run with an interrupt. Everything
+else is a `CUSTOM` event: `ekiden.run` (run and session), `ekiden.handoff`, `ekiden.route`,
+`ekiden.inbox`, and `ekiden.withdrawn` for an incomplete message.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class ResumeEntry(BaseModel):
 
 
 def interrupt(item: InboxItem, *, call_id: str | None = None) -> dict[str, Any]:
-    """The question as an interrupt: its id is that of the inbox item."""
-    told: dict[str, Any] = {
+    """The question as an interrupt, with the id of the inbox item."""
+    made: dict[str, Any] = {
         "id": item.id,
         "reason": _reason(item, call_id),
         "message": shortened("\n".join(filter(None, (item.subject, item.body))), _MOST_SHOWN),
@@ -63,28 +63,28 @@ def interrupt(item: InboxItem, *, call_id: str | None = None) -> dict[str, Any]:
         },
     }
     if call_id is not None:
-        told["toolCallId"] = call_id
+        made["toolCallId"] = call_id
     if item.deadline_us is not None:
-        told["expiresAt"] = datetime.fromtimestamp(item.deadline_us / 1e6, UTC).isoformat()
-    return told
+        made["expiresAt"] = datetime.fromtimestamp(item.deadline_us / 1e6, UTC).isoformat()
+    return made
 
 
-async def resolve(desk: TenantService, caller: Caller, entry: ResumeEntry) -> None:
-    """Answer the question, or withdraw it if the person only closed it.
+async def resolve(tenant: TenantService, caller: Caller, entry: ResumeEntry) -> None:
+    """Answer the question, or cancel it if the person dismissed it.
 
-    `Forbidden`, `InboxForbidden` for agents, `RequestInvalid` for what is no answer, otherwise as
-    `decide`.
+    Raises `Forbidden`, `InboxForbidden` for agents, `RequestInvalid` for an invalid answer, and the
+    errors of `decide`.
     """
     if entry.status == "cancelled":
         caller.check("answer")
-        await desk.inbox.cancel(entry.interruptId, by=caller.name, reason="dismissed", via=VIA)
+        await tenant.inbox.cancel(entry.interruptId, by=caller.name, reason="dismissed", via=VIA)
         return
-    item = await desk.inbox.get(entry.interruptId)
-    await decide(desk, caller, item.id, **_answer(item, entry.payload))
+    item = await tenant.inbox.get(entry.interruptId)
+    await decide(tenant, caller, item.id, **_answer(item, entry.payload))
 
 
 def _answer(item: InboxItem, payload: Any) -> dict[str, Any]:
-    """The payload as what `decide` takes."""
+    """The payload as arguments of `decide`."""
     if isinstance(payload, bool):
         return {"approve": payload}
     if isinstance(payload, str):
@@ -125,16 +125,16 @@ def _schema(item: InboxItem) -> dict[str, Any]:
     return {"type": "object", "properties": {"text": text}, "required": ["text"]}
 
 
-_TOLD = ("handoff", "route", "inbox")
-_SHORT = (
+_CUSTOM_TYPES = ("handoff", "route", "inbox")
+_CUSTOM_DETAILS = (
     "id", "from", "to", "status", "moves", "reason", "code", "agent", "method", "confidence",
     "item", "kind", "subject", "change", "role", "options", "tool",
 )  # fmt: skip
-"""Details that are passed on with a `CUSTOM` event; the rest is for our own interface."""
+"""The details of a `CUSTOM` event; other details are only in Ekiden's own API."""
 
 
 class AguiEvents:
-    """Makes AG-UI events of one run, or of the part of one that somebody watches."""
+    """Translates the events of a run, or of its watched part, to AG-UI events."""
 
     def __init__(
         self,
@@ -144,7 +144,8 @@ class AguiEvents:
         our_run_id: str,
         state: Mapping[str, Any] | None = None,
     ) -> None:
-        """`run_id` is the client's name of it; `state`, the session's variables at the start."""
+        """`run_id` is the client's id of the run. `state` are the session's variables at the
+        start; `None` if they are unknown."""
         self._thread_id = thread_id
         self._run_id = run_id
         self._our_run_id = our_run_id
@@ -152,10 +153,11 @@ class AguiEvents:
         self._step: str | None = None
         self._state = None if state is None else deepcopy(dict(state))
         self._calls: dict[str, dict[str, Any]] = {}
-        """Those without a result yet, by id."""
+        """Calls without a result, by id."""
 
     def know(self, events: Iterable[Event]) -> None:
-        """What the run did before the part that is shown."""
+        """Process the events before the watched part without output: their open calls may get a
+        result in this part."""
         for event in events:
             for _ in self._speech.take(event):
                 pass
@@ -165,7 +167,7 @@ class AguiEvents:
                 self._step = event.agent
 
     def start(self) -> Iterator[dict[str, Any]]:
-        """The run begins."""
+        """The first events: the run, its state, and its current step."""
         yield {"type": "RUN_STARTED", "threadId": self._thread_id, "runId": self._run_id}
         ours = {"run_id": self._our_run_id, "session_id": self._our_run_id.rpartition(":")[0]}
         yield _custom("run", ours)
@@ -175,35 +177,35 @@ class AguiEvents:
             yield {"type": "STEP_STARTED", "stepName": self._step}
 
     def take(self, shown: Shown) -> Iterator[dict[str, Any]]:
-        """What an event or a delta tells."""
+        """The AG-UI events of an event or a text delta."""
         for each in self._speech.take(shown):
-            yield from _spoken(each)
+            yield from _message_events(each)
         if isinstance(shown, Event):
-            yield from self._happened(shown)
+            yield from self._events(shown)
 
     def finish(self, run: Run, questions: Sequence[InboxItem] = ()) -> Iterator[dict[str, Any]]:
-        """The run stands so, and nothing more comes."""
+        """The last events: how the run ended, or the questions that it waits for."""
         for each in self._speech.close():
-            yield from _spoken(each)
+            yield from _message_events(each)
         yield from self._step_to(None)
         if run.status in ("done", "refused"):
             yield self._finished(run, {"type": "success"}, result=run.output)
         elif run.status == "waiting" and questions:
-            waits = [interrupt(item, call_id=self._call_of(item)) for item in questions]
-            yield self._finished(run, {"type": "interrupt", "interrupts": waits})
+            interrupts = [interrupt(item, call_id=self._call_of(item)) for item in questions]
+            yield self._finished(run, {"type": "interrupt", "interrupts": interrupts})
         else:
             yield {"type": "RUN_ERROR", **_error(run), "usage": _usage(run)}
 
-    def _happened(self, event: Event) -> Iterator[dict[str, Any]]:
+    def _events(self, event: Event) -> Iterator[dict[str, Any]]:
         if event.type == "agent_start" and event.agent:
             yield from self._step_to(event.agent)
         yield from self._called(event)
         details = event.details or {}
-        if event.type in _TOLD:
-            told = {name: details[name] for name in _SHORT if name in details}
-            yield _custom(event.type, {"agent": event.agent, **told})
+        if event.type in _CUSTOM_TYPES:
+            shown = {name: details[name] for name in _CUSTOM_DETAILS if name in details}
+            yield _custom(event.type, {"agent": event.agent, **shown})
         if isinstance(details.get("state"), Mapping):
-            yield from self._changed(details["state"])
+            yield from self._state_changed(details["state"])
 
     def _called(self, event: Event) -> Iterator[dict[str, Any]]:
         if event.type not in ("llm_call", "message", "tool_call", "handoff"):
@@ -232,42 +234,41 @@ class AguiEvents:
         if agent is not None:
             yield {"type": "STEP_STARTED", "stepName": agent}
 
-    def _changed(self, told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Variables of the session; those of users and of the app are told by name only."""
+    def _state_changed(self, change: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if self._state is None:
-            base = told.get("base")
+            base = change.get("base")
             self._state = deepcopy(dict(base)) if isinstance(base, Mapping) else {}
             yield {"type": "STATE_SNAPSHOT", "snapshot": deepcopy(self._state)}
-        moves: list[dict[str, Any]] = []
-        for name, value in (told.get("set") or {}).items():
+        delta: list[dict[str, Any]] = []
+        for name, value in (change.get("set") or {}).items():
             self._state[name] = value
-            moves.append({"op": "add", "path": _pointer(name), "value": value})
-        for name in told.get("deleted") or ():
+            delta.append({"op": "add", "path": _pointer(name), "value": value})
+        for name in change.get("deleted") or ():
             if name in self._state:
                 del self._state[name]
-                moves.append({"op": "remove", "path": _pointer(name)})
-        if moves:
-            yield {"type": "STATE_DELTA", "delta": moves}
+                delta.append({"op": "remove", "path": _pointer(name)})
+        if delta:
+            yield {"type": "STATE_DELTA", "delta": delta}
 
     def _call_of(self, item: InboxItem) -> str | None:
-        """The call that the question is about, if it is one of this part of the run."""
+        """The id of the open call that the question is about."""
         for call_id, call in self._calls.items():
             if call["name"] == item.tool and (call.get("arguments") or "{}") == item.arguments:
                 return call_id
         return None
 
     def _finished(self, run: Run, outcome: dict[str, Any], *, result: Any = None) -> dict[str, Any]:
-        told = {
+        event = {
             "type": "RUN_FINISHED",
             "threadId": self._thread_id,
             "runId": self._run_id,
             "outcome": outcome,
             "usage": _usage(run),
         }
-        return told if result is None else {**told, "result": result}
+        return event if result is None else {**event, "result": result}
 
 
-def _spoken(each: SpeechStarted | Piece | SpeechEnded | Broken) -> Iterator[dict[str, Any]]:
+def _message_events(each: SpeechStarted | Piece | SpeechEnded | Broken) -> Iterator[dict[str, Any]]:
     match each:
         case SpeechStarted(id=name):
             yield {"type": "TEXT_MESSAGE_START", "messageId": name, "role": "assistant"}
@@ -307,8 +308,13 @@ def _error(run: Run) -> dict[str, Any]:
 
 def _usage(run: Run) -> list[dict[str, int]]:
     used = run.usage
-    sent, made = used.input_tokens, used.output_tokens
-    return [{"inputTokens": sent, "outputTokens": made, "totalTokens": used.tokens}]
+    return [
+        {
+            "inputTokens": used.input_tokens,
+            "outputTokens": used.output_tokens,
+            "totalTokens": used.tokens,
+        }
+    ]
 
 
 def _custom(name: str, value: dict[str, Any]) -> dict[str, Any]:
@@ -324,34 +330,38 @@ def _as_text(value: Any) -> str:
 
 
 async def agui_stream(
-    desk: TenantService, run_id: str, shown: AsyncGenerator[Shown | None, None], told: AguiEvents
+    tenant: TenantService,
+    run_id: str,
+    shown: AsyncGenerator[Shown | None, None],
+    events: AguiEvents,
 ) -> AsyncGenerator[bytes, None]:
-    """What is shown of a run, and at its end how it stands."""
-    for event in told.start():
+    """The server-sent events of a run, from its current state to its end."""
+    for event in events.start():
         yield _sse(event)
     async with aclosing(shown):
         async for each in shown:
             if each is None:
                 yield BEAT
                 continue
-            for event in told.take(each):
+            for event in events.take(each):
                 yield _sse(event)
-    run = await desk.runs.read(run_id)
-    questions = await questions_to_people(desk.store, run.session_id)
-    for event in told.finish(run, questions):
+    run = await tenant.runs.read(run_id)
+    questions = await questions_to_people(tenant.store, run.session_id)
+    for event in events.finish(run, questions):
         yield _sse(event)
 
 
 def agui_run_stream(
-    desk: TenantService, run_id: str, *, through_waits: bool = False
+    tenant: TenantService, run_id: str, *, through_waits: bool = False
 ) -> AsyncGenerator[bytes, None]:
     """The events of a run from its start, as AG-UI events, for `GET /runs/{run_id}/events`.
 
     AG-UI events have no ids: after a disconnect, a client gets all of them again.
     """
     session_id = run_id.rpartition(":")[0]
-    told = AguiEvents(thread_id=session_id, run_id=run_id, our_run_id=run_id)
-    return agui_stream(desk, run_id, desk.runs.watch(run_id, through_waits=through_waits), told)
+    events = AguiEvents(thread_id=session_id, run_id=run_id, our_run_id=run_id)
+    shown = tenant.runs.watch(run_id, through_waits=through_waits)
+    return agui_stream(tenant, run_id, shown, events)
 
 
 def _sse(event: dict[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""`/agui`: a page talks to the team."""
+"""The route `/agui`: a web page sends messages and answers to the team."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ from ekiden.storage.base import SessionRow
 
 router = APIRouter(tags=["agui"])
 
-_SPOKEN = ("system", "developer", "user")
-_LEFT_OUT = ("tool", "activity", "reasoning")
-"""The session has its own record of these."""
+_INPUT_ROLES = ("system", "developer", "user")
+_IGNORED_ROLES = ("tool", "activity", "reasoning")
+"""The session has its own record of these messages."""
 
 
 def read_messages(messages: Sequence[Mapping[str, Any]]) -> list[Item]:
-    """What was said; `RequestInvalid` says which message cannot be used and why."""
-    return [item for place, each in enumerate(messages) if (item := _item(each, place))]
+    """The messages as conversation items. Raises `RequestInvalid` with the place of the error."""
+    return [item for index, each in enumerate(messages) if (item := _item(each, index))]
 
 
-def is_said(item: Item) -> bool:
-    """Whether it is a message of the user's that says something."""
+def is_user_message(item: Item) -> bool:
+    """Whether the item is a message from the user with content."""
     if item.get("role") != "user":
         return False
     parts = item["content"] if isinstance(item["content"], list) else ()
     return bool(text_of(item).strip()) or any(part["type"] != "input_text" for part in parts)
 
 
-def _item(message: Mapping[str, Any], place: int) -> Item | None:
-    role, content, where = message.get("role"), message.get("content"), f"messages.{place}"
-    if role in _LEFT_OUT:
+def _item(message: Mapping[str, Any], index: int) -> Item | None:
+    role, content, where = message.get("role"), message.get("content"), f"messages.{index}"
+    if role in _IGNORED_ROLES:
         return None
     if role == "assistant":
         return assistant_message(content) if isinstance(content, str) and content else None
-    if role not in _SPOKEN:
+    if role not in _INPUT_ROLES:
         raise RequestInvalid(f"{where}.role: {role!r:.60} is not a role of AG-UI")
     if isinstance(content, str):
         return {"role": role, "content": content}
@@ -120,7 +120,9 @@ class AguiInput(BaseModel):
         **problems(404, 409, 413),
     },
 )
-async def run_agui(desk: Starts, caller: TheCaller, body: AguiInput, request: Request) -> Response:
+async def run_agui(
+    tenant: Starts, caller: TheCaller, body: AguiInput, request: Request
+) -> Response:
     """Send a message to the team, or answer its questions, and stream the run as AG-UI events.
 
     The server stores the conversation. Only the last message of the request counts, unless the
@@ -130,89 +132,85 @@ async def run_agui(desk: Starts, caller: TheCaller, body: AguiInput, request: Re
     """
     streams: Streams = request.app.state.streams
     streams.check_room()
-    row = await _row(desk, body.threadId)
-    followed = await _followed(desk, caller, body, row)
-    told = AguiEvents(
+    row = await _row(tenant, body.threadId)
+    followed = await _start_or_join(tenant, caller, body, row)
+    events = AguiEvents(
         thread_id=body.threadId,
         run_id=body.runId,
         our_run_id=followed.run_id,
         state={} if row is None else row.variables,
     )
-    told.know(await _before(desk, followed))
+    events.know(await _earlier_events(tenant, followed))
     headers = {"X-Ekiden-Session": followed.session_id, "X-Ekiden-Run": followed.run_id}
     shown = followed.shown(beat_s=streams.heartbeat_s)
-    return streams.response(_events(desk, followed, shown, told), headers)
+    return streams.response(_stream(tenant, followed, shown, events), headers)
 
 
-async def _followed(
-    desk: TenantService, caller: Caller, body: AguiInput, row: SessionRow | None
+async def _start_or_join(
+    tenant: TenantService, caller: Caller, body: AguiInput, row: SessionRow | None
 ) -> FollowedRun:
+    """Answer the open questions, start a run, or join the current run."""
     number = 0 if row is None else run_number(row)
     last_id = run_id_of(body.threadId, number)
     if body.resume:
         if not number:
             raise RequestInvalid(f"nothing in {body.threadId!r} waits for an answer")
-        await check_asked(desk, body.threadId, [entry.interruptId for entry in body.resume])
-        followed = await await_more(desk, last_id)
+        await check_asked(tenant, body.threadId, [entry.interruptId for entry in body.resume])
+        followed = await await_more(tenant, last_id)
         try:
             for entry in body.resume:
-                await resolve(desk, caller, entry)
+                await resolve(tenant, caller, entry)
         except BaseException:
             followed.close()
             raise
         return followed
     items = read_messages(body.messages)
-    if not items or not is_said(items[-1]):
-        if number and not is_over(await desk.runs.read(last_id)):
-            first, _ = await run_range(desk.store, last_id)
-            return await join_run(desk, last_id, after=first - 1)
+    if not items or not is_user_message(items[-1]):
+        if number and not is_over(await tenant.runs.read(last_id)):
+            first, _ = await run_range(tenant.store, last_id)
+            return await join_run(tenant, last_id, after=first - 1)
         raise RequestInvalid("messages: the last one must be the user's, and say something")
-    given = items[-1:] if number else [*_context(body), *items]
+    agent = body.forwardedProps.get("agent") if isinstance(body.forwardedProps, dict) else None
     order = RunOrder(
-        input=given,
+        input=items[-1:] if number else [*_context(body), *items],
         session_id=body.threadId,
-        to=_addressee(body),
+        to=agent if isinstance(agent, str) and agent else None,
         may_write_history=caller.may("history"),
     )
-    return await begin_run(desk, order)
-
-
-def _addressee(body: AguiInput) -> str | None:
-    named = body.forwardedProps.get("agent") if isinstance(body.forwardedProps, dict) else None
-    return named if isinstance(named, str) and named else None
+    return await begin_run(tenant, order)
 
 
 def _context(body: AguiInput) -> list[Item]:
     if not body.context:
         return []
-    told = "\n".join(f"{each.description}: {each.value}" for each in body.context)
-    return [{"role": "developer", "content": f"What the application tells:\n{told}"}]
+    facts = "\n".join(f"{each.description}: {each.value}" for each in body.context)
+    return [{"role": "developer", "content": f"What the application tells:\n{facts}"}]
 
 
-async def _row(desk: TenantService, session_id: str) -> SessionRow | None:
+async def _row(tenant: TenantService, session_id: str) -> SessionRow | None:
     try:
-        return await desk.store.get(session_id)
+        return await tenant.store.get(session_id)
     except SessionNotFound:
         return None
 
 
-async def _before(desk: TenantService, followed: FollowedRun) -> list[Event]:
-    """What the run did before the part that is shown: calls whose results come now are in it."""
-    first, _ = await run_range(desk.store, followed.run_id)
+async def _earlier_events(tenant: TenantService, followed: FollowedRun) -> list[Event]:
+    """The events of the run before the streamed part."""
+    first, _ = await run_range(tenant.store, followed.run_id)
     if followed.after < first:
         return []
-    events = await desk.store.events(followed.session_id, after=first - 1)
+    events = await tenant.store.events(followed.session_id, after=first - 1)
     return [event for event in events if event.seq <= followed.after]
 
 
-async def _events(
-    desk: TenantService,
+async def _stream(
+    tenant: TenantService,
     followed: FollowedRun,
     shown: AsyncGenerator[Shown | None, None],
-    told: AguiEvents,
+    events: AguiEvents,
 ) -> AsyncGenerator[bytes, None]:
     try:
-        async with aclosing(agui_stream(desk, followed.run_id, shown, told)) as stream:
+        async with aclosing(agui_stream(tenant, followed.run_id, shown, events)) as stream:
             async for sent in stream:
                 yield sent
     finally:

@@ -1,3 +1,6 @@
-"""Sentence encoders of BERT's kind, computed with numpy from a folder of weights."""
+"""BERT-style sentence encoders, computed with numpy from a folder of weights.
+
+Routing and memory use one as an optional second encoder, if the user provides its folder.
+"""
 
 from ekiden.integrations.bert_encoder.encoder import BertEmbedder as BertEmbedder

@@ -1,8 +1,8 @@
-"""Sentence encoders of BERT's kind, computed with numpy from a folder of weights.
+"""The computation of BERT-style sentence encoders with numpy.
 
-all-MiniLM, gte, bge and e5 in their small sizes have this shape. The texts of a batch are put one
-after the other without padding: the dense layers see one long row of pieces, and only attention
-looks at texts of equal length together. So a text's vector does not depend on its neighbours.
+The small sizes of all-MiniLM, gte, bge and e5 have this architecture. The texts of a batch are
+concatenated without padding: the dense layers process one long row of tokens, and attention
+processes texts of equal length together. So the vector of a text does not depend on other texts.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from ekiden.integrations.bert_encoder.weights import (
     SafeTensors,
     Shape,
 )
-from ekiden.integrations.bert_encoder.wordpiece import Pieces, WordPiece
+from ekiden.integrations.bert_encoder.wordpiece import Tokens, WordPiece
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Matrix: TypeAlias = "NDArray[np.float32]"
 
-_UNKNOWN = 0.3
-"""With more words that are unknown, a text is not understood."""
-_FOREIGN = 0.1
-"""With more in another script, it is not either: what is Latin in it is then often a name."""
-_BROKEN = 0.35
-"""With more pieces that only go on with a word, it is in another language: one English request in
-a hundred has so many, and most German and Spanish ones."""
-_AT_ONCE = 1024
-"""Pieces in a batch."""
+_MAX_UNKNOWN = 0.3
+"""Above this share of unknown words, the encoder does not know the language of a text."""
+_MAX_FOREIGN = 0.1
+"""The limit for characters of another script. It is low: the Latin words in a text of another
+script are often only names."""
+_MAX_CONTINUED = 0.35
+"""The limit for tokens that continue a word. One English request in a hundred is above it, and most
+German and Spanish requests are."""
+_BATCH_TOKENS = 1024
 
 
 class BertEmbedder:
@@ -55,7 +55,7 @@ class BertEmbedder:
         self._shape = Shape.from_folder(folder)
         self._tokens = WordPiece.from_folder(folder)
         self._file = SafeTensors(folder / "model.safetensors")
-        EncoderWeights.check(self._file, self._shape, pieces=self._tokens.size)
+        EncoderWeights.check(self._file, self._shape, vocabulary=self._tokens.size)
         self.name = f"{folder.name.rpartition('__')[2]}/{self._file.mark}"
         self.dimensions = self._shape.width
         self._weights: EncoderWeights | None = None
@@ -64,11 +64,11 @@ class BertEmbedder:
     def embed(self, texts: Sequence[str]) -> Matrix:
         """See `Embedder.embed`. Only the first 126 tokens of a long text count."""
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        pieces = [self._tokens.pieces(text, limit=self._shape.limit).numbers for text in texts]
-        filled = [row for row, own in enumerate(pieces) if len(own) > 2]
-        filled.sort(key=lambda row: len(pieces[row]))
-        for rows in _batches(filled, pieces):
-            vectors[rows] = self._encoded([pieces[row] for row in rows])
+        tokens = [self._tokens.tokens(text, limit=self._shape.limit).ids for text in texts]
+        filled = [row for row, ids in enumerate(tokens) if len(ids) > 2]
+        filled.sort(key=lambda row: len(tokens[row]))
+        for rows in _batches(filled, tokens):
+            vectors[rows] = self._encode([tokens[row] for row in rows])
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors /= np.maximum(lengths, 1e-9)
         return vectors
@@ -78,61 +78,61 @@ class BertEmbedder:
 
         An English encoder also returns a vector for a Chinese text, but this vector is meaningless.
         """
-        found = (self._tokens.pieces(text, limit=self._shape.limit) for text in texts)
-        return np.array([_is_known(each) for each in found], dtype=np.bool_)
+        tokens = (self._tokens.tokens(text, limit=self._shape.limit) for text in texts)
+        return np.array([_is_known(each) for each in tokens], dtype=np.bool_)
 
-    def _loaded(self) -> EncoderWeights:
+    def _load(self) -> EncoderWeights:
         with self._lock:
             if self._weights is None:
                 self._weights = EncoderWeights.read(self._file, self._shape)
             return self._weights
 
-    def _encoded(self, texts: list[tuple[int, ...]]) -> Matrix:
-        """Of texts in the order of their lengths."""
-        weights = self._loaded()
+    def _encode(self, texts: list[tuple[int, ...]]) -> Matrix:
+        """The vectors of texts that are sorted by length."""
+        weights = self._load()
         lengths = [len(text) for text in texts]
-        numbers = np.concatenate([np.array(text, dtype=np.intp) for text in texts])
-        places = np.concatenate([np.arange(length) for length in lengths])
-        state = weights.words[numbers]
-        state += weights.places[places]
-        state = _normed(state, weights.norm, self._shape.epsilon)
+        ids = np.concatenate([np.array(text, dtype=np.intp) for text in texts])
+        positions = np.concatenate([np.arange(length) for length in lengths])
+        state = weights.words[ids]
+        state += weights.positions[positions]
+        state = _normalize(state, weights.norm, self._shape.epsilon)
         for layer in weights.layers:
-            state = self._through(layer, state, lengths)
+            state = self._apply(layer, state, lengths)
         starts = np.cumsum([0, *lengths[:-1]])
         if self._shape.pooling == "cls":
             return np.asarray(state[starts], dtype=np.float32)
         sums = np.add.reduceat(state, starts, axis=0)
         return np.asarray(sums / np.array(lengths, dtype=np.float32)[:, None], dtype=np.float32)
 
-    def _through(self, layer: Layer, state: Matrix, lengths: list[int]) -> Matrix:
+    def _apply(self, layer: Layer, state: Matrix, lengths: list[int]) -> Matrix:
         epsilon = self._shape.epsilon
-        seen = _attended(_dense(state, layer.asking), lengths, self._shape.heads)
-        attended = _dense(seen, layer.attended)
+        attended = _attention(_dense(state, layer.qkv), lengths, self._shape.heads)
+        attended = _dense(attended, layer.attention_output)
         attended += state
-        attended = _normed(attended, layer.after_attention, epsilon)
-        result = _dense(_gelu(_dense(attended, layer.wide)), layer.narrow)
+        attended = _normalize(attended, layer.attention_norm, epsilon)
+        result = _dense(_gelu(_dense(attended, layer.intermediate)), layer.output)
         result += attended
-        return _normed(result, layer.after_all, epsilon)
+        return _normalize(result, layer.output_norm, epsilon)
 
 
-def _is_known(text: Pieces) -> bool:
+def _is_known(text: Tokens) -> bool:
     return (
-        len(text.numbers) > 2
-        and text.unknown <= _UNKNOWN
-        and text.foreign <= _FOREIGN
-        and text.broken <= _BROKEN
+        len(text.ids) > 2
+        and text.unknown <= _MAX_UNKNOWN
+        and text.foreign <= _MAX_FOREIGN
+        and text.continued <= _MAX_CONTINUED
     )
 
 
-def _batches(rows: list[int], pieces: Sequence[tuple[int, ...]]) -> Iterator[list[int]]:
+def _batches(rows: list[int], tokens: Sequence[tuple[int, ...]]) -> Iterator[list[int]]:
     batch: list[int] = []
     count = 0
     for row in rows:
-        if batch and count + len(pieces[row]) > _AT_ONCE:
+        if batch and count + len(tokens[row]) > _BATCH_TOKENS:
             yield batch
             batch, count = [], 0
         batch.append(row)
-        count += len(pieces[row])
+        count += len(tokens[row])
     if batch:
         yield batch
 
@@ -143,33 +143,30 @@ def _dense(state: Matrix, dense: Dense) -> Matrix:
     return result
 
 
-def _attended(asking: Matrix, lengths: list[int], heads: int) -> Matrix:
-    """What every piece takes from the others of its text; `asking` has queries, keys, values.
-
-    The queries are scaled already.
-    """
-    width = asking.shape[1] // 3
-    result = np.empty((len(asking), width), dtype=np.float32)
+def _attention(qkv: Matrix, lengths: list[int], heads: int) -> Matrix:
+    """Multi-head attention within each text; `qkv` has the scaled queries, keys and values."""
+    width = qkv.shape[1] // 3
+    result = np.empty((len(qkv), width), dtype=np.float32)
     start = 0
     for length, group in groupby(lengths):
         count = sum(1 for _ in group)
         end = start + count * length
-        parts = asking[start:end].reshape(count, length, 3, heads, width // heads)
+        parts = qkv[start:end].reshape(count, length, 3, heads, width // heads)
         query, key, value = np.ascontiguousarray(parts.transpose(2, 0, 3, 1, 4))
-        heed = query @ key.swapaxes(-1, -2)
-        heed -= heed.max(axis=-1, keepdims=True)
-        np.exp(heed, out=heed)
-        heed /= heed.sum(axis=-1, keepdims=True)
-        taken = (heed @ value).transpose(0, 2, 1, 3)
-        result[start:end] = taken.reshape(end - start, width)
+        scores = query @ key.swapaxes(-1, -2)
+        scores -= scores.max(axis=-1, keepdims=True)  # Without this, `exp` could overflow.
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=-1, keepdims=True)
+        mixed = (scores @ value).transpose(0, 2, 1, 3)
+        result[start:end] = mixed.reshape(end - start, width)
         start = end
     return result
 
 
-def _normed(state: Matrix, norm: Norm, epsilon: float) -> Matrix:
+def _normalize(state: Matrix, norm: Norm, epsilon: float) -> Matrix:
     state -= state.mean(axis=1, keepdims=True)
-    spread = np.einsum("ij,ij->i", state, state)[:, None] / np.float32(state.shape[1])
-    state /= np.sqrt(spread + np.float32(epsilon))
+    variance = np.einsum("ij,ij->i", state, state)[:, None] / np.float32(state.shape[1])
+    state /= np.sqrt(variance + np.float32(epsilon))
     state *= norm.scale
     state += norm.shift
     return state
@@ -183,24 +180,24 @@ _ERFC_STEP = np.float32(0.3275911 / np.sqrt(2))
 
 
 def _gelu(values: Matrix) -> Matrix:
-    """Each times the part of a normal distribution that is below it.
+    """The activation function GELU.
 
-    The part beyond the absolute value is the polynomial 7.1.26 of Abramowitz and Stegun, which is
-    right to 1e-7; numpy has none.
+    numpy has no error function. This is the polynomial 7.1.26 of Abramowitz and Stegun, whose error
+    is below 1e-7. All steps are in place, because temporary arrays would take most of the time.
     """
     size = np.abs(values)
     step = size * _ERFC_STEP
     step += 1
     np.reciprocal(step, out=step)
-    beyond = step * _ERFC[0]
+    tail = step * _ERFC[0]
     for factor in _ERFC[1:]:
-        beyond += factor
-        beyond *= step
+        tail += factor
+        tail *= step
     np.square(values, out=step)
     step *= np.float32(-0.5)
     np.exp(step, out=step)
-    beyond *= step
-    beyond *= size
+    tail *= step
+    tail *= size
     result: Matrix = np.maximum(values, 0)
-    result -= beyond
+    result -= tail
     return result

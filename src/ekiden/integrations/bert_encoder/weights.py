@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 import numpy as np
 
 from ekiden.core.errors import UserError
-from ekiden.integrations.bert_encoder.wordpiece import MAX_PIECES, read_json
+from ekiden.integrations.bert_encoder.wordpiece import MAX_TOKENS, read_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,9 +40,9 @@ class _Tensor:
 
 
 class SafeTensors:
-    """The tensors of numbers with a point in a file; others, such as positions, are passed over.
+    """The floating-point tensors of a file; other tensors are ignored.
 
-    Raises `UserError` for a file that cannot be read, or is not what it says::
+    Raises `UserError` for a file that is unreadable or inconsistent::
 
         SafeTensors(folder / "model.safetensors").read("embeddings.LayerNorm.bias")
     """
@@ -58,7 +58,7 @@ class SafeTensors:
         except OSError as exc:
             raise UserError(f"{path} cannot be read: {exc.strerror or exc}") from exc
         self.mark = sha256(head + last).hexdigest()[:12]
-        """Tells files with different tensors apart, by the header and the last of the bytes."""
+        """A digest of the header and the last bytes, which identifies the tensors."""
         self._start = _LENGTH.size + len(head)
         self._tensors = self._checked(self._parsed(head))
 
@@ -66,11 +66,11 @@ class SafeTensors:
         return name in self._tensors
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """`UserError` if there is no such tensor."""
+        """The shape of a tensor. Raises `UserError` for an unknown tensor."""
         return self._tensor(name).shape
 
     def read(self, name: str) -> NDArray[np.float32]:
-        """A copy as 32-bit floats; `UserError` if there is no such tensor."""
+        """A copy of a tensor as 32-bit floats. Raises `UserError` for an unknown tensor."""
         tensor = self._tensor(name)
         if not prod(tensor.shape):
             return np.zeros(tensor.shape, dtype=np.float32)
@@ -84,7 +84,7 @@ class SafeTensors:
             )
         except (OSError, ValueError) as exc:
             raise self._broken(f"{name} cannot be read: {exc}") from exc
-        if tensor.kind == "BF16":
+        if tensor.kind == "BF16":  # These are the upper 16 bits of a 32-bit float.
             return (kept.astype(np.uint32) << 16).view(np.float32)
         return np.array(kept, dtype=np.float32)
 
@@ -113,11 +113,11 @@ class SafeTensors:
 
     def _checked(self, header: dict[str, Any]) -> dict[str, _Tensor]:
         found: dict[str, _Tensor] = {}
-        for name, said in header.items():
+        for name, entry in header.items():
             if name == "__metadata__":
                 continue
             try:
-                kind, shape, (start, end) = said["dtype"], said["shape"], said["data_offsets"]
+                kind, shape, (start, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
             except (KeyError, TypeError, ValueError) as exc:
                 raise self._broken(f"its header does not describe {name}") from exc
             numbers = [*shape, start, end] if isinstance(shape, list) else [None]
@@ -151,55 +151,55 @@ _LARGEST = {
     "vocab_size": 2_000_000,
 }
 _WORDS = "embeddings.word_embeddings.weight"
-_PLACES = "embeddings.position_embeddings.weight"
-_KINDS = "embeddings.token_type_embeddings.weight"
+_POSITIONS = "embeddings.position_embeddings.weight"
+_SEGMENTS = "embeddings.token_type_embeddings.weight"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The sizes, and how a text is summed up."""
+    """The sizes of an encoder, and its pooling mode."""
 
     width: int
-    wide: int
+    intermediate: int
     layers: int
     heads: int
-    places: int
+    positions: int
     words: int
     epsilon: float
     pooling: Literal["mean", "cls"]
 
     @property
     def limit(self) -> int:
-        """So many pieces of a text are looked at."""
-        return min(MAX_PIECES, self.places)
+        """The maximum number of tokens of a text."""
+        return min(MAX_TOKENS, self.positions)
 
     @classmethod
     def from_folder(cls, folder: Path) -> Shape:
-        """Raises `UserError` for a folder without ``config.json``, or another kind of model."""
+        """Read ``config.json``. Raises `UserError` if it is missing, or not of a BERT encoder."""
         path = folder / "config.json"
         if not path.exists():
             raise UserError(f"{folder} has no encoder: there is no config.json in it")
-        said = read_json(path)
+        config = read_json(path)
         for name, wanted in (
             ("model_type", "bert"),
             ("hidden_act", "gelu"),
             ("position_embedding_type", "absolute"),
         ):
-            if said.get(name, wanted) != wanted:
-                raise UserError(f"{path}: {name} is {said[name]!r}; only {wanted!r} can be used")
-        sizes = {name: _size(path, said, name) for name in _LARGEST}
+            if config.get(name, wanted) != wanted:
+                raise UserError(f"{path}: {name} is {config[name]!r}; only {wanted!r} can be used")
+        sizes = {name: _size(path, config, name) for name in _LARGEST}
         width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
         if width % heads:
             raise UserError(f"{path}: hidden_size {width} cannot be divided among {heads} heads")
-        epsilon = said.get("layer_norm_eps", 1e-12)
+        epsilon = config.get("layer_norm_eps", 1e-12)
         if not isinstance(epsilon, float) or not 0 <= epsilon < 1:
             raise UserError(f"{path}: layer_norm_eps must be from 0 to 1, not {epsilon!r}")
         return cls(
             width=width,
-            wide=sizes["intermediate_size"],
+            intermediate=sizes["intermediate_size"],
             layers=sizes["num_hidden_layers"],
             heads=heads,
-            places=sizes["max_position_embeddings"],
+            positions=sizes["max_position_embeddings"],
             words=sizes["vocab_size"],
             epsilon=epsilon,
             pooling=_pooling(folder / "1_Pooling" / "config.json"),
@@ -208,7 +208,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dense:
-    """A row times `matrix`, plus `bias`."""
+    """A dense layer: a row times `matrix`, plus `bias`."""
 
     matrix: Matrix
     bias: Matrix
@@ -216,7 +216,7 @@ class Dense:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Norm:
-    """What a row of mean 0 and variance 1 is multiplied with, and what is added."""
+    """The factors and offsets of a layer normalization."""
 
     scale: Matrix
     shift: Matrix
@@ -224,34 +224,35 @@ class Norm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One step of the encoder."""
+    """One layer of the encoder."""
 
-    asking: Dense
-    """Queries (divided by the root of a head's width), keys and values, side by side."""
-    attended: Dense
-    after_attention: Norm
-    wide: Dense
-    narrow: Dense
-    after_all: Norm
+    qkv: Dense
+    """Queries, keys and values side by side; the queries are divided by the root of a head's
+    width."""
+    attention_output: Dense
+    attention_norm: Norm
+    intermediate: Dense
+    output: Dense
+    output_norm: Norm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderWeights:
-    """All numbers of an encoder, laid out for being multiplied from the left."""
+    """All weights of an encoder; the matrices are transposed for `row @ matrix`."""
 
     words: Matrix
-    places: Matrix
-    """With what is added for a first sentence, as there is no second."""
+    positions: Matrix
+    """The position embeddings plus the embedding of the first segment, the only one in use."""
     norm: Norm
     layers: tuple[Layer, ...]
 
     @staticmethod
-    def check(file: SafeTensors, shape: Shape, *, pieces: int) -> None:
-        """`UserError` if a tensor is missing or has another shape; nothing is read yet."""
-        if pieces > shape.words:
+    def check(file: SafeTensors, shape: Shape, *, vocabulary: int) -> None:
+        """Check the header only. Raises `UserError` for a missing tensor or a wrong shape."""
+        if vocabulary > shape.words:
             raise UserError(
                 f"{file.path} does not fit its vocabulary: it has vectors for {shape.words} "
-                f"pieces, and the vocabulary has {pieces}"
+                f"pieces, and the vocabulary has {vocabulary}"
             )
         prefix = _prefix(file)
         for name, wanted in _tensors(shape):
@@ -264,7 +265,7 @@ class EncoderWeights:
 
     @classmethod
     def read(cls, file: SafeTensors, shape: Shape) -> EncoderWeights:
-        """Reads everything; call `check` before."""
+        """Read all tensors; call `check` before."""
         prefix = _prefix(file)
         found: dict[str, Matrix] = {}
         for name, _ in _tensors(shape):
@@ -273,7 +274,7 @@ class EncoderWeights:
                 raise UserError(f"{file.path} cannot be used: {name} has values that are no number")
         return cls(
             words=found[_WORDS],
-            places=found[_PLACES][: shape.limit] + found[_KINDS][0],
+            positions=found[_POSITIONS][: shape.limit] + found[_SEGMENTS][0],
             norm=_norm(found, "embeddings.LayerNorm"),
             layers=tuple(_layer(found, number, shape) for number in range(shape.layers)),
         )
@@ -285,15 +286,15 @@ def _layer(found: Mapping[str, Matrix], number: int, shape: Shape) -> Layer:
     scale = np.float32((shape.width // shape.heads) ** -0.5)
     parts[0] = Dense(matrix=parts[0].matrix * scale, bias=parts[0].bias * scale)
     return Layer(
-        asking=Dense(
+        qkv=Dense(
             matrix=np.ascontiguousarray(np.hstack([each.matrix for each in parts])),
             bias=np.concatenate([each.bias for each in parts]),
         ),
-        attended=_dense(found, f"{start}attention.output.dense"),
-        after_attention=_norm(found, f"{start}attention.output.LayerNorm"),
-        wide=_dense(found, f"{start}intermediate.dense"),
-        narrow=_dense(found, f"{start}output.dense"),
-        after_all=_norm(found, f"{start}output.LayerNorm"),
+        attention_output=_dense(found, f"{start}attention.output.dense"),
+        attention_norm=_norm(found, f"{start}attention.output.LayerNorm"),
+        intermediate=_dense(found, f"{start}intermediate.dense"),
+        output=_dense(found, f"{start}output.dense"),
+        output_norm=_norm(found, f"{start}output.LayerNorm"),
     )
 
 
@@ -311,19 +312,19 @@ def _prefix(file: SafeTensors) -> str:
 
 
 def _tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Every tensor that is needed, with its shape."""
-    width, wide = shape.width, shape.wide
+    """The names and shapes of all required tensors."""
+    width, intermediate = shape.width, shape.intermediate
     yield _WORDS, (shape.words, width)
-    yield _PLACES, (shape.places, width)
-    yield _KINDS, (2, width)
+    yield _POSITIONS, (shape.positions, width)
+    yield _SEGMENTS, (2, width)
     yield from _pair("embeddings.LayerNorm", (width,))
     for number in range(shape.layers):
         start = f"encoder.layer.{number}."
         for name in ("self.query", "self.key", "self.value", "output.dense"):
             yield from _pair(f"{start}attention.{name}", (width, width))
         yield from _pair(f"{start}attention.output.LayerNorm", (width,))
-        yield from _pair(f"{start}intermediate.dense", (wide, width))
-        yield from _pair(f"{start}output.dense", (width, wide))
+        yield from _pair(f"{start}intermediate.dense", (intermediate, width))
+        yield from _pair(f"{start}output.dense", (width, intermediate))
         yield from _pair(f"{start}output.LayerNorm", (width,))
 
 
@@ -336,17 +337,17 @@ def _times(shape: tuple[int, ...]) -> str:
     return " × ".join(map(str, shape)) or "one number"
 
 
-def _size(path: Path, said: Mapping[str, Any], name: str) -> int:
-    value = said.get(name)
+def _size(path: Path, config: Mapping[str, Any], name: str) -> int:
+    value = config.get(name)
     if type(value) is not int or not 0 < value <= _LARGEST[name]:
         raise UserError(f"{path}: {name} must be from 1 to {_LARGEST[name]}, not {value!r}")
     return value
 
 
 def _pooling(path: Path) -> Literal["mean", "cls"]:
-    said = read_json(path, missing={"pooling_mode_mean_tokens": True})
-    modes = {name for name, on in said.items() if name.startswith("pooling_mode_") and on is True}
-    modes |= {f"pooling_mode_{said['pooling_mode']}"} if "pooling_mode" in said else set()
+    config = read_json(path, missing={"pooling_mode_mean_tokens": True})
+    modes = {name for name, on in config.items() if name.startswith("pooling_mode_") and on is True}
+    modes |= {f"pooling_mode_{config['pooling_mode']}"} if "pooling_mode" in config else set()
     if modes <= {"pooling_mode_mean_tokens", "pooling_mode_mean"} and modes:
         return "mean"
     if modes <= {"pooling_mode_cls_token", "pooling_mode_cls"} and modes:

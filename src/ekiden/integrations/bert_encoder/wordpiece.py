@@ -1,7 +1,7 @@
-"""Texts as the numbers of pieces of words, the way encoders of BERT's kind were taught them.
+"""The WordPiece tokenizer of BERT-style encoders.
 
-Text is cut at white space, punctuation and Han characters; each word is then made of the longest
-pieces that the vocabulary has, those after the first beginning with ``##``.
+Text is split at white space, punctuation and Han characters. Each word is then split into the
+longest tokens of the vocabulary; tokens that continue a word begin with ``##``.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 
 from ekiden.core.errors import UserError
 
-MAX_PIECES = 128
+MAX_TOKENS = 128
 MAX_CHARACTERS = 2_000
-"""What comes after is not looked at."""
+"""The rest of a longer text is ignored."""
 
 _MAX_WORD = 100
-"""A longer word is unknown: the models were taught so."""
+"""A longer word is unknown, as in the training of the models."""
 _MAX_BYTES = 64 * 2**20
 _UNKNOWN, _FIRST, _LAST = "[UNK]", "[CLS]", "[SEP]"
 _FIRST_OTHER = "\u0370"
-"""From here on are scripts other than Latin."""
+"""The first character after the Latin scripts."""
 _MANY_HAN = 3_000
-"""A vocabulary with so many Han characters is one of Chinese or Japanese."""
+"""A vocabulary with this many Han characters is for Chinese or Japanese."""
 _HAN = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -39,24 +39,25 @@ _HAN = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pieces:
-    """A text as an encoder takes it."""
+class Tokens:
+    """The tokens of a text."""
 
-    numbers: tuple[int, ...]
-    """With the marks of the beginning and the end."""
+    ids: tuple[int, ...]
+    """The ids in the vocabulary, between the tokens for the beginning and the end."""
     unknown: float
-    """How many of the pieces stand for words that the vocabulary does not have, 0 to 1."""
+    """The share of tokens for words that are not in the vocabulary, 0 to 1."""
     foreign: float
-    """How many are single characters of a script that it only has the letters of, 0 to 1."""
-    broken: float
-    """How many of the pieces only go on with a word, 0 to 1: many in a language that the
-    vocabulary is not made for."""
+    """The share of single characters of a script that the vocabulary has no words of, 0 to 1."""
+    continued: float
+    """The share of tokens that continue a word, 0 to 1. It is high in a language that the
+    vocabulary was not made for."""
 
 
 class WordPiece:
-    """Cuts texts with a vocabulary; `lowercase` if the model does not know capital letters.
+    """Splits texts into the tokens of a vocabulary.
 
-    `strip_accents` makes é an e; if it is `None`, it is done where `lowercase` is.
+    `lowercase` is for models without capital letters. `strip_accents` replaces é with e; `None`
+    means the value of `lowercase`.
     """
 
     def __init__(
@@ -77,26 +78,26 @@ class WordPiece:
         self._split_han = split_han
         self._unknown = vocabulary[_UNKNOWN]
         self._has_han = sum(len(each) == 1 and _is_han(each) for each in vocabulary) >= _MANY_HAN
-        self._word = lru_cache(maxsize=16_384)(self._pieces_of_word)
+        self._word = lru_cache(maxsize=16_384)(self._tokens_of_word)
 
     @classmethod
     def from_folder(cls, folder: Path) -> WordPiece:
-        """From ``vocab.txt`` or ``tokenizer.json``, and ``tokenizer_config.json`` if it is there.
+        """Read ``vocab.txt`` or ``tokenizer.json``, and ``tokenizer_config.json`` if it exists.
 
-        Raises `UserError` if there is neither, or one that cannot be used.
+        Raises `UserError` if both are missing, or invalid.
         """
-        said = read_json(folder / "tokenizer_config.json", missing={})
-        whole = read_json(folder / "tokenizer.json", missing={})
-        model, normal = _part(whole, "model"), _part(whole, "normalizer")
+        config = read_json(folder / "tokenizer_config.json", missing={})
+        tokenizer = read_json(folder / "tokenizer.json", missing={})
+        model, normal = _part(tokenizer, "model"), _part(tokenizer, "normalizer")
         if (folder / "vocab.txt").exists():
-            vocabulary = _listed(folder / "vocab.txt")
+            vocabulary = _read_vocabulary(folder / "vocab.txt")
         elif model:
-            vocabulary = _in_tokenizer(folder / "tokenizer.json", model)
+            vocabulary = _vocabulary_of(folder / "tokenizer.json", model)
         else:
             raise UserError(f"{folder} has no vocabulary: neither vocab.txt nor tokenizer.json")
-        lowercase = said.get("do_lower_case", normal.get("lowercase", True))
-        strip = said.get("strip_accents", normal.get("strip_accents"))
-        han = said.get("tokenize_chinese_chars", normal.get("handle_chinese_chars", True))
+        lowercase = config.get("do_lower_case", normal.get("lowercase", True))
+        strip = config.get("strip_accents", normal.get("strip_accents"))
+        han = config.get("tokenize_chinese_chars", normal.get("handle_chinese_chars", True))
         try:
             return cls(
                 vocabulary,
@@ -107,37 +108,36 @@ class WordPiece:
         except UserError as exc:
             raise UserError(f"{folder} cannot be used: {exc}") from exc
 
-    def pieces(self, text: str, *, limit: int = MAX_PIECES) -> Pieces:
-        """Of a text, `limit` at most; of one with nothing to see, the two marks alone."""
-        found: list[int] = []
+    def tokens(self, text: str, *, limit: int = MAX_TOKENS) -> Tokens:
+        """The first `limit` tokens of a text."""
+        ids: list[int] = []
         unknown = foreign = words = 0
         for word in self.words(text):
             own = self._word(word)
             unknown += own.count(self._unknown)
             foreign += len(own) if self._is_foreign(word, len(own)) else 0
-            found += own
+            ids += own
             words += 1
-            if len(found) >= limit - 2:
+            if len(ids) >= limit - 2:
                 break
-        marked = (self._vocabulary[_FIRST], *found[: limit - 2], self._vocabulary[_LAST])
-        count = max(1, len(found))
-        return Pieces(
-            numbers=marked,
+        count = max(1, len(ids))
+        return Tokens(
+            ids=(self._vocabulary[_FIRST], *ids[: limit - 2], self._vocabulary[_LAST]),
             unknown=unknown / count,
             foreign=foreign / count,
-            broken=1 - max(1, words) / count,
+            continued=1 - max(1, words) / count,
         )
 
     def words(self, text: str) -> Iterator[str]:
-        """Words, marks of punctuation and, if it is so taught, single Han characters."""
+        """The words and punctuation marks of a text; with `split_han` single Han characters."""
         clean = "".join(map(self._cleaned, text[:MAX_CHARACTERS]))
         if self._lowercase:
             clean = clean.lower()
         if self._strip:
-            apart = unicodedata.normalize("NFD", clean)
-            clean = "".join(each for each in apart if unicodedata.category(each) != "Mn")
+            decomposed = unicodedata.normalize("NFD", clean)
+            clean = "".join(each for each in decomposed if unicodedata.category(each) != "Mn")
         for chunk in clean.split():
-            yield from _without_punctuation(chunk)
+            yield from _split_punctuation(chunk)
 
     def _cleaned(self, character: str) -> str:
         if "!" <= character <= "~":
@@ -148,32 +148,32 @@ class WordPiece:
             return ""
         return f" {character} " if self._split_han and _is_han(character) else character
 
-    def _is_foreign(self, word: str, pieces: int) -> bool:
-        """Whether it fell into single characters of another script, which tell little."""
+    def _is_foreign(self, word: str, tokens: int) -> bool:
+        """Whether a word of another script was split into single characters."""
         if _is_han(word[0]):
             return not self._has_han
-        return word[0] >= _FIRST_OTHER and word.isalnum() and 2 * pieces > len(word)
+        return word[0] >= _FIRST_OTHER and word.isalnum() and 2 * tokens > len(word)
 
-    def _pieces_of_word(self, word: str) -> tuple[int, ...]:
+    def _tokens_of_word(self, word: str) -> tuple[int, ...]:
         if len(word) > _MAX_WORD:
             return (self._unknown,)
-        found: list[int] = []
+        ids: list[int] = []
         start = 0
         while start < len(word):
-            mark = "##" if start else ""
+            prefix = "##" if start else ""
             for end in range(len(word), start, -1):
-                number = self._vocabulary.get(mark + word[start:end])
-                if number is not None:
-                    found.append(number)
+                token = self._vocabulary.get(prefix + word[start:end])
+                if token is not None:
+                    ids.append(token)
                     start = end
                     break
             else:
                 return (self._unknown,)
-        return tuple(found)
+        return tuple(ids)
 
 
 def read_json(path: Path, *, missing: dict[str, Any] | None = None) -> dict[str, Any]:
-    """An object in a file, or `missing` if there is none; `UserError` for anything else."""
+    """The JSON object in a file, or `missing` if the file does not exist. Raises `UserError`."""
     if missing is not None and not path.exists():
         return missing
     try:
@@ -196,12 +196,12 @@ def _text(path: Path) -> str:
         raise UserError(f"{path} is not UTF-8") from exc
 
 
-def _listed(path: Path) -> dict[str, int]:
+def _read_vocabulary(path: Path) -> dict[str, int]:
     lines = _text(path).removesuffix("\n").split("\n")
-    return {piece.rstrip("\r"): number for number, piece in enumerate(lines)}
+    return {token.rstrip("\r"): number for number, token in enumerate(lines)}
 
 
-def _in_tokenizer(path: Path, model: Mapping[str, Any]) -> dict[str, int]:
+def _vocabulary_of(path: Path, model: Mapping[str, Any]) -> dict[str, int]:
     kind, vocabulary = model.get("type", "WordPiece"), model.get("vocab")
     if kind != "WordPiece" or not isinstance(vocabulary, dict):
         raise UserError(f"{path} has a vocabulary of the kind {kind}; only WordPiece is known")
@@ -215,7 +215,7 @@ def _part(whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _without_punctuation(chunk: str) -> Iterator[str]:
+def _split_punctuation(chunk: str) -> Iterator[str]:
     if chunk.isalnum():
         yield chunk
         return

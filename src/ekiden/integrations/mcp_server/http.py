@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP, at `/mcp`."""
+"""The MCP server over streamable HTTP, at `/mcp`."""
 
 from __future__ import annotations
 
@@ -20,157 +20,163 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.integrations.mcp_server.server import Context, make_server
-from ekiden.integrations.mcp_server.tools import Visitor
+from ekiden.integrations.mcp_server.tools import McpClient
 from ekiden.project.service import Service
 from ekiden.server.access.access import Caller, caller_of, may_answer, service_of
 
 PATH: Final = "/mcp"
-_VISITOR: Final = "ekiden.visitor"
-_LOOK_S: Final = 1.0
+_CLIENT: Final = "ekiden.client"
+_CHECK_S: Final = 1.0
 
 IDLE_S: Final = 600.0
-"""After so long without a request a session is closed."""
+"""After this many seconds without a request a session is closed."""
 MOST_SESSIONS: Final = 5000
-"""Of all keys together."""
+"""The maximum number of sessions of all keys."""
 MOST_OF_A_KEY: Final = 200
+"""The maximum number of sessions of one key."""
 
 _ID: Final = "mcp-session-id"
 _VERSION: Final = "mcp-protocol-version"
 
-Noting: TypeAlias = Callable[[Send], Send]
+WrapSend: TypeAlias = Callable[[Send], Send]
 
 
 @dataclass(slots=True)
-class _Stay:
-    """One session of a key."""
+class _SessionUse:
+    """The use of one MCP session."""
 
     requests: int = 0
-    """Under way now."""
-    at: float = 0.0
-    """When the last one was over."""
+    """The number of current requests."""
+    ended_at: float = 0.0
+    """When the last request ended."""
 
 
 class SessionQuota:
-    """Knows the sessions of each key by what is asked and answered."""
+    """Limits the number of MCP sessions of each key.
+
+    The SDK does not report its sessions, so requests and responses are observed instead.
+    """
 
     def __init__(
         self, *, most: int = MOST_OF_A_KEY, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._most = most
         self._monotonic = monotonic
-        self._stays: dict[str, dict[str, _Stay]] = {}
-        """By caller, then by the session's id."""
+        self._sessions: dict[str, dict[str, _SessionUse]] = {}
+        """By caller, then by the id of the session."""
 
     @contextmanager
-    def counted(self, caller: Caller, request: Request) -> Iterator[Noting]:
-        """One request; `TooManyRequests` if it would open a session too many. What is given
-        wraps the answer, to see which session was opened."""
-        who = f"{caller.tenant}/{caller.id}"
-        named = request.headers.get(_ID)
-        if named is None and _opens(request):
-            self._check(who)
-        stay = self._stays.get(who, {}).get(named) if named is not None else None
-        if stay is not None:
-            stay.requests += 1
-        try:
-            yield lambda send: self._noting(who, request, send)
-        finally:
-            if stay is not None:
-                stay.requests -= 1
-                stay.at = self._monotonic()
+    def counted(self, caller: Caller, request: Request) -> Iterator[WrapSend]:
+        """Count one request. Yields a wrapper of `send` that sees which session was opened.
 
-    def _check(self, who: str) -> None:
+        Raises `TooManyRequests` if the request would open a session above the limit.
+        """
+        key = f"{caller.tenant}/{caller.id}"
+        session_id = request.headers.get(_ID)
+        if session_id is None and _opens(request):
+            self._check(key)
+        use = self._sessions.get(key, {}).get(session_id) if session_id is not None else None
+        if use is not None:
+            use.requests += 1
+
+        def wrap(send: Send) -> Send:
+            async def wrapped(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    self._observe(key, request, message)
+                await send(message)
+
+            return wrapped
+
+        try:
+            yield wrap
+        finally:
+            if use is not None:
+                use.requests -= 1
+                use.ended_at = self._monotonic()
+
+    def _check(self, key: str) -> None:
         now = self._monotonic()
-        left = {
-            name: stay
-            for name, stay in self._stays.get(who, {}).items()
-            if stay.requests or now - stay.at < IDLE_S
+        # The SDK closes idle sessions by itself: they no longer count.
+        open_sessions = {
+            name: use
+            for name, use in self._sessions.get(key, {}).items()
+            if use.requests or now - use.ended_at < IDLE_S
         }
-        if left:
-            self._stays[who] = left
+        if open_sessions:
+            self._sessions[key] = open_sessions
         else:
-            self._stays.pop(who, None)
-        if len(left) >= self._most:
+            self._sessions.pop(key, None)
+        if len(open_sessions) >= self._most:
             raise TooManyRequests(
                 f"this key has {self._most} MCP sessions open: close some with DELETE",
                 retry_after_s=60,
             )
 
-    def _noting(self, who: str, request: Request, send: Send) -> Send:
-        async def noted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._note(who, request, message)
-            await send(message)
-
-        return noted
-
-    def _note(self, who: str, request: Request, start: Message) -> None:
-        named = request.headers.get(_ID)
-        if named is not None:
+    def _observe(self, key: str, request: Request, start: Message) -> None:
+        session_id = request.headers.get(_ID)
+        if session_id is not None:
             ended = request.method == "DELETE" and start["status"] < 300
             if ended or start["status"] == 404:
-                self._stays.get(who, {}).pop(named, None)
+                self._sessions.get(key, {}).pop(session_id, None)
             return
         for name, value in start.get("headers") or ():
             if name.lower() == _ID.encode():
-                opened = self._stays.setdefault(who, {})
-                opened[value.decode("latin-1")] = _Stay(at=self._monotonic())
+                opened = self._sessions.setdefault(key, {})
+                opened[value.decode("latin-1")] = _SessionUse(ended_at=self._monotonic())
 
 
 def _opens(request: Request) -> bool:
-    """Whether the SDK opens a session for a request that names none: newer versions have none."""
+    """Whether the SDK opens a session for a request without a session id. Newer versions of the
+    protocol have no sessions."""
     version = request.headers.get(_VERSION)
     return version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 class McpEndpoint:
-    """Lets a caller in, and hands the request to the SDK's transport.
+    """Authenticates the caller, and passes the request to the SDK's transport.
 
-    An MCP session belongs to the key that opened it: with another it is not found.
+    An MCP session belongs to the key that opened it; another key does not find it.
     """
 
     def __init__(self) -> None:
         self.manager: StreamableHTTPSessionManager | None = None
-        """There as long as the application runs."""
-        self.guests = SessionQuota()
+        """Set while the application runs."""
+        self.quota = SessionQuota()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         caller = await caller_of(request)
         if self.manager is None:
             raise ServerStopping
-        scope[_VISITOR] = Visitor(caller=caller, may_answer=may_answer(caller, request))
+        scope[_CLIENT] = McpClient(caller=caller, may_answer=may_answer(caller, request))
         token = AccessToken(
             token="", client_id=f"{caller.tenant}/{caller.id}", scopes=sorted(caller.scopes)
         )
         scope["user"] = AuthenticatedUser(token)
-        with self.guests.counted(caller, request) as note:
-            await self._answer(scope, receive, note(send), service_of(request))
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, service: Service) -> None:
-        assert self.manager is not None
-        answering = self.manager.handle_request(scope, receive, send)
-        if scope["method"] == "GET":
-            await _until_stopping(answering, service)
-        else:
-            await answering
+        with self.quota.counted(caller, request) as wrap:
+            answer = self.manager.handle_request(scope, receive, wrap(send))
+            if scope["method"] == "GET":
+                await _until_stopping(answer, service_of(request))
+            else:
+                await answer
 
 
-async def _until_stopping(answering: Coroutine[Any, Any, None], service: Service) -> None:
-    """A stream that only shows: it ends with the server, which would wait for it otherwise."""
-    task = asyncio.ensure_future(answering)
+async def _until_stopping(answer: Coroutine[Any, Any, None], service: Service) -> None:
+    """Answer a GET, which only streams notifications, until the server stops. Without this, a
+    stopping server would wait for the client to disconnect."""
+    task = asyncio.ensure_future(answer)
     try:
         while not task.done() and not service.is_stopping:
-            await asyncio.wait({task}, timeout=_LOOK_S)
+            await asyncio.wait({task}, timeout=_CHECK_S)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _visitor(context: Context) -> Visitor:
+async def _client(context: Context) -> McpClient:
     request: Any = context.request
-    visitor: Visitor = request.scope[_VISITOR]
-    return visitor
+    client: McpClient = request.scope[_CLIENT]
+    return client
 
 
 def install(app: FastAPI) -> None:
@@ -181,24 +187,24 @@ def install(app: FastAPI) -> None:
 
 @asynccontextmanager
 async def running(app: FastAPI) -> AsyncIterator[None]:
-    """As long as this is open, the endpoint answers.
+    """The endpoint answers requests while this context is open.
 
-    The SDK's sessions live in a task of their own, so that what goes wrong around them is not
-    wrapped into a group of errors.
+    The SDK's manager has a task group. It is entered in a task of its own, because an exception of
+    the application would otherwise become an exception group.
     """
-    ready, over = asyncio.Event(), asyncio.Event()
-    keeping = asyncio.create_task(_keep(app, ready, over), name="ekiden-mcp")
+    ready, closing = asyncio.Event(), asyncio.Event()
+    task = asyncio.create_task(_run_manager(app, ready, closing), name="ekiden-mcp")
     try:
         await ready.wait()
         yield
     finally:
-        over.set()
-        await keeping
+        closing.set()
+        await task
 
 
-async def _keep(app: FastAPI, ready: asyncio.Event, over: asyncio.Event) -> None:
+async def _run_manager(app: FastAPI, ready: asyncio.Event, closing: asyncio.Event) -> None:
     endpoint: McpEndpoint = app.state.mcp
-    server = make_server(app.state.service, _visitor)
+    server = make_server(app.state.service, _client)
     manager = StreamableHTTPSessionManager(
         server,
         max_request_body_size=app.state.config.max_body,
@@ -208,5 +214,5 @@ async def _keep(app: FastAPI, ready: asyncio.Event, over: asyncio.Event) -> None
     async with manager.run():
         endpoint.manager = manager
         ready.set()
-        await over.wait()
+        await closing.wait()
         endpoint.manager = None

@@ -1,4 +1,4 @@
-"""The MCP server, and serving it over the standard streams."""
+"""The MCP server: its list of tools, the calls, and stdio."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from pydantic import ValidationError
 from ekiden import __version__
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import EkidenError
-from ekiden.core.errors.server import RequestInvalid
+from ekiden.core.errors.server import Forbidden, RequestInvalid
 from ekiden.core.values import dumps
 from ekiden.integrations.mcp_server import tools
-from ekiden.integrations.mcp_server.tools import ToolCallRequest, Visitor, words_of
+from ekiden.integrations.mcp_server.tools import McpClient, ToolCallRequest, text_of_run
 from ekiden.project.service import Service
 from ekiden.server.access.access import Caller, Scope
 from ekiden.server.problems import words_for
@@ -37,8 +37,8 @@ from ekiden.server.problems import words_for
 _log = logging.getLogger("ekiden.integrations.mcp_server")
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
-FindVisitor: TypeAlias = Callable[[Context], Awaitable[Visitor]]
-"""Who makes a request."""
+FindClient: TypeAlias = Callable[[Context], Awaitable[McpClient]]
+"""Returns the client that sends a request."""
 
 _INSTRUCTIONS = (
     "A team of agents that hand work to each other durably. ask_team starts a conversation, "
@@ -50,16 +50,17 @@ _INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """A tool."""
+    """A tool of the MCP server."""
 
     name: str
     title: str
-    about: str
-    """For models: what it does, and when to use it."""
+    description: str
+    """For models: what the tool does, and when to use it."""
     scope: Scope
-    takes: type[tools.ToolArguments]
+    """The scope that the client's key needs."""
+    arguments: type[tools.ToolArguments]
     call: Callable[[ToolCallRequest, Any], Awaitable[dict[str, Any]]]
-    gives: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
+    result: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
     """The JSON Schema of the result."""
     read_only: bool = False
     destructive: bool = False
@@ -111,128 +112,128 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
     OfferedTool(
         name="ask_team",
         title="Ask the team",
-        about="Begin a conversation with the team of agents and wait for the answer. They hand the "
-        "work to each other as needed. A status of waiting means that people have to decide "
-        "something first: show them `questions`.",
+        description="Begin a conversation with the team of agents and wait for the answer. They "
+        "hand the work to each other as needed. A status of waiting means that people have to "
+        "decide something first: show them `questions`.",
         scope="run",
-        takes=tools.AskTeam,
+        arguments=tools.AskTeam,
         call=tools.ask_team,
-        gives=_RUN,
+        result=_RUN,
     ),
     OfferedTool(
         name="continue_session",
         title="Continue a session",
-        about="Say something more in a session, and wait for the answer.",
+        description="Say something more in a session, and wait for the answer.",
         scope="run",
-        takes=tools.ContinueSession,
+        arguments=tools.ContinueSession,
         call=tools.continue_session,
-        gives=_RUN,
+        result=_RUN,
     ),
     OfferedTool(
         name="get_run",
         title="Look at a run",
-        about="A run's state; with wait_s, once it has ended or waits for people.",
+        description="Get a run. With wait_s, wait until it has ended or waits for people.",
         scope="read",
-        takes=tools.GetRun,
+        arguments=tools.GetRun,
         call=tools.get_run,
-        gives=_RUN,
+        result=_RUN,
         read_only=True,
     ),
     OfferedTool(
         name="cancel_run",
         title="Stop a run",
-        about="Stop a run. Its work is kept.",
+        description="Stop a run. Its work is kept.",
         scope="run",
-        takes=tools.CancelRun,
+        arguments=tools.CancelRun,
         call=tools.cancel_run,
-        gives=_RUN,
+        result=_RUN,
         destructive=True,
         idempotent=True,
     ),
     OfferedTool(
         name="list_sessions",
         title="List sessions",
-        about="Conversations with the team, newest first.",
+        description="Conversations with the team, newest first.",
         scope="read",
-        takes=tools.ListSessions,
+        arguments=tools.ListSessions,
         call=tools.list_sessions,
-        gives=_PAGE,
+        result=_PAGE,
         read_only=True,
     ),
     OfferedTool(
         name="get_session",
         title="Look at a session",
-        about="A conversation with its agents, its handoffs and its last messages.",
+        description="A conversation with its agents, its handoffs and its last messages.",
         scope="read",
-        takes=tools.GetSession,
+        arguments=tools.GetSession,
         call=tools.get_session,
         read_only=True,
     ),
     OfferedTool(
         name="list_inbox",
         title="List the inbox",
-        about="What agents ask people, the most urgent first.",
+        description="Questions of agents to people, the most urgent first.",
         scope="read",
-        takes=tools.ListInbox,
+        arguments=tools.ListInbox,
         call=tools.list_inbox,
-        gives=_PAGE,
+        result=_PAGE,
         read_only=True,
     ),
     OfferedTool(
         name="answer_inbox",
         title="Answer a question of the inbox",
-        about="Pass on a person's decision about an inbox item, once and for good; the waiting "
-        "run continues, and its answer is returned. Only ever pass on what a person "
-        "decided, never decide yourself.",
+        description="Pass on a person's final decision about an inbox item; the waiting run "
+        "continues, and its answer is returned. Only ever pass on what a person decided, never "
+        "decide yourself.",
         scope="answer",
-        takes=tools.AnswerInbox,
+        arguments=tools.AnswerInbox,
         call=tools.answer_inbox,
-        gives=_with_run("item"),
+        result=_with_run("item"),
         destructive=True,
     ),
     OfferedTool(
         name="handoff",
         title="Hand a session over",
-        about="Hand a session to another agent of the team, by a way that its agent has, and wait "
-        "for what that one answers.",
+        description="Hand a session to another agent that is a handoff target of its agent, and "
+        "wait for the answer.",
         scope="run",
-        takes=tools.HandOver,
+        arguments=tools.HandOver,
         call=tools.handoff,
-        gives=_with_run("handoff"),
+        result=_with_run("handoff"),
     ),
     OfferedTool(
         name="route",
         title="Find the agent for a request",
-        about="Which agent would get a request, and why; nothing is run.",
+        description="Find out which agent would get a request, and why, without running it.",
         scope="run",
-        takes=tools.RouteArguments,
+        arguments=tools.RouteArguments,
         call=tools.route,
         read_only=True,
     ),
     OfferedTool(
         name="list_agents",
         title="List the agents",
-        about="The agents of the team, with their descriptions and handoff targets.",
+        description="The agents of the team, with their descriptions and handoff targets.",
         scope="read",
-        takes=tools.ListAgents,
+        arguments=tools.ListAgents,
         call=tools.list_agents,
-        gives=_PAGE,
+        result=_PAGE,
         read_only=True,
     ),
 )
 
 
-def make_server(service: Service, visitor: FindVisitor) -> Server[Any]:
-    """A server with the tools that the visitor's scopes allow."""
+def make_server(service: Service, find_client: FindClient) -> Server[Any]:
+    """A server whose clients see the tools that their scopes allow."""
 
     async def list_tools(
         context: Context, params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        who = await visitor(context)
-        return ListToolsResult(tools=[_tool(each) for each in OFFERS if who.may(each.scope)])
+        client = await find_client(context)
+        return ListToolsResult(tools=[_tool(each) for each in OFFERS if client.may(each.scope)])
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
-        who = await visitor(context)
+        client = await find_client(context)
         offer = _BY_NAME.get(params.name)
         if offer is None:
             known = ", ".join(_BY_NAME)
@@ -240,12 +241,12 @@ def make_server(service: Service, visitor: FindVisitor) -> Server[Any]:
                 INVALID_PARAMS, f"no tool is called {params.name[:80]!r}; known: {known}"
             )
 
-        async def tell(step: float, words: str) -> None:
-            await context.session.report_progress(step, None, words)
+        async def report(step: float, text: str) -> None:
+            await context.session.report_progress(step, None, text)
 
-        desk = await service.tenant_service(who.caller.tenant)
-        tool_call = ToolCallRequest(visitor=who, service=service, desk=desk, tell=tell)
-        return await _called(offer, tool_call, params.arguments or {})
+        tenant = await service.tenant_service(client.caller.tenant)
+        tool_call = ToolCallRequest(client=client, service=service, tenant=tenant, report=report)
+        return await _call(offer, tool_call, params.arguments or {})
 
     return Server(
         "ekiden",
@@ -264,9 +265,9 @@ def _tool(offer: OfferedTool) -> Tool:
     return Tool(
         name=offer.name,
         title=offer.title,
-        description=offer.about,
-        input_schema=offer.takes.model_json_schema(),
-        output_schema=dict(offer.gives),
+        description=offer.description,
+        input_schema=offer.arguments.model_json_schema(),
+        output_schema=dict(offer.result),
         annotations=ToolAnnotations(
             title=offer.title,
             read_only_hint=offer.read_only,
@@ -277,40 +278,38 @@ def _tool(offer: OfferedTool) -> Tool:
     )
 
 
-async def _called(
+async def _call(
     offer: OfferedTool, tool_call: ToolCallRequest, given: dict[str, Any]
 ) -> CallToolResult:
     try:
-        tool_call.check(offer.scope)
+        if not tool_call.client.may(offer.scope):
+            raise Forbidden(offer.scope)
         result = await offer.call(tool_call, _parsed(offer, given))
     except EkidenError as exc:
         return _failed(exc.code, words_for(exc))
     except Exception:
         _log.exception("the tool %s failed", offer.name)
         return _failed("server.internal", "a mistake in Ekiden; the server's log says more")
-    return CallToolResult(content=[_text(_words(result))], structured_content=result)
+    # A session has the id of its run, too; only a run has questions.
+    run = result if "questions" in result else result.get("run")
+    text = text_of_run(run) if isinstance(run, dict) else None
+    content = _text(dumps(result) if text is None else text)
+    return CallToolResult(content=[content], structured_content=result)
 
 
 def _parsed(offer: OfferedTool, given: dict[str, Any]) -> Any:
     try:
-        return offer.takes.model_validate(given)
+        return offer.arguments.model_validate(given)
     except ValidationError as exc:
         first = exc.errors()[0]
         where = ".".join(map(str, first["loc"])) or "arguments"
         raise RequestInvalid(f"{where}: {first['msg']}") from exc
 
 
-def _words(result: dict[str, Any]) -> str:
-    # A session tells the id of its run, too; only a run has questions.
-    run = result if "questions" in result else result.get("run")
-    said = words_of(run) if isinstance(run, dict) else None
-    return dumps(result) if said is None else said
-
-
 def _failed(code: str, message: str) -> CallToolResult:
-    facts = {"error": {"code": code, "message": message}}
+    error = {"error": {"code": code, "message": message}}
     return CallToolResult(
-        content=[_text(f"{code}: {message}")], structured_content=facts, is_error=True
+        content=[_text(f"{code}: {message}")], structured_content=error, is_error=True
     )
 
 
@@ -321,13 +320,12 @@ def _text(text: str) -> TextContent:
 async def serve_stdio(service: Service, caller: Caller) -> None:
     """Serve until the client closes standard input.
 
-    A client that is an agent of ours, here or in a process above, is not offered to decide what
-    people are asked.
+    If an agent of Ekiden started this process, the tool `answer_inbox` is not offered.
     """
-    visitor = Visitor(caller=caller, may_answer=caller.may("answer") and acting_agent() is None)
+    client = McpClient(caller=caller, may_answer=caller.may("answer") and acting_agent() is None)
 
-    async def find(context: Context) -> Visitor:
-        return visitor
+    async def find(context: Context) -> McpClient:
+        return client
 
     server = make_server(service, find)
     async with stdio_server() as (incoming, outgoing):

@@ -1,4 +1,4 @@
-"""The tools of the MCP server, their arguments, and one call: progress, cancellation, its run."""
+"""The tools of the MCP server: arguments, calls, progress and cancellation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from ekiden.api.methods.values import SESSION_ID
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.documents import to_json
 from ekiden.core.errors import EkidenError
-from ekiden.core.errors.server import Forbidden
 from ekiden.core.events import Event
 from ekiden.core.handoffs.request import Actor
 from ekiden.core.runs import Run, run_id_of
@@ -33,7 +32,10 @@ from ekiden.sessions import is_transfer
 from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
 
+_log = logging.getLogger("ekiden.integrations.mcp_server")
+
 _MAX_TEXT = 1_000_000
+_STOP_S = 5.0
 
 SessionId = Annotated[
     str,
@@ -41,11 +43,11 @@ SessionId = Annotated[
         min_length=1,
         max_length=128,
         pattern=SESSION_ID,
-        description="The session's id, as ask_team and list_sessions give it.",
+        description="The id of the session, as ask_team and list_sessions return it.",
     ),
 ]
 RunId = Annotated[
-    str, Field(min_length=3, max_length=140, description="The run's id: SESSION:NUMBER.")
+    str, Field(min_length=3, max_length=140, description="The id of the run: SESSION:NUMBER.")
 ]
 Said = Annotated[
     str, Field(min_length=1, max_length=_MAX_TEXT, description="The message, in plain words.")
@@ -60,22 +62,24 @@ Wait = Annotated[
         "waits for it.",
     ),
 ]
-Limit = Annotated[int, Field(ge=1, le=200, description="How many at most.")]
-Cursor = Annotated[str | None, Field(max_length=500, description="next_cursor of the page before.")]
+Limit = Annotated[int, Field(ge=1, le=200, description="The maximum number of items.")]
+Cursor = Annotated[
+    str | None, Field(max_length=500, description="next_cursor of the previous page.")
+]
 
 
 class ToolArguments(BaseModel):
-    """What one tool takes; anything else is refused."""
+    """The arguments of a tool; unknown arguments are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class ListAgents(ToolArguments):
-    """Nothing."""
+    """No arguments."""
 
 
 class RouteArguments(ToolArguments):
-    """A request to be routed."""
+    """The request to route."""
 
     input: Said
     strategy: Annotated[
@@ -85,25 +89,28 @@ class RouteArguments(ToolArguments):
 
 
 class AskTeam(ToolArguments):
-    """Something new for the team."""
+    """A message for a new session."""
 
     input: Said
     agent: Annotated[
         str | None,
         Field(
             max_length=200,
-            description='Who is to take it; "auto" lets the router decide; else the team\'s entry.',
+            description='The agent that gets the message; "auto": the router decides. Default: the '
+            "team's entry agent.",
         ),
     ] = None
-    title: Annotated[str | None, Field(max_length=500, description="For lists.")] = None
+    title: Annotated[
+        str | None, Field(max_length=500, description="The title of the session, for lists.")
+    ] = None
     user_id: Annotated[
-        str | None, Field(max_length=500, description="Whose conversation it is.")
+        str | None, Field(max_length=500, description="The user of the session.")
     ] = None
     wait_s: Wait = 120
 
 
 class ContinueSession(ToolArguments):
-    """Something more in a session."""
+    """A message for an existing session."""
 
     session_id: SessionId
     input: Said
@@ -111,54 +118,57 @@ class ContinueSession(ToolArguments):
         str | None,
         Field(
             max_length=200,
-            description="The agent to take it; by default the one that has the session.",
+            description="The agent that gets the message. Default: the session's active agent.",
         ),
     ] = None
     wait_s: Wait = 120
 
 
 class GetRun(ToolArguments):
-    """A run, perhaps once it is over."""
+    """The run to get."""
 
     run_id: RunId
     wait_s: Wait = 0
 
 
 class CancelRun(ToolArguments):
-    """A run to be stopped."""
+    """The run to stop."""
 
     run_id: RunId
 
 
 class ListSessions(ToolArguments):
-    """Which sessions."""
+    """A filter for sessions."""
 
     agent: Annotated[
-        str | None, Field(max_length=200, description="Only those that this agent has.")
+        str | None, Field(max_length=200, description="Only sessions with this active agent.")
     ] = None
     status: Annotated[
-        Literal["idle", "ready", "waiting"] | None, Field(description="Only those so.")
+        Literal["idle", "ready", "waiting"] | None,
+        Field(description="Only sessions with this status."),
     ] = None
     limit: Limit = 20
     cursor: Cursor = None
 
 
 class GetSession(ToolArguments):
-    """A session with the end of its conversation."""
+    """The session to get."""
 
     session_id: SessionId
     last: Annotated[
-        int, Field(ge=1, le=1000, description="How many items of the conversation, from its end.")
+        int, Field(ge=1, le=1000, description="The number of conversation items from the end.")
     ] = 50
 
 
 class ListInbox(ToolArguments):
-    """Which questions to people."""
+    """A filter for inbox items."""
 
     session_id: Annotated[
-        str | None, Field(max_length=128, description="Only what this session waits for.")
+        str | None, Field(max_length=128, description="Only questions of this session.")
     ] = None
-    role: Annotated[str | None, Field(max_length=200, description="Only for this role.")] = None
+    role: Annotated[
+        str | None, Field(max_length=200, description="Only questions for this role.")
+    ] = None
     limit: Limit = 20
     cursor: Cursor = None
 
@@ -166,27 +176,44 @@ class ListInbox(ToolArguments):
 class AnswerInbox(ToolArguments):
     """A person's decision."""
 
-    item_id: Annotated[str, Field(min_length=1, max_length=128, description="As list_inbox gives.")]
+    item_id: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=128,
+            description="The id of the inbox item, as list_inbox returns it.",
+        ),
+    ]
     choice: Annotated[
         str | None,
         Field(max_length=1000, description="One of the item's options, if it has any."),
     ] = None
     text: Annotated[
-        str, Field(max_length=100_000, description="In the person's words; needed without options.")
+        str,
+        Field(
+            max_length=100_000,
+            description="The answer in the person's words; required for an item without options.",
+        ),
     ] = ""
     seen_version: Annotated[
         int | None,
-        Field(ge=0, description="The item's version that the person saw; another is refused."),
+        Field(
+            ge=0,
+            description="The version of the item that the person saw. If the item has changed "
+            "since, the answer is refused.",
+        ),
     ] = None
     wait_s: Wait = 120
 
 
 class HandOver(ToolArguments):
-    """A session for another agent."""
+    """A handoff of a session."""
 
     session_id: SessionId
-    to: Annotated[AgentName, Field(description="Who gets it.")]
-    reason: Annotated[str, Field(max_length=2000, description="Why; shown to people.")] = ""
+    to: Annotated[AgentName, Field(description="The target agent.")]
+    reason: Annotated[
+        str, Field(max_length=2000, description="The reason, which is shown to people.")
+    ] = ""
     summary: Annotated[
         str, Field(max_length=20_000, description="What the new agent should know.")
     ] = ""
@@ -194,49 +221,49 @@ class HandOver(ToolArguments):
 
 
 async def list_agents(tool_call: ToolCallRequest, given: ListAgents) -> dict[str, Any]:
-    """Who is in the team."""
-    shown = [agent for agent in tool_call.desk.team if agent.scope != "system"]
+    """The agents of the team."""
+    shown = [agent for agent in tool_call.tenant.team if agent.scope != "system"]
     return {"items": [to_json(agent_summary(tool_call.service.project, agent)) for agent in shown]}
 
 
 async def route(tool_call: ToolCallRequest, given: RouteArguments) -> dict[str, Any]:
-    """Who would get a request."""
+    """The agent that would get a request."""
     address = AddressedMessage(text=given.input, to=None, strategy=given.strategy)
     return (await decide(tool_call.service.project, address)).to_json()
 
 
 async def ask_team(tool_call: ToolCallRequest, given: AskTeam) -> dict[str, Any]:
-    """Begin a session."""
+    """Start a session, and wait for the answer."""
     order = RunOrder(input=given.input, to=given.agent, title=given.title, user_id=given.user_id)
-    return await followed(tool_call, await begin_run(tool_call.desk, order), wait_s=given.wait_s)
+    return await _wait(tool_call, await begin_run(tool_call.tenant, order), wait_s=given.wait_s)
 
 
 async def continue_session(tool_call: ToolCallRequest, given: ContinueSession) -> dict[str, Any]:
-    """Say something more."""
-    await tool_call.desk.store.get(given.session_id)
+    """Send a message to a session, and wait for the answer."""
+    await tool_call.tenant.store.get(given.session_id)
     order = RunOrder(input=given.input, session_id=given.session_id, to=given.agent)
-    return await followed(tool_call, await begin_run(tool_call.desk, order), wait_s=given.wait_s)
+    return await _wait(tool_call, await begin_run(tool_call.tenant, order), wait_s=given.wait_s)
 
 
 async def get_run(tool_call: ToolCallRequest, given: GetRun) -> dict[str, Any]:
-    """A run as it stands; it goes on whatever becomes of this call."""
-    run = await tool_call.desk.runs.read(given.run_id)
+    """A run in its current state, or after waiting for it."""
+    run = await tool_call.tenant.runs.read(given.run_id)
     if not given.wait_s:
-        return await run_result(tool_call.desk, run)
-    place = await last_event(tool_call.desk, run.session_id)
-    joined = await join_run(tool_call.desk, given.run_id, after=place)
-    return await followed(tool_call, joined, wait_s=given.wait_s, is_ours=False)
+        return await _run_result(tool_call.tenant, run)
+    after = await last_event(tool_call.tenant, run.session_id)
+    joined = await join_run(tool_call.tenant, given.run_id, after=after)
+    return await _wait(tool_call, joined, wait_s=given.wait_s, stop_on_cancel=False)
 
 
 async def cancel_run(tool_call: ToolCallRequest, given: CancelRun) -> dict[str, Any]:
     """Stop a run."""
-    return await run_result(tool_call.desk, await tool_call.desk.runs.cancel(given.run_id))
+    return await _run_result(tool_call.tenant, await tool_call.tenant.runs.cancel(given.run_id))
 
 
 async def list_sessions(tool_call: ToolCallRequest, given: ListSessions) -> dict[str, Any]:
     """Sessions, newest first."""
     where = SessionFilter(status=given.status, agent=given.agent)
-    page = await tool_call.desk.store.list(where, limit=given.limit, cursor=given.cursor)
+    page = await tool_call.tenant.store.list(where, limit=given.limit, cursor=given.cursor)
     return {
         "items": [to_json(summary_of(row)) for row in page.sessions],
         "next_cursor": page.next_cursor,
@@ -245,7 +272,7 @@ async def list_sessions(tool_call: ToolCallRequest, given: ListSessions) -> dict
 
 async def get_session(tool_call: ToolCallRequest, given: GetSession) -> dict[str, Any]:
     """A session with the end of its conversation."""
-    store = tool_call.desk.store
+    store = tool_call.tenant.store
     row = await store.get(given.session_id)
     record = to_json(details_of(row, await store.events(given.session_id)))
     items = record["items"]
@@ -253,20 +280,20 @@ async def get_session(tool_call: ToolCallRequest, given: GetSession) -> dict[str
 
 
 async def list_inbox(tool_call: ToolCallRequest, given: ListInbox) -> dict[str, Any]:
-    """What waits for people, the most urgent first."""
+    """Questions to people, the most urgent first."""
     query = InboxQuery(session_id=given.session_id, role=given.role)
-    page = await tool_call.desk.inbox.list(query, limit=given.limit, cursor=given.cursor)
+    page = await tool_call.tenant.inbox.list(query, limit=given.limit, cursor=given.cursor)
     return {"items": [to_json(item) for item in page.items], "next_cursor": page.next_cursor}
 
 
 async def answer_inbox(tool_call: ToolCallRequest, given: AnswerInbox) -> dict[str, Any]:
-    """Decide in the name of the caller; then wait for the run that waited for it."""
-    desk = tool_call.desk
-    item = await desk.inbox.get(given.item_id)
-    place = 0 if item.session_id is None else await last_event(desk, item.session_id)
-    item = await desk.inbox.answer(
+    """Answer a question in the name of the caller, and wait for the run that resumes."""
+    tenant = tool_call.tenant
+    item = await tenant.inbox.get(given.item_id)
+    after = 0 if item.session_id is None else await last_event(tenant, item.session_id)
+    item = await tenant.inbox.answer(
         given.item_id,
-        by=tool_call.name,
+        by=tool_call.client.caller.name,
         choice=given.choice,
         text=given.text,
         seen_version=given.seen_version,
@@ -274,44 +301,40 @@ async def answer_inbox(tool_call: ToolCallRequest, given: AnswerInbox) -> dict[s
     )
     run = None
     if item.session_id is not None and not item.notice:
-        row = await desk.store.get(item.session_id)
-        joined = await join_run(desk, run_id_of(row.id, run_number(row)), after=place)
-        run = await followed(tool_call, joined, wait_s=given.wait_s, is_ours=False)
+        run = await _wait_for_last_run(tool_call, item.session_id, after, given.wait_s)
     return {"item": to_json(item), "run": run}
 
 
 async def handoff(tool_call: ToolCallRequest, given: HandOver) -> dict[str, Any]:
-    """Hand a session to another agent, and wait for what that one says."""
-    desk = tool_call.desk
-    place = await last_event(desk, given.session_id)
-    result = await desk.controller.start(
+    """Hand a session to another agent, and wait for the answer."""
+    tenant = tool_call.tenant
+    after = await last_event(tenant, given.session_id)
+    result = await tenant.controller.start(
         given.session_id,
         to=given.to,
         reason=given.reason,
         summary=given.summary,
-        by=Actor(kind="program", name=tool_call.name),
+        by=Actor(kind="program", name=tool_call.client.caller.name),
         run=False,
     )
     run = None
     if result.error is None:
-        row = await desk.store.get(given.session_id)
-        joined = await join_run(desk, run_id_of(row.id, run_number(row)), after=place)
-        run = await followed(tool_call, joined, wait_s=given.wait_s, is_ours=False)
-    end = await end_of(desk.store, given.session_id, result)
+        run = await _wait_for_last_run(tool_call, given.session_id, after, given.wait_s)
+    end = await end_of(tenant.store, given.session_id, result)
     return {"handoff": to_json(end), "run": run}
 
 
-TellProgress: TypeAlias = Callable[[float, str], Awaitable[None]]
-"""Says how far the call is, as a number that grows, and in words."""
+ReportProgress: TypeAlias = Callable[[float, str], Awaitable[None]]
+"""Reports the progress of a call, as a growing number and a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visitor:
-    """The client of the server."""
+class McpClient:
+    """A client of the MCP server."""
 
     caller: Caller
     may_answer: bool
-    """Whether this one may decide what people are asked: not for an agent that calls us."""
+    """Whether the client may answer questions to people; agents may not."""
 
     def may(self, scope: Scope) -> bool:
         """Whether a tool that needs the scope is offered."""
@@ -322,83 +345,77 @@ class Visitor:
 class ToolCallRequest:
     """One call of one tool."""
 
-    visitor: Visitor
+    client: McpClient
     service: Service
-    desk: TenantService
-    tell: TellProgress
-
-    @property
-    def name(self) -> str:
-        """Who calls, for people."""
-        return self.visitor.caller.name
-
-    def check(self, scope: Scope) -> None:
-        """`Forbidden` without the scope."""
-        if not self.visitor.may(scope):
-            raise Forbidden(scope)
+    tenant: TenantService
+    report: ReportProgress
 
 
-_log = logging.getLogger("ekiden.integrations.mcp_server")
-
-_STOP_S = 5.0
-
-
-async def followed(
-    tool_call: ToolCallRequest, run: FollowedRun, *, wait_s: float, is_ours: bool = True
+async def _wait_for_last_run(
+    tool_call: ToolCallRequest, session_id: str, after: int, wait_s: float
 ) -> dict[str, Any]:
-    """The run once it is over or waits for people, or as it stands after `wait_s` seconds.
+    row = await tool_call.tenant.store.get(session_id)
+    run_id = run_id_of(row.id, run_number(row))
+    joined = await join_run(tool_call.tenant, run_id, after=after)
+    return await _wait(tool_call, joined, wait_s=wait_s, stop_on_cancel=False)
 
-    If the call is cancelled meanwhile, a run that it began is stopped; it can be gone on with. A
-    server that ends leaves it to the next one.
+
+async def _wait(
+    tool_call: ToolCallRequest, run: FollowedRun, *, wait_s: float, stop_on_cancel: bool = True
+) -> dict[str, Any]:
+    """Wait at most `wait_s` seconds until the run has ended or waits for people.
+
+    With `stop_on_cancel` a cancelled call stops the run, which can be resumed. If the server is
+    stopping, the run continues on the next server instead.
     """
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                await _tell(tool_call, run)
+                await _report(tool_call, run)
     except asyncio.CancelledError:
-        if is_ours and not tool_call.service.is_stopping:
-            await _stop(tool_call.desk, run.run_id)
+        if stop_on_cancel and not tool_call.service.is_stopping:
+            await _stop(tool_call.tenant, run.run_id)
         raise
     finally:
         run.close()
-    return await run_result(tool_call.desk, await run.read())
+    return await _run_result(tool_call.tenant, await run.read())
 
 
-async def run_result(desk: TenantService, run: Run) -> dict[str, Any]:
-    """A run, with what people are asked in full: `answer_inbox` takes the ids."""
-    asked = [to_json(await desk.inbox.get(each)) for each in run.questions]
-    return {**to_json(run), "questions": asked}
+async def _run_result(tenant: TenantService, run: Run) -> dict[str, Any]:
+    """The run with its whole questions instead of their ids."""
+    questions = [to_json(await tenant.inbox.get(each)) for each in run.questions]
+    return {**to_json(run), "questions": questions}
 
 
-def words_of(run: dict[str, Any]) -> str | None:
-    """A run for whoever reads only text; `None` if it says nothing that the JSON does not."""
+def text_of_run(run: dict[str, Any]) -> str | None:
+    """The run as text, for clients that show only text. `None`: the JSON is as good."""
     if run["status"] == "done" and isinstance(run["output"], str):
         return str(run["output"])
     if run["questions"]:
-        asked = [
+        questions = [
             f"- {item['id']}: {item['subject']} ({', '.join(item['options']) or 'in words'})"
             for item in run["questions"]
         ]
         return (
             f"Run {run['run_id']} waits for a person's decision; it continues after an answer in "
-            "the inbox:\n" + "\n".join(asked)
+            "the inbox:\n" + "\n".join(questions)
         )
     if run["error"] is not None:
         return f"Run {run['run_id']} ended: {run['error']['message']}"
     return None
 
 
-async def _tell(tool_call: ToolCallRequest, run: FollowedRun) -> None:
+async def _report(tool_call: ToolCallRequest, run: FollowedRun) -> None:
     step = 0
     async with aclosing(run.shown()) as stream:
         async for shown in stream:
             if shown is None or isinstance(shown, ModelDelta):
                 continue
             step += 1
-            await tool_call.tell(float(step), _told(shown))
+            await tool_call.report(float(step), _progress_text(shown))
 
 
-def _told(event: Event) -> str:
+def _progress_text(event: Event) -> str:
     if is_transfer(event) and event.details is not None:
         return f"{event.details['from']} handed the conversation to {event.details['to']}"
     if event.type == "tool_call" and event.details is not None:
@@ -406,9 +423,10 @@ def _told(event: Event) -> str:
     return f"{event.agent}: {event.type}" if event.agent else event.type
 
 
-async def _stop(desk: TenantService, run_id: str) -> None:
+async def _stop(tenant: TenantService, run_id: str) -> None:
+    # The call is cancelled: without the shield, the first await here would be cancelled, too.
     with anyio.move_on_after(_STOP_S, shield=True):
         try:
-            await desk.runs.cancel(run_id)
+            await tenant.runs.cancel(run_id)
         except EkidenError as exc:
             _log.warning("run %s was given up, but continues: %s", run_id, exc)

@@ -1,4 +1,5 @@
-"""The team behind the interfaces of OpenAI: chat completions, responses and models."""
+"""The team behind OpenAI's API: chat completions, responses, models; needs `ekiden[server]`."""
 
-from ekiden.integrations import web as web
-from ekiden.integrations.openai_api.install import install as install
+from ekiden.core.integrations.lazy import lazy_names
+
+__getattr__ = lazy_names(__name__, {"install": "ekiden.integrations.openai_api.install"})

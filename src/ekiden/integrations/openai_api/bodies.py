@@ -1,5 +1,5 @@
-"""What clients send. Unlike elsewhere, fields that are not known are ignored: clients of these
-interfaces send many, and each version sends more."""
+"""The request bodies. Unknown fields are ignored, unlike in Ekiden's own API: OpenAI clients send
+many fields, and each version sends more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHAT_REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "response_format": ((None, {"type": "text"}), _FORM),
     "web_search_options": ((None,), _TOOLS),
 }
-"""What would change the meaning of the answer if it were ignored, with the values that do not."""
+"""Fields that cannot be ignored: their harmless values, and advice for all other values."""
 
 RESPONSE_REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "tools": ((None, []), _TOOLS),
@@ -48,8 +48,8 @@ IGNORED: frozenset[str] = frozenset(
         "temperature", "text", "top_k", "top_logprobs", "top_p", "truncation", "verbosity",
     }
 )  # fmt: skip
-"""How a model is asked is the agents' own matter (`model_settings`): these have no effect, and the
-answer says so in `X-Ekiden-Ignored`."""
+"""Fields without effect, because agents have their own `model_settings`. The header
+`X-Ekiden-Ignored` of the answer names them."""
 
 _SESSION = {"type": "string", "maxLength": 128, "pattern": r"^[A-Za-z0-9_\-.:@]*$"}
 SessionHeader: TypeAlias = Annotated[
@@ -73,10 +73,10 @@ ShowHeader: TypeAlias = Annotated[
 
 
 UserId = Annotated[str, Field(max_length=500, pattern=rf"{ONE_LINE}|^$")]
-"""The id of a user; an empty text is none."""
+"""The id of a user. An empty text means no user."""
 
 
-class _Lenient(BaseModel):
+class _Request(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     model: str = Field(
@@ -98,13 +98,13 @@ class _Lenient(BaseModel):
         return self.user or self.safety_identifier or None
 
     def sent(self) -> dict[str, Any]:
-        """What was sent beyond what is known here."""
+        """The fields of the request that this model does not declare."""
         return dict(self.model_extra or {})
 
     def ignored(self) -> list[str]:
-        """What was sent and has no effect."""
-        found = {name for name, value in self.sent().items() if value is not None}
-        return sorted(found & IGNORED)
+        """The fields of the request that have no effect."""
+        sent = {name for name, value in self.sent().items() if value is not None}
+        return sorted(sent & IGNORED)
 
 
 class StreamOptions(BaseModel):
@@ -115,14 +115,14 @@ class StreamOptions(BaseModel):
     include_usage: bool | None = None
 
 
-class ChatRequest(_Lenient):
+class ChatRequest(_Request):
     """The messages of a chat so far."""
 
     messages: list[dict[str, Any]] = Field(min_length=1, max_length=20_000)
     stream_options: StreamOptions | None = None
 
 
-class ResponseRequest(_Lenient):
+class ResponseRequest(_Request):
     """A message for the team, or answers to its questions."""
 
     input: (
@@ -151,7 +151,7 @@ class ResponseRequest(_Lenient):
 
 
 def refuse(sent: dict[str, Any], refused: dict[str, tuple[tuple[Any, ...], str]]) -> None:
-    """`BadRequest` if something was asked for that is not to be had."""
+    """Raises `BadRequest` for a field that is not supported."""
     for name, (harmless, advice) in refused.items():
         if name in sent and not any(
             sent[name] == value and type(sent[name]) is type(value) for value in harmless
@@ -160,7 +160,7 @@ def refuse(sent: dict[str, Any], refused: dict[str, tuple[tuple[Any, ...], str]]
 
 
 def refuse_form(sent: dict[str, Any]) -> None:
-    """`BadRequest` if `text` of a response asks for something else than text."""
+    """Raises `BadRequest` if `text` of a response asks for another format than text."""
     text = sent.get("text")
     form = text.get("format") if isinstance(text, dict) else None
     if isinstance(form, dict) and form.get("type", "text") != "text":
@@ -168,11 +168,7 @@ def refuse_form(sent: dict[str, Any]) -> None:
 
 
 def shows(header: str | None) -> frozenset[Literal["handoffs", "tools"]]:
-    """What a client wants to be told beside the answer."""
+    """The additional parts of the answer that the header `X-Ekiden-Show` asks for."""
     words = {word.strip() for word in (header or "").lower().split(",")}
-    wanted: set[Literal["handoffs", "tools"]] = set()
-    if "handoffs" in words:
-        wanted.add("handoffs")
-    if "tools" in words:
-        wanted.add("tools")
-    return frozenset(wanted)
+    parts: tuple[Literal["handoffs", "tools"], ...] = ("handoffs", "tools")
+    return frozenset(part for part in parts if part in words)

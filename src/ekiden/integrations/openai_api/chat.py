@@ -1,4 +1,4 @@
-"""`/v1/chat/completions`: the team behind the interface that every chat client speaks."""
+"""`/v1/chat/completions`: the team behind OpenAI's chat API."""
 
 from __future__ import annotations
 
@@ -85,13 +85,11 @@ class ChatCompletion(BaseModel):
     metadata: dict[str, str]
 
 
-def finish_reason(run: Run) -> str:
-    """Why the answer ends."""
+def _finish_reason(run: Run) -> str:
     return "length" if run.status == "out_of_budget" else "stop"
 
 
-def chat_usage(run: Run) -> dict[str, Any]:
-    """What the run used."""
+def _usage(run: Run) -> dict[str, Any]:
     used = run.usage
     return {
         "prompt_tokens": used.input_tokens,
@@ -102,9 +100,7 @@ def chat_usage(run: Run) -> dict[str, Any]:
     }
 
 
-def completion(run: Run, *, model: str, text: str, refusal: str | None = None) -> dict[str, Any]:
-    """The run as an answer."""
-    content = text if text or refusal is None else None
+def _metadata(run: Run) -> dict[str, Any]:
     metadata = {
         "session_id": run.session_id,
         "run_id": run.run_id,
@@ -113,6 +109,12 @@ def completion(run: Run, *, model: str, text: str, refusal: str | None = None) -
     }
     if run.questions:
         metadata["questions"] = ",".join(run.questions)
+    return metadata
+
+
+def _completion(run: Run, *, model: str, text: str, refusal: str | None) -> dict[str, Any]:
+    """The answer as a chat completion."""
+    content = text if text or refusal is None else None
     return {
         "id": f"chatcmpl-{run.run_id}",
         "object": "chat.completion",
@@ -123,11 +125,11 @@ def completion(run: Run, *, model: str, text: str, refusal: str | None = None) -
                 "index": 0,
                 "message": {"role": "assistant", "content": content, "refusal": refusal},
                 "logprobs": None,
-                "finish_reason": finish_reason(run),
+                "finish_reason": _finish_reason(run),
             }
         ],
-        "usage": chat_usage(run),
-        "metadata": metadata,
+        "usage": _usage(run),
+        "metadata": _metadata(run),
     }
 
 
@@ -146,7 +148,7 @@ router = APIRouter(tags=["openai"], route_class=OpenAIRoute)
     },
 )
 async def create_chat_completion(
-    desk: Starts,
+    tenant: Starts,
     caller: TheCaller,
     body: ChatRequest,
     request: Request,
@@ -167,13 +169,15 @@ async def create_chat_completion(
     `X-Ekiden-Ignored` names the ignored parameters.
     """
     refuse(body.sent(), CHAT_REFUSED)
-    named = (body.metadata or {}).get("session_id")
-    session_id = x_ekiden_session or (named if isinstance(named, str) and named else None)
+    in_metadata = (body.metadata or {}).get("session_id")
+    if not isinstance(in_metadata, str):
+        in_metadata = None
+    session_id = x_ekiden_session or in_metadata or None
     streams: Streams = request.app.state.streams
     if body.stream:
         streams.check_room()
-    turn = await take_turn(desk, caller, body, session_id=session_id)
-    answer = _Answer(desk, turn, show=shows(x_ekiden_show))
+    turn = await take_turn(tenant, caller, body, session_id=session_id)
+    answer = _Answer(tenant, turn, show=shows(x_ekiden_show))
     headers = turn.headers()
     if body.ignored():
         headers["X-Ekiden-Ignored"] = ", ".join(body.ignored())
@@ -182,36 +186,36 @@ async def create_chat_completion(
     text = await answer.whole(timeout_s=request.app.state.config.wait_s)
     if answer.failure is not None:
         return error_response(**answer.failure, headers=final(headers))
-    told = completion(answer.run, model=body.model, text=text, refusal=answer.refusal)
-    return Response(dumps(told), headers=headers, media_type="application/json")
+    found = _completion(answer.run, model=body.model, text=text, refusal=answer.refusal)
+    return Response(dumps(found), headers=headers, media_type="application/json")
 
 
 class _Answer:
-    """The text of an answer: what agents say, one after the other, and what there is to be told."""
+    """The text of an answer: the messages of the agents, and notices about the run."""
 
-    def __init__(self, desk: TenantService, turn: ChatTurn, *, show: Collection[str]) -> None:
-        self._desk = desk
+    def __init__(self, tenant: TenantService, turn: ChatTurn, *, show: Collection[str]) -> None:
+        self._tenant = tenant
         self._turn = turn
         self._show = show
         self._speech = Speech("")
-        self._has_said = False
+        self._has_text = False
         self.run_id = turn.run_id
         self.run: Run
-        """As it stands in the end; not known before."""
+        """The run after the answer; set by `pieces` and `whole` at their end."""
         self.refusal: str | None = None
         self.failure: dict[str, Any] | None = None
         """`message`, `status` and `code`, if the run failed."""
 
     async def pieces(self, *, beat_s: float) -> AsyncGenerator[str, None]:
-        """The text, piece by piece, while it is made; an empty one when nothing is for a while."""
+        """Stream the text. After `beat_s` seconds without text, yield an empty piece."""
         followed = self._turn.followed
-        for piece in self._apart(self._turn.owed):
+        for piece in self._paragraph(self._turn.owed):
             yield piece
         if followed is not None:
             try:
                 async with aclosing(followed.shown(beat_s=beat_s)) as stream:
                     async for shown in stream:
-                        for piece in [""] if shown is None else self._spoken(shown):
+                        for piece in [""] if shown is None else self._text_of(shown):
                             yield piece
             finally:
                 followed.close()
@@ -219,33 +223,33 @@ class _Answer:
             yield piece
 
     async def whole(self, *, timeout_s: float) -> str:
-        """The text as it is in the end, or after so long; what was undone is left out."""
-        parts = self._apart(self._turn.owed)
+        """The text at the end of the run, or after `timeout_s`, without rolled back messages."""
+        parts = self._paragraph(self._turn.owed)
         if self._turn.followed is not None:
             events = await self._turn.followed.events(timeout_s=timeout_s)
             for event in without_undone_items(events):
-                parts += self._spoken(event)
+                parts += self._text_of(event)
         parts += await self._ending()
         return "".join(parts)
 
-    def _apart(self, text: str) -> list[str]:
-        """`text` as a paragraph of its own."""
+    def _paragraph(self, text: str) -> list[str]:
+        """The pieces of a new paragraph."""
         if not text:
             return []
-        gap = ["\n\n"] if self._has_said else []
-        self._has_said = True
+        gap = ["\n\n"] if self._has_text else []
+        self._has_text = True
         return [*gap, text]
 
-    def _spoken(self, shown: Shown) -> list[str]:
+    def _text_of(self, shown: Shown) -> list[str]:
         parts: list[str] = []
         if isinstance(shown, Event):
-            parts += self._apart(_aside(shown, self._show))
+            parts += self._paragraph(_notice(shown, self._show))
         for each in self._speech.take(shown):
             match each:
-                case SpeechStarted() if self._has_said:
+                case SpeechStarted() if self._has_text:
                     parts.append("\n\n")
                 case Piece(text=text):
-                    self._has_said = True
+                    self._has_text = True
                     parts.append(text)
                 case SpeechEnded(refusal=str(reason)):
                     self.refusal = reason
@@ -254,30 +258,30 @@ class _Answer:
         return parts
 
     async def _ending(self) -> list[str]:
-        """What is told beside what was said, and how the run stands."""
-        self.run = run = await self._desk.runs.read(self.run_id)
-        if self._turn.followed is not None and run.status == "done" and not self._has_said:
+        """Read the run: its output if no agent sent a message, or a notice about its status."""
+        self.run = run = await self._tenant.runs.read(self.run_id)
+        if self._turn.followed is not None and run.status == "done" and not self._has_text:
             output = run.output
-            return self._apart(output if isinstance(output, str) else dumps(output))
+            return self._paragraph(output if isinstance(output, str) else dumps(output))
         match run.status:
             case "waiting" if run.questions:
-                questions = await questions_to_people(self._desk.store, run.session_id)
-                told = waiting_notice(self.run_id, questions, dropped=self._turn.is_dropped)
-                return self._apart(told)
+                questions = await questions_to_people(self._tenant.store, run.session_id)
+                notice = waiting_notice(self.run_id, questions, dropped=self._turn.is_dropped)
+                return self._paragraph(notice)
             case "waiting" | "queued" | "running":
-                return self._apart(working_notice(self.run_id))
-            case "stopped" if not self._has_said:
-                return self._apart("This was stopped before there was an answer.")
-            case "out_of_budget" if not self._has_said:
-                return self._apart("This used up its budget before there was an answer.")
+                return self._paragraph(working_notice(self.run_id))
+            case "stopped" if not self._has_text:
+                return self._paragraph("This was stopped before there was an answer.")
+            case "out_of_budget" if not self._has_text:
+                return self._paragraph("This used up its budget before there was an answer.")
             case "failed":
-                why = run.failure
-                self.failure = {"status": 502, "message": why.message, "code": why.code}
+                failure = run.failure
+                self.failure = {"status": 502, "message": failure.message, "code": failure.code}
         return []
 
 
-def _aside(event: Event, show: Collection[str]) -> str:
-    """A line about what is done on the server, for clients that want it."""
+def _notice(event: Event, show: Collection[str]) -> str:
+    """A line about a handoff or a tool call, if the client asked for it."""
     details = event.details or {}
     if "handoffs" in show and is_transfer(event):
         reason = f": {details['reason']}" if details.get("reason") else ""
@@ -289,7 +293,7 @@ def _aside(event: Event, show: Collection[str]) -> str:
 
 async def _chunks(answer: _Answer, body: ChatRequest, beat_s: float) -> AsyncGenerator[bytes, None]:
     with_usage = bool(body.stream_options and body.stream_options.include_usage)
-    session_id = answer.run_id.rpartition(":")[0]
+    ids = {"session_id": answer.run_id.rpartition(":")[0], "run_id": answer.run_id}
     head: dict[str, Any] = {
         "id": f"chatcmpl-{answer.run_id}",
         "object": "chat.completion.chunk",
@@ -298,8 +302,7 @@ async def _chunks(answer: _Answer, body: ChatRequest, beat_s: float) -> AsyncGen
     }
     if with_usage:
         head["usage"] = None
-    first = {**_choice({"role": "assistant", "content": ""}), "metadata": _ids(answer, session_id)}
-    yield _sse({**head, **first})
+    yield _sse({**head, **_choice({"role": "assistant", "content": ""}), "metadata": ids})
     async with aclosing(answer.pieces(beat_s=beat_s)) as pieces:
         async for piece in pieces:
             yield _sse({**head, **_choice({"content": piece})}) if piece else BEAT
@@ -309,20 +312,15 @@ async def _chunks(answer: _Answer, body: ChatRequest, beat_s: float) -> AsyncGen
         return
     if answer.refusal is not None:
         yield _sse({**head, **_choice({"refusal": answer.refusal})})
-    told = completion(answer.run, model=body.model, text="")
-    ended = _choice({}, finish=finish_reason(answer.run))
-    yield _sse({**head, **ended, "metadata": told["metadata"]})
+    ended = _choice({}, finish=_finish_reason(answer.run))
+    yield _sse({**head, **ended, "metadata": _metadata(answer.run)})
     if with_usage:
-        yield _sse({**head, "choices": [], "usage": chat_usage(answer.run)})
+        yield _sse({**head, "choices": [], "usage": _usage(answer.run)})
     yield b"data: [DONE]\n\n"
 
 
 def _choice(delta: dict[str, Any], *, finish: str | None = None) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]}
-
-
-def _ids(answer: _Answer, session_id: str) -> dict[str, str]:
-    return {"session_id": session_id, "run_id": answer.run_id}
 
 
 def _sse(body: dict[str, Any]) -> bytes:

@@ -1,8 +1,7 @@
-"""Errors as clients of OpenAI's interfaces know them, for every route under `/v1`.
+"""Errors in OpenAI's format, for every route under `/v1`.
 
-The official client tries again by itself after 409, 429 and 5xx. A run that failed is over, and the
-same message again would be a second run with second effects: such answers say that trying again is
-of no use (`X-Should-Retry: false`).
+The official client retries after 409, 429 and 5xx. After a failed run, a retry would start a second
+run with its own side effects. So the answers of failed runs have `X-Should-Retry: false`.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ _log = logging.getLogger("ekiden.server")
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
-_NO_PLACES = frozenset({"body", "query", "path", "str", "constrained-str"})
-"""Parts of a place that say how it was read, and not where it is."""
+_NOT_SHOWN = frozenset({"body", "query", "path", "str", "constrained-str"})
+"""Parts of pydantic's error location that are not names of fields."""
 
 
 class OpenAIErrorDetail(BaseModel):
-    """What went wrong."""
+    """The details of an error."""
 
     message: str
     type: str
@@ -48,7 +47,7 @@ class OpenAIError(BaseModel):
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """`responses=` of a route that may answer with these."""
+    """The `responses=` of a route for these error statuses."""
     return {status: {"model": OpenAIError, "description": title_of(status)} for status in statuses}
 
 
@@ -56,7 +55,7 @@ EVERYWHERE = errors(400, 401, 403, 409, 413, 429, 500, 503)
 
 
 class BadRequest(Exception):
-    """The request asks for something that is not to be had here."""
+    """The request is invalid or not supported."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class BadRequest(Exception):
 
 
 def unsupported(param: str, advice: str) -> BadRequest:
-    """A parameter that cannot be ignored without doing something else than was asked for."""
+    """The error for a parameter that cannot be ignored, because it changes the answer."""
     return BadRequest(
         f"{param!r} is not supported here: {advice}", param=param, code="unsupported_parameter"
     )
@@ -95,21 +94,21 @@ def error_response(
     param: str | None = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """The error as an answer."""
+    """The error as an HTTP response."""
     body = error_body(message, status=status, code=code, param=param)
     return Response(dumps(body), status, headers=headers, media_type="application/json")
 
 
 def final(headers: dict[str, str] | None = None) -> dict[str, str]:
-    """Headers of an error after which trying again is of no use, or would do harm."""
+    """The headers, with the one that tells clients not to retry."""
     return {**(headers or {}), "X-Should-Retry": "false"}
 
 
 class OpenAIRoute(APIRoute):
-    """A route whose errors have OpenAI's shape."""
+    """A route whose errors have OpenAI's format."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, with the errors caught."""
+        """The handler, whose exceptions become error responses."""
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
@@ -120,37 +119,38 @@ class OpenAIRoute(APIRoute):
                     str(exc), status=exc.status, code=exc.code, param=exc.param, headers=final()
                 )
             except EkidenError as exc:
-                return _ours(exc)
+                return _ekiden_error(exc)
             except RequestValidationError as exc:
                 return _invalid(exc)
             except HTTPException as exc:
                 return error_response(str(exc.detail), status=exc.status_code)
             except Exception:
                 _log.exception("a request failed: %s %s", request.method, request.url.path)
-                told = "a mistake in Ekiden; the server's log says more"
-                return error_response(told, status=500, code="server.internal", headers=final())
+                message = "a mistake in Ekiden; the server's log says more"
+                return error_response(message, status=500, code="server.internal", headers=final())
 
         return handle
 
 
-def _ours(exc: EkidenError) -> Response:
+def _ekiden_error(exc: EkidenError) -> Response:
     status, param, code = status_of(exc), None, exc.code
     if isinstance(exc, UnknownAgent):
         param, code = "model", "model_not_found"
-    told = response_of(exc)
-    words = loads(bytes(told.body))["detail"]
-    known = ("WWW-Authenticate", "Retry-After")
-    headers = {name: told.headers[name] for name in known if name in told.headers}
+    problem = response_of(exc)
+    message = loads(bytes(problem.body))["detail"]
+    kept = ("WWW-Authenticate", "Retry-After")
+    headers = {name: problem.headers[name] for name in kept if name in problem.headers}
     if status == 422:
         status = 400
+    # A busy session is free soon, so clients may retry; every other conflict stays.
     if status == 409 and not isinstance(exc, SessionBusy):
         headers = final(headers)
-    return error_response(words, status=status, code=code, param=param, headers=headers)
+    return error_response(message, status=status, code=code, param=param, headers=headers)
 
 
 def _invalid(exc: RequestValidationError) -> Response:
     first = exc.errors()[0] if exc.errors() else {"loc": (), "msg": "is not as it should be"}
-    place = ".".join(str(part) for part in first["loc"] if part not in _NO_PLACES)
+    place = ".".join(str(part) for part in first["loc"] if part not in _NOT_SHOWN)
     message = f"{place or 'the body'}: {str(first['msg'])[:300]}"
     code = "invalid_json" if first.get("type") == "json_invalid" else "invalid_value"
     return error_response(message, status=400, code=code, param=place or None)

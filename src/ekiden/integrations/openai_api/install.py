@@ -1,4 +1,4 @@
-"""Adds OpenAI's interfaces as routes under `/v1`, with errors in OpenAI's shape."""
+"""Adds the routes under `/v1` to the server, with errors in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PREFIX = "/v1/"
 
 def install(app: FastAPI) -> None:
     """Add the routes of the OpenAI-compatible API to the server, with errors in OpenAI's format."""
-    app.add_middleware(OpenAIShape)
+    app.add_middleware(OpenAIErrorFormat)
     app.router.routes.extend(_routes())
 
 
@@ -29,14 +29,13 @@ def _routes() -> tuple[BaseRoute, ...]:
     return grouped(turns.router, chat.router, responses.router, prefix="/v1", responses=EVERYWHERE)
 
 
-class OpenAIShape:
-    """ASGI middleware: a problem under `/v1` becomes an error of OpenAI's shape."""
+class OpenAIErrorFormat:
+    """ASGI middleware: a problem response under `/v1` becomes an error in OpenAI's format."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] == "http" and scope["path"].startswith(_PREFIX):
             send = Reshaping(send, _reshape)
         await self._app(scope, receive, send)

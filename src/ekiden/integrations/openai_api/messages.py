@@ -1,9 +1,8 @@
-"""Chat messages as conversation items, and notices to clients while there is no answer yet.
+"""Chat messages as conversation items, and the notices of runs that have no answer yet.
 
 A plain chat client knows no sessions and sends the whole conversation each time. So a notice ends
-with the id of its run, and a conversation that contains the notice resumes this run. A client, or a
-model that it was tricked by, may invent such an id. So the run is resumed only if its session has
-the same messages from the user.
+with the id of its run, and a conversation that ends with the notice resumes this run. A client can
+forge such an id, so the run is resumed only if its session has the same messages from the user.
 """
 
 from __future__ import annotations
@@ -24,37 +23,33 @@ from ekiden.sessions.conversation import conversation
 from ekiden.sessions.progress import run_number
 from ekiden.tools.output import shortened
 
-_SPOKEN = ("system", "developer", "user")
+_ROLES = ("system", "developer", "user")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientChat:
-    """What a chat client sends: all that was said, and the message that is new."""
+    """The conversation that a chat client sends."""
 
     history: tuple[Item, ...]
+    """All messages before the last one."""
     message: Item
-    """The last message; of the user."""
+    """The last message, from the user."""
 
     @property
     def text(self) -> str:
-        """What the user says now."""
+        """The text of the last message."""
         return text_of(self.message)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is said: whoever sends that only asks how things stand."""
+        """Whether the last message has no content: the client only asks for the answer."""
         content = self.message["content"]
         return not self.text.strip() and (isinstance(content, str) or not content)
 
 
-def user_texts(items: Sequence[Item]) -> list[str]:
-    """What the user said in `items`."""
-    return [text_of(item) for item in items if is_request(item)]
-
-
 def read_chat(messages: Sequence[Mapping[str, Any]]) -> ClientChat:
-    """The messages of a request; `BadRequest` says which one cannot be used and why."""
-    items = [item for place, each in enumerate(messages) if (item := _item(each, place))]
+    """The messages of a request. Raises `BadRequest` with the place of the error."""
+    items = [item for index, each in enumerate(messages) if (item := _item(each, index))]
     if not items or items[-1].get("role") != "user":
         raise BadRequest(
             "the last message must be from the user: it is the one to be answered", param="messages"
@@ -62,9 +57,9 @@ def read_chat(messages: Sequence[Mapping[str, Any]]) -> ClientChat:
     return ClientChat(history=tuple(items[:-1]), message=items[-1])
 
 
-def _item(message: Mapping[str, Any], place: int) -> Item | None:
-    role, content, param = message.get("role"), message.get("content"), f"messages.{place}"
-    if role in _SPOKEN:
+def _item(message: Mapping[str, Any], index: int) -> Item | None:
+    role, content, param = message.get("role"), message.get("content"), f"messages.{index}"
+    if role in _ROLES:
         return {"role": role, "content": _content(content, f"{param}.content")}
     if role == "assistant":
         if message.get("tool_calls") or message.get("function_call"):
@@ -98,7 +93,7 @@ def _content(content: Any, param: str) -> str | list[dict[str, Any]]:
     if isinstance(content, str):
         return content
     parts = _parts(content, param)
-    return [_part(part, f"{param}.{place}") for place, part in enumerate(parts)]
+    return [_part(part, f"{param}.{index}") for index, part in enumerate(parts)]
 
 
 def _parts(content: Any, param: str) -> list[dict[str, Any]]:
@@ -112,9 +107,8 @@ def _part(part: dict[str, Any], param: str) -> dict[str, Any]:
         case {"type": "text", "text": str(text)}:
             return {"type": "input_text", "text": text}
         case {"type": "image_url", "image_url": {"url": str(url), **more}}:
-            detail = more.get("detail")
-            chosen = detail if isinstance(detail, str) else "auto"
-            return {"type": "input_image", "image_url": url, "detail": chosen}
+            detail = more.get("detail") if isinstance(more.get("detail"), str) else "auto"
+            return {"type": "input_image", "image_url": url, "detail": detail}
         case {"type": "file", "file": dict(file)}:
             return {"type": "input_file", **file}
         case {"type": "input_audio", "input_audio": dict(audio)}:
@@ -139,7 +133,7 @@ class TypedAnswer:
 
 
 def waiting_notice(run_id: str, questions: Sequence[InboxItem], *, dropped: bool = False) -> str:
-    """That a run waits for people, for what, and what can be done."""
+    """The text for a run that waits for people: the questions, and how to answer them."""
     lines = ["This waits for a person's decision."]
     if dropped:
         lines[0] = "This still waits for a person's decision; your last message was not taken up."
@@ -147,20 +141,20 @@ def waiting_notice(run_id: str, questions: Sequence[InboxItem], *, dropped: bool
         lines.append(f"\n{shortened(item.subject, _MOST_SHOWN)} ({item.id})")
         if item.body:
             lines.append(shortened(item.body, _MOST_SHOWN))
-        lines.append(f"To answer: {_ways(item)}")
+        lines.append(f"To answer: {_how_to_answer(item)}")
     lines.append("\nAfterwards write again, or send an empty message, to get the answer.")
     return _marked("\n".join(lines), run_id)
 
 
 def working_notice(run_id: str) -> str:
-    """That a run goes on, and how its answer is to be had."""
-    told = "The team is still working on this. Send an empty message later to get the answer."
-    return _marked(told, run_id)
+    """The text for a run that continues: how to get its answer."""
+    text = "The team is still working on this. Send an empty message later to get the answer."
+    return _marked(text, run_id)
 
 
 def read_command(text: str, questions: Sequence[InboxItem]) -> TypedAnswer | None:
-    """The answer that `text` gives to one of the questions, such as ``/approve`` or ``/reject too
-    much``; `None` if it is none. With several questions it names one: ``/approve inb_… words``."""
+    """The answer in a command such as ``/approve`` or ``/reject too much``; `None` if `text` is not
+    a command. With several questions the command names one of them: ``/approve inb_… words``."""
     found = _COMMAND.match(text)
     if found is None:
         return None
@@ -176,8 +170,9 @@ def read_command(text: str, questions: Sequence[InboxItem]) -> TypedAnswer | Non
     return None
 
 
-async def run_noticed(desk: TenantService, chat: ClientChat) -> str | None:
-    """The run that the client was last told to wait for, if it is one of this conversation."""
+async def run_noticed(tenant: TenantService, chat: ClientChat) -> str | None:
+    """The run of the notice that is the last answer in the chat, if it is a run of this
+    conversation."""
     if not chat.history:
         return None
     last = chat.history[-1]
@@ -187,35 +182,36 @@ async def run_noticed(desk: TenantService, chat: ClientChat) -> str | None:
     run_id = found.group(1)
     try:
         session_id, number = parse_run_id(run_id)
-        row = await desk.store.get(session_id)
+        row = await tenant.store.get(session_id)
     except EkidenError:
         return None
     if run_number(row) != number:
         return None
-    items = conversation(await desk.store.events(session_id, with_items=True))
-    return run_id if _is_same(chat.history, user_texts(items)) else None
+    items = conversation(await tenant.store.events(session_id, with_items=True))
+    stored = [text_of(item) for item in items if is_request(item)]
+    return run_id if _is_same(chat.history, stored) else None
 
 
-def _is_same(history: Sequence[Item], heard: Sequence[str]) -> bool:
-    """Whether `heard` is what the user said; a message after a notice may not have been taken up,
-    but the client keeps it."""
-    place, noticed = 0, False
+def _is_same(history: Sequence[Item], stored: Sequence[str]) -> bool:
+    """Whether the user's messages in `history` are the stored ones. A message after a notice may be
+    missing in the store: it was ignored, because the run was waiting."""
+    index, after_notice = 0, False
     for item in history:
         if item.get("role") == "user":
-            if place < len(heard) and text_of(item) == heard[place]:
-                place += 1
-            elif not noticed:
+            if index < len(stored) and text_of(item) == stored[index]:
+                index += 1
+            elif not after_notice:
                 return False
-        noticed = item.get("role") == "assistant" and _MARK.search(text_of(item)) is not None
-    return 0 < place == len(heard)
+        after_notice = item.get("role") == "assistant" and _MARK.search(text_of(item)) is not None
+    return 0 < index == len(stored)
 
 
-def _ways(item: InboxItem) -> str:
+def _how_to_answer(item: InboxItem) -> str:
     if item.options:
-        ways = [f"`/{option}`" for option in item.options if " " not in option]
-        if ways:
+        commands = [f"`/{option}`" for option in item.options if " " not in option]
+        if commands:
             return (
-                f"{' or '.join(ways)} here, with a key that may answer; or in the inbox "
+                f"{' or '.join(commands)} here, with a key that may answer; or in the inbox "
                 f"(`ekiden inbox answer {item.id} {item.options[0]}`)"
             )
         return f"in the inbox (`ekiden inbox answer {item.id}`)"

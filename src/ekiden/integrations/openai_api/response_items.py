@@ -1,4 +1,4 @@
-"""`/v1/responses`: the items that a client sends, and the output and events that it gets."""
+"""`/v1/responses`: the items of a request, and the output items and events of a response."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ekiden.sessions import is_transfer
 
 _ROLES = ("system", "developer", "user")
 _ECHOED = ("reasoning", "mcp_approval_request", "mcp_call", "mcp_list_tools", "compaction")
-"""Of earlier answers: the session has them."""
+"""Items of earlier responses, which the session has already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAnswer:
-    """A yes or a no to what an `mcp_approval_request` asked."""
+    """The answer to an `mcp_approval_request`."""
 
     item_id: str
     approve: bool
@@ -37,25 +37,25 @@ class ApprovalAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseInput:
-    """What was sent: something to say, or verdicts."""
+    """The input of a request: either messages or answers."""
 
     items: tuple[Item, ...] = ()
-    verdicts: tuple[ApprovalAnswer, ...] = ()
+    answers: tuple[ApprovalAnswer, ...] = ()
 
 
 def read_response_input(
     given: str | Sequence[Mapping[str, Any]], instructions: str | None
 ) -> ResponseInput:
-    """The input of a request; `BadRequest` says which item cannot be used and why."""
+    """The input of a request. Raises `BadRequest` with the place of the error."""
     if isinstance(given, str):
         given = [user_message(given)]
-    verdicts = [
-        _verdict(each, place)
-        for place, each in enumerate(given)
+    answers = [
+        _answer(each, index)
+        for index, each in enumerate(given)
         if each.get("type") == "mcp_approval_response"
     ]
-    items = [item for place, each in enumerate(given) if (item := _item(each, place))]
-    if verdicts:
+    items = [item for index, each in enumerate(given) if (item := _item(each, index))]
+    if answers:
         is_history = any(each.get("type") == "mcp_approval_request" for each in given)
         last = given[-1].get("type")
         if items and not (is_history and last == "mcp_approval_response"):
@@ -63,8 +63,8 @@ def read_response_input(
                 "answer the open questions first, without anything else; then send new messages",
                 param="input",
             )
-        return ResponseInput(verdicts=tuple(verdicts))
-    if not items or items[-1].get("role") != "user" or not _says_something(items[-1]):
+        return ResponseInput(answers=tuple(answers))
+    if not items or items[-1].get("role") != "user" or not _has_content(items[-1]):
         raise BadRequest(
             "the last item must be a message of the user's that says something, or an "
             "mcp_approval_response",
@@ -75,13 +75,13 @@ def read_response_input(
     return ResponseInput(items=tuple(items))
 
 
-def _says_something(item: Item) -> bool:
+def _has_content(item: Item) -> bool:
     return bool(text_of(item).strip()) or any(
         part.get("type") != "input_text" for part in item["content"] if isinstance(part, dict)
     )
 
 
-def _verdict(item: Mapping[str, Any], place: int) -> ApprovalAnswer:
+def _answer(item: Mapping[str, Any], index: int) -> ApprovalAnswer:
     match item:
         case {"approval_request_id": str(item_id), "approve": bool(approve)} if item_id:
             reason = item.get("reason")
@@ -90,12 +90,12 @@ def _verdict(item: Mapping[str, Any], place: int) -> ApprovalAnswer:
             )
     raise BadRequest(
         "an mcp_approval_response needs `approval_request_id` and `approve`",
-        param=f"input.{place}",
+        param=f"input.{index}",
     )
 
 
-def _item(item: Mapping[str, Any], place: int) -> Item | None:
-    kind, role, param = item.get("type", "message"), item.get("role"), f"input.{place}"
+def _item(item: Mapping[str, Any], index: int) -> Item | None:
+    kind, role, param = item.get("type", "message"), item.get("role"), f"input.{index}"
     if kind in _ECHOED or kind == "mcp_approval_response":
         return None
     if kind != "message":
@@ -146,15 +146,15 @@ _STATUS: Mapping[str, ResponseStatus] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseId:
-    """Which run a response is, and after which of its events it begins."""
+    """The id of a response: its run, and the event after which it begins."""
 
     run_id: str
     after: int = 0
-    """0: with the run."""
+    """The number of the last event before the response. 0: the response begins with the run."""
 
     @classmethod
     def parse(cls, text: str) -> ResponseId:
-        """The inverse of `str`; `RunNotFound` if it is none of ours."""
+        """The inverse of `str`. Raises `RunNotFound` for any other text."""
         found = _ID.match(text)
         if found is None:
             raise RunNotFound(text)
@@ -195,7 +195,7 @@ class DeletedResponse(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestEcho:
-    """What of a request is told again in its response."""
+    """The fields of a request that its response repeats."""
 
     model: str
     previous: str | None = None
@@ -205,23 +205,24 @@ class RequestEcho:
 
 
 def response_status(run: Run) -> ResponseStatus:
-    """How the run stands, in OpenAI's words: one that waits for people has said all that it can."""
+    """The status of the run in OpenAI's terms. A run that waits for people is `completed`: its
+    questions are the end of the response."""
     if run.status == "waiting":
         return "completed" if run.questions else "in_progress"
     return _STATUS[run.status]
 
 
 def response_object(
-    response_id: ResponseId, run: Run, output: Sequence[Item], asked: RequestEcho
+    response_id: ResponseId, run: Run, output: Sequence[Item], echo: RequestEcho
 ) -> dict[str, Any]:
     """The run as a response."""
     status, error, incomplete = response_status(run), None, None
     if status == "failed":
-        told = run.failure
-        error = {"code": "server_error", "message": f"{told.message} ({told.code})"}
+        failure = run.failure
+        error = {"code": "server_error", "message": f"{failure.message} ({failure.code})"}
     if status == "incomplete":
         incomplete = {"reason": "max_output_tokens"}
-    ours = {
+    ids = {
         "session_id": run.session_id,
         "run_id": run.run_id,
         "agent": run.agent,
@@ -232,17 +233,17 @@ def response_object(
         "object": "response",
         "created_at": int(run.started_at),
         "status": status,
-        "background": asked.background,
+        "background": echo.background,
         "conversation": {"id": run.session_id},
         "error": error,
         "incomplete_details": incomplete,
-        "instructions": asked.instructions,
+        "instructions": echo.instructions,
         "max_output_tokens": None,
-        "metadata": {**asked.metadata, **ours},
-        "model": asked.model,
+        "metadata": {**echo.metadata, **ids},
+        "model": echo.model,
         "output": list(output),
         "parallel_tool_calls": True,
-        "previous_response_id": asked.previous,
+        "previous_response_id": echo.previous,
         "store": True,
         "temperature": None,
         "text": {"format": {"type": "text"}},
@@ -265,18 +266,17 @@ def _usage(run: Run) -> dict[str, Any]:
     }
 
 
-LABEL = "ekiden"
+_LABEL = "ekiden"
 
-Told: TypeAlias = dict[str, Any]
+StreamEvent: TypeAlias = dict[str, Any]
 """An event of a stream, without its number."""
 
 
 class ResponseOutput:
-    """The items of one response, made of what happens in a run.
+    """The items of one response, built from the events of a run.
 
-    What agents say are messages. What their tools did, and handoffs, are items `mcp_call`, if they
-    are to be shown: a client does not take them for calls that it has to make. What waits for a
-    person's yes or no is an `mcp_approval_request`, any other question a message.
+    Tool calls and handoffs are shown as `mcp_call`, so that clients do not try to execute them. A
+    question with two options is an `mcp_approval_request`, any other question a message.
     """
 
     def __init__(self, response_id: str, *, show: Collection[str] = ()) -> None:
@@ -284,18 +284,18 @@ class ResponseOutput:
         self._key = response_id.removeprefix("resp_")
         self._speech = Speech(f"msg_{self._key}_")
         self._places: dict[str, int] = {}
-        """Of messages that have begun, by id."""
+        """The indexes of messages in `items`, by message id."""
         self._calls: dict[str, Item] = {}
         self._show = show
 
     def know(self, events: Iterable[Event]) -> None:
-        """What the run did before this response: its calls may be answered in it."""
+        """Process the events before this response: their open calls may get an output in it."""
         for item in (item for event in events for item in event.items):
             if item.get("type") == "function_call":
                 self._calls[item["call_id"]] = item
 
-    def take(self, shown: Shown) -> Iterator[Told]:
-        """Learn what happened; gives what a stream tells of it."""
+    def take(self, shown: Shown) -> Iterator[StreamEvent]:
+        """Add an event or a text delta. Returns the events of the stream, and must be exhausted."""
         for each in self._speech.take(shown):
             match each:
                 case SpeechStarted(id=name):
@@ -309,15 +309,15 @@ class ResponseOutput:
         if self._show and isinstance(shown, Event):
             yield from self._called(shown)
 
-    def say(self, text: str) -> Iterator[Told]:
-        """A message of ours."""
+    def say(self, text: str) -> Iterator[StreamEvent]:
+        """Add a message that is not from an agent."""
         name = f"msg_{self._key}_note"
         yield from self._begin(name)
         yield from self._grow(name, text)
         yield from self._end(name, text, None)
 
-    def ask(self, questions: Iterable[InboxItem]) -> Iterator[Told]:
-        """What people are to decide."""
+    def ask(self, questions: Iterable[InboxItem]) -> Iterator[StreamEvent]:
+        """Add the questions to people."""
         others = []
         for question in questions:
             if choices(question) is None:
@@ -325,15 +325,17 @@ class ResponseOutput:
             else:
                 yield from self._whole(approval_request(question))
         if others:
-            yield from self.say(_told(others))
+            lines = [f"{each.subject} ({each.id}): answer it in the inbox" for each in others]
+            yield from self.say("\n".join(["This waits for a person.", *lines]))
 
-    def _begin(self, name: str) -> Iterator[Told]:
+    def _begin(self, name: str) -> Iterator[StreamEvent]:
         self._places[name] = len(self.items)
         item = _message(name, [], "in_progress")
         self.items.append(item)
-        yield {"type": "response.output_item.added", **self._at(name), "item": item}
+        place = self._places[name]
+        yield {"type": "response.output_item.added", "output_index": place, "item": item}
 
-    def _grow(self, name: str, text: str) -> Iterator[Told]:
+    def _grow(self, name: str, text: str) -> Iterator[StreamEvent]:
         place = self._places[name]
         if not self.items[place]["content"]:
             self.items[place] = _message(name, [_text("")], "in_progress")
@@ -347,7 +349,7 @@ class ResponseOutput:
 
     def _end(
         self, name: str, text: str, refusal: str | None, *, status: str = "completed"
-    ) -> Iterator[Told]:
+    ) -> Iterator[StreamEvent]:
         part = _text(text) if refusal is None else {"type": "refusal", "refusal": refusal}
         if refusal is not None:
             yield self._part("added", name, {"type": "refusal", "refusal": ""})
@@ -361,10 +363,11 @@ class ResponseOutput:
                 "logprobs": [],
             }
         yield self._part("done", name, part)
-        item = self.items[self._places[name]] = _message(name, [part], status)
-        yield {"type": "response.output_item.done", **self._at(name), "item": item}
+        place = self._places[name]
+        item = self.items[place] = _message(name, [part], status)
+        yield {"type": "response.output_item.done", "output_index": place, "item": item}
 
-    def _called(self, event: Event) -> Iterator[Told]:
+    def _called(self, event: Event) -> Iterator[StreamEvent]:
         for item in event.items:
             if item.get("type") == "function_call":
                 self._calls[item["call_id"]] = item
@@ -374,42 +377,34 @@ class ResponseOutput:
                 if call is not None and wanted in self._show:
                     yield from self._whole(_call(call, item, event))
 
-    def _whole(self, item: Item) -> Iterator[Told]:
+    def _whole(self, item: Item) -> Iterator[StreamEvent]:
         place = len(self.items)
         self.items.append(item)
         yield {"type": "response.output_item.added", "output_index": place, "item": item}
         yield {"type": "response.output_item.done", "output_index": place, "item": item}
 
-    def _at(self, name: str) -> dict[str, Any]:
-        return {"output_index": self._places[name]}
-
     def _within(self, name: str) -> dict[str, Any]:
         return {"item_id": name, "output_index": self._places[name], "content_index": 0}
 
-    def _part(self, what: str, name: str, part: dict[str, Any]) -> Told:
-        return {"type": f"response.content_part.{what}", **self._within(name), "part": part}
+    def _part(self, change: str, name: str, part: dict[str, Any]) -> StreamEvent:
+        return {"type": f"response.content_part.{change}", **self._within(name), "part": part}
 
 
 def approval_request(question: InboxItem) -> Item:
-    """A question that takes a yes or a no; its id is that of the inbox item."""
+    """A question with two options, with the id of the inbox item."""
     if question.kind == "confirmation" and question.tool:
         name, arguments = question.tool, question.arguments or "{}"
     else:
         yes, no = question.options
-        asked = {"question": question.subject, "body": question.body, "approve": yes, "reject": no}
-        name, arguments = "ask_person", dumps(asked)
+        text = {"question": question.subject, "body": question.body, "approve": yes, "reject": no}
+        name, arguments = "ask_person", dumps(text)
     return {
         "id": question.id,
         "type": "mcp_approval_request",
-        "server_label": LABEL,
+        "server_label": _LABEL,
         "name": name,
         "arguments": arguments,
     }
-
-
-def _told(questions: Sequence[InboxItem]) -> str:
-    lines = [f"{each.subject} ({each.id}): answer it in the inbox" for each in questions]
-    return "\n".join(["This waits for a person.", *lines])
 
 
 def _message(name: str, content: list[dict[str, Any]], status: str) -> Item:
@@ -427,15 +422,15 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _call(call: Item, output: Item, event: Event) -> Item:
-    said = output.get("output")
-    is_move = is_transfer(event)
+    result = output.get("output")
+    is_handoff = is_transfer(event)
     return {
         "id": f"mcp_{call['call_id']}",
         "type": "mcp_call",
-        "server_label": LABEL,
+        "server_label": _LABEL,
         "name": call["name"],
         "arguments": call.get("arguments") or "{}",
-        "output": said if isinstance(said, str) else dumps(said),
-        "error": None if is_move else event.error,
-        "status": "failed" if event.error and not is_move else "completed",
+        "output": result if isinstance(result, str) else dumps(result),
+        "error": None if is_handoff else event.error,
+        "status": "failed" if event.error and not is_handoff else "completed",
     }

@@ -1,4 +1,4 @@
-"""`/v1/responses`: the team behind OpenAI's newer interface.
+"""`/v1/responses`: the team behind OpenAI's Responses API.
 
 A response is a run; `previous_response_id` and `conversation` continue its session. A decision for
 a person is an item `mcp_approval_request`. An item `mcp_approval_response` in the next request is
@@ -60,8 +60,6 @@ Id: TypeAlias = Annotated[
     str, Path(min_length=6, max_length=200, description="The id of a response.")
 ]
 
-_ENDS = {"completed": "completed", "failed": "failed"}
-
 
 @router.post(
     "",
@@ -75,7 +73,7 @@ _ENDS = {"completed": "completed", "failed": "failed"}
     },
 )
 async def create_response(
-    desk: Starts,
+    tenant: Starts,
     caller: TheCaller,
     body: ResponseRequest,
     request: Request,
@@ -102,8 +100,8 @@ async def create_response(
     streams: Streams = request.app.state.streams
     if body.stream:
         streams.check_room()
-    work = await _begin(desk, caller, body, given, x_ekiden_session)
-    asked = RequestEcho(
+    work = await _begin(tenant, caller, body, given, x_ekiden_session)
+    echo = RequestEcho(
         model=body.model,
         previous=body.previous_response_id,
         instructions=body.instructions,
@@ -115,19 +113,19 @@ async def create_response(
         headers["X-Ekiden-Ignored"] = ", ".join(body.ignored())
     show = shows(x_ekiden_show)
     if body.stream:
-        told = _events(desk, work, asked, show, beat_s=streams.heartbeat_s)
-        return streams.response(told, headers)
+        events = _stream(tenant, work, echo, show, beat_s=streams.heartbeat_s)
+        return streams.response(events, headers)
     if body.background:
         work.followed.close()
     else:
         await work.followed.events(timeout_s=request.app.state.config.wait_s)
-    found = await _read(desk, work.id, asked, show)
+    found = await _read(tenant, work.id, echo, show)
     return Response(dumps(found), headers=headers, media_type="application/json")
 
 
 @router.get("/{response_id}", response_model=OpenAIResponse, responses=errors(404))
 async def retrieve_response(
-    desk: Reads,
+    tenant: Reads,
     response_id: Id,
     stream: Annotated[
         bool,
@@ -141,24 +139,24 @@ async def retrieve_response(
     """Get a response with its current status, and with everything that its run has done so far."""
     if stream:
         raise unsupported("stream", "GET /api/v1/runs/{run_id}/events streams a run, at any time")
-    asked = RequestEcho(model=TEAM, metadata={})
-    return await _read(desk, ResponseId.parse(response_id), asked, shows(x_ekiden_show))
+    echo = RequestEcho(model=TEAM, metadata={})
+    return await _read(tenant, ResponseId.parse(response_id), echo, shows(x_ekiden_show))
 
 
 @router.post("/{response_id}/cancel", response_model=OpenAIResponse, responses=errors(404))
-async def cancel_response(desk: Starts, response_id: Id) -> Any:
+async def cancel_response(tenant: Starts, response_id: Id) -> Any:
     """Stop the run and keep its work. A finished run does not change."""
     found = ResponseId.parse(response_id)
-    await desk.runs.cancel(found.run_id)
-    return await _read(desk, found, RequestEcho(model=TEAM, metadata={}), ())
+    await tenant.runs.cancel(found.run_id)
+    return await _read(tenant, found, RequestEcho(model=TEAM, metadata={}), ())
 
 
 @router.delete("/{response_id}", response_model=DeletedResponse, responses=errors(404))
-async def delete_response(desk: Administers, response_id: Id) -> DeletedResponse:
+async def delete_response(tenant: Administers, response_id: Id) -> DeletedResponse:
     """Delete the session of a response, if the session contains only this response."""
     found = ResponseId.parse(response_id)
-    last = await desk.runs.read(found.run_id)
-    row = await desk.store.get(found.session_id)
+    last = await tenant.runs.read(found.run_id)
+    row = await tenant.store.get(found.session_id)
     if run_number(row) > 1:
         raise BadRequest(
             f"the response is part of a conversation: remove it as a whole, with "
@@ -166,20 +164,20 @@ async def delete_response(desk: Administers, response_id: Id) -> DeletedResponse
             code="response_in_conversation",
             status=409,
         )
-    await delete_session(desk.store, found.session_id)
+    await delete_session(tenant.store, found.session_id)
     return DeletedResponse(id=response_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """A run that makes a response."""
+    """The run of a response, which is followed."""
 
     id: ResponseId
     followed: FollowedRun
 
 
 async def _begin(
-    desk: TenantService,
+    tenant: TenantService,
     caller: Caller,
     body: ResponseRequest,
     given: ResponseInput,
@@ -187,15 +185,15 @@ async def _begin(
 ) -> _Work:
     session_id = _session_of(body, header)
     if body.previous_response_id is not None:
-        session_id = (await _previous(desk, body.previous_response_id)).session_id
-    if given.verdicts:
-        return await _answer(desk, caller, given.verdicts, session_id)
+        session_id = (await _previous(tenant, body.previous_response_id)).session_id
+    if given.answers:
+        return await _answer(tenant, caller, given.answers, session_id)
     followed = await begin_run(
-        desk,
+        tenant,
         RunOrder(
             input=given.items,
             session_id=session_id,
-            to=addressee_of(desk, body.model),
+            to=addressee_of(tenant, body.model),
             user_id=body.user_id,
             may_write_history=caller.may("history"),
         ),
@@ -205,26 +203,24 @@ async def _begin(
 
 
 def _session_of(body: ResponseRequest, header: str | None) -> str | None:
-    """The session that the request names beside a previous response."""
-    named = body.conversation.get("id") if isinstance(body.conversation, dict) else None
-    if isinstance(body.conversation, str):
-        named = body.conversation
-    if body.conversation is not None and not isinstance(named, str):
+    """The session that the request names, other than by a previous response."""
+    given = body.conversation
+    conversation = given.get("id") if isinstance(given, dict) else given
+    if given is not None and not isinstance(conversation, str):
         raise BadRequest("a conversation is its id, or an object with `id`", param="conversation")
-    if named is not None and body.previous_response_id is not None:
+    if conversation is not None and body.previous_response_id is not None:
         raise BadRequest(
             "name a conversation or a previous response, not both", param="previous_response_id"
         )
-    in_metadata = (body.metadata or {}).get("session_id")
-    found = named or header or in_metadata
+    found = conversation or header or (body.metadata or {}).get("session_id")
     return found if isinstance(found, str) and found else None
 
 
-async def _previous(desk: TenantService, response_id: str) -> ResponseId:
-    """The response that is gone on with; `BadRequest` if it is not there, or not the last."""
+async def _previous(tenant: TenantService, response_id: str) -> ResponseId:
+    """The response to continue. Raises `BadRequest` if it does not exist, or is not the last."""
     try:
         found = ResponseId.parse(response_id)
-        await desk.runs.read(found.run_id)
+        await tenant.runs.read(found.run_id)
     except (RunNotFound, SessionError):
         raise BadRequest(
             f"no response is called {response_id[:80]!r}",
@@ -232,7 +228,7 @@ async def _previous(desk: TenantService, response_id: str) -> ResponseId:
             code="previous_response_not_found",
             status=404,
         ) from None
-    last = await last_run(desk, found.session_id)
+    last = await last_run(tenant, found.session_id)
     if last is not None and last.run_id != found.run_id:
         raise BadRequest(
             f"the conversation continued after this response: continue with resp_{last.run_id}",
@@ -243,22 +239,22 @@ async def _previous(desk: TenantService, response_id: str) -> ResponseId:
 
 
 async def _answer(
-    desk: TenantService,
+    tenant: TenantService,
     caller: Caller,
-    verdicts: Collection[ApprovalAnswer],
+    answers: Collection[ApprovalAnswer],
     session_id: str | None,
 ) -> _Work:
-    """Give the answers, and follow the run that goes on with them."""
-    items = [await desk.inbox.get(verdict.item_id) for verdict in verdicts]
+    """Answer the questions, and follow the run that resumes."""
+    items = [await tenant.inbox.get(answer.item_id) for answer in answers]
     session_id = session_id or items[0].session_id
-    last = None if session_id is None else await last_run(desk, session_id)
+    last = None if session_id is None else await last_run(tenant, session_id)
     if session_id is None or last is None:
         raise BadRequest("this answer is not awaited", param="input")
-    await check_asked(desk, session_id, [each.item_id for each in verdicts])
-    followed = await await_more(desk, last.run_id)
+    await check_asked(tenant, session_id, [each.item_id for each in answers])
+    followed = await await_more(tenant, last.run_id)
     try:
-        for each in verdicts:
-            await decide(desk, caller, each.item_id, approve=each.approve, text=each.reason)
+        for each in answers:
+            await decide(tenant, caller, each.item_id, approve=each.approve, text=each.reason)
     except BaseException:
         followed.close()
         raise
@@ -267,80 +263,81 @@ async def _answer(
 
 
 async def _read(
-    desk: TenantService, response_id: ResponseId, asked: RequestEcho, show: Collection[str]
+    tenant: TenantService, response_id: ResponseId, echo: RequestEcho, show: Collection[str]
 ) -> dict[str, Any]:
-    """The response as it stands."""
-    run = await desk.runs.read(response_id.run_id)
-    output = await _output(desk, response_id, show)
+    """The response in its current state."""
+    run = await tenant.runs.read(response_id.run_id)
+    output = await _output(tenant, response_id, show)
     for event in without_undone_items(
-        await events_of_run(desk, response_id.run_id, after=response_id.after)
+        await events_of_run(tenant, response_id.run_id, after=response_id.after)
     ):
         for _ in output.take(event):
             pass
-    for _ in await _endings(desk, run, output):
+    for _ in await _endings(tenant, run, output):
         pass
-    return response_object(response_id, run, output.items, asked)
+    return response_object(response_id, run, output.items, echo)
 
 
 async def _output(
-    desk: TenantService, response_id: ResponseId, show: Collection[str]
+    tenant: TenantService, response_id: ResponseId, show: Collection[str]
 ) -> ResponseOutput:
     output = ResponseOutput(str(response_id), show=show)
     if show and response_id.after:
-        events = await events_of_run(desk, response_id.run_id)
+        events = await events_of_run(tenant, response_id.run_id)
         output.know(event for event in events if event.seq <= response_id.after)
     return output
 
 
-async def _endings(desk: TenantService, run: Run, output: ResponseOutput) -> list[dict[str, Any]]:
-    """What is told at the end, beside what agents said."""
+async def _endings(tenant: TenantService, run: Run, output: ResponseOutput) -> list[dict[str, Any]]:
+    """The last events: questions to people, or the output if no agent sent a message."""
     if run.questions:
-        questions = await questions_to_people(desk.store, run.session_id)
+        questions = await questions_to_people(tenant.store, run.session_id)
         return list(output.ask(questions))
-    has_said = any(item["type"] == "message" for item in output.items)
-    if run.status == "done" and not has_said and run.output is not None:
-        said = run.output
-        return list(output.say(said if isinstance(said, str) else dumps(said)))
+    has_message = any(item["type"] == "message" for item in output.items)
+    if run.status == "done" and not has_message and run.output is not None:
+        text = run.output if isinstance(run.output, str) else dumps(run.output)
+        return list(output.say(text))
     return []
 
 
-async def _events(
-    desk: TenantService, work: _Work, asked: RequestEcho, show: Collection[str], *, beat_s: float
+async def _stream(
+    tenant: TenantService, work: _Work, echo: RequestEcho, show: Collection[str], *, beat_s: float
 ) -> AsyncGenerator[bytes, None]:
-    """The events of a stream, numbered."""
+    """The numbered events of a response."""
     number = 0
 
-    def sent(told: dict[str, Any]) -> bytes:
+    def sent(event: dict[str, Any]) -> bytes:
         nonlocal number
-        body = dumps({**told, "sequence_number": number})
+        body = dumps({**event, "sequence_number": number})
         number += 1
-        return f"event: {told['type']}\ndata: {body}\n\n".encode()
+        return f"event: {event['type']}\ndata: {body}\n\n".encode()
 
-    output = await _output(desk, work.id, show)
+    output = await _output(tenant, work.id, show)
     try:
         run = replace(await work.followed.read(), status="running")
-        begun = response_object(work.id, run, [], asked)
-        yield sent({"type": "response.created", "response": begun})
-        yield sent({"type": "response.in_progress", "response": begun})
+        started = response_object(work.id, run, [], echo)
+        yield sent({"type": "response.created", "response": started})
+        yield sent({"type": "response.in_progress", "response": started})
         async with aclosing(work.followed.shown(beat_s=beat_s)) as stream:
             async for shown in stream:
                 if shown is None:
                     yield BEAT
                     continue
-                for told in output.take(shown):
-                    yield sent(told)
+                for event in output.take(shown):
+                    yield sent(event)
     finally:
         work.followed.close()
     run = await work.followed.read()
-    for told in await _endings(desk, run, output):
-        yield sent(told)
+    for event in await _endings(tenant, run, output):
+        yield sent(event)
     status = response_status(run)
     if status in ("queued", "in_progress"):
         stopping = "the server is stopping, and the run continues: GET the response later"
         yield sent({"type": "error", "code": "server.stopping", "message": stopping, "param": None})
         return
-    kind = f"response.{_ENDS.get(status, 'incomplete')}"
-    yield sent({"type": kind, "response": response_object(work.id, run, output.items, asked)})
+    kind = status if status in ("completed", "failed") else "incomplete"
+    response = response_object(work.id, run, output.items, echo)
+    yield sent({"type": f"response.{kind}", "response": response})
 
 
 def _is_short(value: Any) -> bool:

@@ -38,8 +38,8 @@ from ekiden.sessions.progress import run_number
 router = APIRouter(tags=["openai"], route_class=OpenAIRoute)
 
 TEAM: Final = "ekiden"
-"""The team, whatever its own name is."""
-AUTO: Final = "auto"
+"""The model name of the team, in addition to the team's own name."""
+_AUTO: Final = "auto"
 
 
 class OpenAIModel(BaseModel):
@@ -58,26 +58,26 @@ class OpenAIModelList(BaseModel):
     data: list[OpenAIModel]
 
 
-def model_ids(team: Team) -> list[str]:
-    """The names under which the team and its agents can be talked to; the team's first."""
+def _model_ids(team: Team) -> list[str]:
+    """The model names of the team and its agents; the team is first."""
     names = [TEAM, team.name, *(agent.name for agent in team if not agent.traits.is_router)]
     return list(dict.fromkeys(names))
 
 
-def addressee_of(desk: TenantService, model: str) -> str | None:
+def addressee_of(tenant: TenantService, model: str) -> str | None:
     """The recipient of a message: an agent, the router (`auto`), or the active agent (`None`).
 
     The team's name, or `ekiden`, is for the team: a new conversation begins with its entry or
     router, and a resumed one stays with its active agent. An agent's name always means that agent.
     """
-    team = desk.team
+    team = tenant.team
     if model in team:
         return model
-    if model == AUTO and team.router is not None:
-        return AUTO
+    if model == _AUTO and team.router is not None:
+        return _AUTO
     if model in (TEAM, team.name):
         return None
-    known = ", ".join(model_ids(team))
+    known = ", ".join(_model_ids(team))
     raise BadRequest(
         f"the model {model[:80]!r} does not exist; known: {known[:2000]}",
         param="model",
@@ -87,34 +87,34 @@ def addressee_of(desk: TenantService, model: str) -> str | None:
 
 
 @router.get("/models", response_model=OpenAIModelList)
-async def list_models(desk: Reads) -> OpenAIModelList:
+async def list_models(tenant: Reads) -> OpenAIModelList:
     """List the models: the team and its agents."""
-    return OpenAIModelList(data=[OpenAIModel(id=name) for name in model_ids(desk.team)])
+    return OpenAIModelList(data=[OpenAIModel(id=name) for name in _model_ids(tenant.team)])
 
 
 @router.get("/models/{model}", response_model=OpenAIModel, responses=errors(404))
 async def retrieve_model(
-    desk: Reads,
+    tenant: Reads,
     model: Annotated[
         str, Path(max_length=200, description="The name of the model, as in the list of models.")
     ],
 ) -> OpenAIModel:
     """Get one model: the team, or one of its agents."""
-    addressee_of(desk, model)
+    addressee_of(tenant, model)
     return OpenAIModel(id=model)
 
 
 @dataclass(slots=True, kw_only=True)
 class ChatTurn:
-    """What answers a chat request."""
+    """The run that answers a chat request."""
 
     run_id: str
     followed: FollowedRun | None = None
-    """`None`: the run waits, and there is nothing new of it."""
+    """`None`: the run waits for people and has no new text."""
     owed: str = ""
-    """The answer of an earlier run, which the client did not get yet."""
+    """The answer of an earlier run that the client did not get yet."""
     is_dropped: bool = False
-    """Whether the message was not taken up, because the run waits."""
+    """Whether the message was ignored, because the run waits."""
 
     @property
     def session_id(self) -> str:
@@ -122,19 +122,19 @@ class ChatTurn:
         return self.run_id.rpartition(":")[0]
 
     def headers(self) -> dict[str, str]:
-        """Where to go on."""
+        """The headers with the ids of the session and the run."""
         return {"X-Ekiden-Session": self.session_id, "X-Ekiden-Run": self.run_id}
 
 
 async def take_turn(
-    desk: TenantService, caller: Caller, body: ChatRequest, *, session_id: str | None
+    tenant: TenantService, caller: Caller, body: ChatRequest, *, session_id: str | None
 ) -> ChatTurn:
-    """Begin, go on with, or look at what answers the request."""
-    chat, to = read_chat(body.messages), addressee_of(desk, body.model)
-    noticed = await run_noticed(desk, chat)
+    """Start a run, answer a question of a waiting run, or join a current run."""
+    chat, to = read_chat(body.messages), addressee_of(tenant, body.model)
+    noticed = await run_noticed(tenant, chat)
     if session_id is None and noticed is not None:
         session_id = noticed.rpartition(":")[0]
-    last = None if session_id is None else await last_run(desk, session_id)
+    last = None if session_id is None else await last_run(tenant, session_id)
     live = bool(body.stream)
     order = RunOrder(
         input=[chat.message] if last is not None else [*chat.history, chat.message],
@@ -145,21 +145,21 @@ async def take_turn(
     )
     if last is not None:
         asks_for_it = chat.is_empty or last.run_id == noticed
-        turn = await _go_on(desk, caller, chat, last, asks_for_it=asks_for_it, body=body)
+        turn = await _resume(tenant, caller, chat, last, asks_for_it=asks_for_it, body=body)
         if turn is not None:
             return turn
         if asks_for_it:
-            owed = await answer_since_wait(desk, last)
-            begun = await begin_run(desk, order, live=live)
+            owed = await _answer_since_wait(tenant, last)
+            begun = await begin_run(tenant, order, live=live)
             return ChatTurn(run_id=begun.run_id, followed=begun, owed=owed)
     if chat.is_empty:
         raise BadRequest("the last message is empty: there is nothing to answer", param="messages")
-    begun = await begin_run(desk, order, live=live)
+    begun = await begin_run(tenant, order, live=live)
     return ChatTurn(run_id=begun.run_id, followed=begun)
 
 
-async def _go_on(
-    desk: TenantService,
+async def _resume(
+    tenant: TenantService,
     caller: Caller,
     chat: ClientChat,
     last: Run,
@@ -167,55 +167,56 @@ async def _go_on(
     asks_for_it: bool,
     body: ChatRequest,
 ) -> ChatTurn | None:
-    """What answers the request without a new run; `None` if it takes one."""
+    """The turn that the last run answers; `None` if a new run is needed."""
     run_id = last.run_id
     if last.questions:
-        questions = await questions_to_people(desk.store, last.session_id)
+        questions = await questions_to_people(tenant.store, last.session_id)
         command = read_command(chat.text, questions)
         if command is not None:
-            followed = await await_more(desk, run_id)
+            followed = await await_more(tenant, run_id)
             try:
                 await decide(
-                    desk, caller, command.item.id, choice=command.choice, text=command.text
+                    tenant, caller, command.item.id, choice=command.choice, text=command.text
                 )
             except BaseException:
                 followed.close()
                 raise
             return ChatTurn(run_id=run_id, followed=followed)
-        replaces = (body.metadata or {}).get("on_waiting") == "replace" and not chat.is_empty
-        return None if replaces else ChatTurn(run_id=run_id, is_dropped=not chat.is_empty)
+        if (body.metadata or {}).get("on_waiting") == "replace" and not chat.is_empty:
+            return None
+        return ChatTurn(run_id=run_id, is_dropped=not chat.is_empty)
     if asks_for_it and (chat.is_empty or not is_over(last)):
-        followed = await join_run(desk, run_id, after=await _since_wait(desk, run_id))
+        followed = await join_run(tenant, run_id, after=await _since_wait(tenant, run_id))
         return ChatTurn(run_id=run_id, followed=followed)
     return None
 
 
-async def last_run(desk: TenantService, session_id: str) -> Run | None:
-    """The session's last run; `None` if there is none."""
+async def last_run(tenant: TenantService, session_id: str) -> Run | None:
+    """The last run of the session; `None` if the session has no run."""
     try:
-        row = await desk.store.get(session_id)
+        row = await tenant.store.get(session_id)
     except SessionNotFound:
         return None
     number = run_number(row)
-    return await desk.runs.read(run_id_of(session_id, number)) if number else None
+    return await tenant.runs.read(run_id_of(session_id, number)) if number else None
 
 
-async def answer_since_wait(desk: TenantService, last: Run) -> str:
-    """What was said in the run since it waited last."""
-    after = await _since_wait(desk, last.run_id)
+async def _answer_since_wait(tenant: TenantService, last: Run) -> str:
+    """The messages of the agents since the run last waited."""
+    after = await _since_wait(tenant, last.run_id)
     speech, texts = Speech(""), []
-    for event in without_undone_items(await events_of_run(desk, last.run_id, after=after)):
+    for event in without_undone_items(await events_of_run(tenant, last.run_id, after=after)):
         texts += [each.text for each in speech.take(event) if isinstance(each, SpeechEnded)]
     if not any(texts) and last.error is not None:
         return f"It failed: {last.error.message}"
     return "\n\n".join(filter(None, texts))
 
 
-async def _since_wait(desk: TenantService, run_id: str) -> int:
-    """The number of the event with which the run began to wait the last time, or of the one before
-    the run."""
-    first, _ = await run_range(desk.store, run_id)
-    waits = [event.seq for event in await events_of_run(desk, run_id) if _is_wait(event)]
+async def _since_wait(tenant: TenantService, run_id: str) -> int:
+    """The number of the event with which the run last began to wait; if it never waited, of the
+    last event before the run."""
+    first, _ = await run_range(tenant.store, run_id)
+    waits = [event.seq for event in await events_of_run(tenant, run_id) if _is_wait(event)]
     return waits[-1] if waits else first - 1
 
 
@@ -223,9 +224,9 @@ def _is_wait(event: Event) -> bool:
     return event.type == "agent_complete" and (event.details or {}).get("outcome") == "waiting"
 
 
-async def events_of_run(desk: TenantService, run_id: str, *, after: int = 0) -> list[Event]:
-    """The run's events, or those of them after number `after`."""
-    first, last = await run_range(desk.store, run_id)
+async def events_of_run(tenant: TenantService, run_id: str, *, after: int = 0) -> list[Event]:
+    """The events of the run with a number above `after`."""
+    first, last = await run_range(tenant.store, run_id)
     session_id = run_id.rpartition(":")[0]
-    events = await desk.store.events(session_id, after=max(after, first - 1))
+    events = await tenant.store.events(session_id, after=max(after, first - 1))
     return [event for event in events if last is None or event.seq <= last]

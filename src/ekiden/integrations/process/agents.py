@@ -1,4 +1,4 @@
-"""The team's side: agents that are processes, or answer over HTTP."""
+"""The team's side of agents in other processes: `ProcessAgent` and `HttpAgent`."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ from ekiden.core.values import dumps, loads
 from ekiden.integrations.process.lines import LONGEST, part_from_json, turn_to_json
 
 _MOST_IDLE = 4
-_SHOWN_LINES = 20
+_STDERR_LINES = 20
 _GRACE_S = 5.0
 
 
 @dataclass(slots=True, eq=False)
 class _Started:
-    """A process, and what it said last on its standard error."""
+    """A running process, with the last lines of its standard error."""
 
     process: asyncio.subprocess.Process
     loop: asyncio.AbstractEventLoop
-    said: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_LINES))
-    reading: asyncio.Task[None] | None = None
+    stderr: deque[str] = field(default_factory=lambda: deque(maxlen=_STDERR_LINES))
+    stderr_task: asyncio.Task[None] | None = None
 
-    async def read_errors(self) -> None:
+    async def read_stderr(self) -> None:
         assert self.process.stderr is not None
         while line := await self.process.stderr.readline():
-            self.said.append(line.decode(errors="replace").rstrip())
+            self.stderr.append(line.decode(errors="replace").rstrip())
 
     async def write(self, line: Mapping[str, Any]) -> None:
         assert self.process.stdin is not None
-        with suppress(ConnectionError):  # Then the end of its output tells why.
+        with suppress(ConnectionError):  # `read` reports the end of the process.
             self.process.stdin.write(f"{dumps(line)}\n".encode())
             await self.process.stdin.drain()
 
     async def read(self) -> Any:
-        """The next line; `RuntimeError` if the process ended, or does not write JSON."""
+        """The next line. Raises `RuntimeError` if the process ended, or the line is not JSON."""
         assert self.process.stdout is not None
         line = await self.process.stdout.readline()
         if not line:
             code = await self.process.wait()
-            if self.reading is not None:
-                await self.reading
-            said = "\n".join(self.said)
+            if self.stderr_task is not None:
+                await self.stderr_task
+            stderr = "\n".join(self.stderr)
             raise RuntimeError(
-                f"the process ended with code {code} before its answer\n{said}".strip()
+                f"the process ended with code {code} before its answer\n{stderr}".strip()
             )
         try:
             return loads(line)
@@ -66,7 +66,7 @@ class _Started:
             ) from None
 
     async def stop(self) -> None:
-        """End it: it has closed its input, and some seconds; then it is killed."""
+        """Close its input, and kill it if it does not end within `_GRACE_S`."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         try:
@@ -76,8 +76,8 @@ class _Started:
             with suppress(ProcessLookupError):
                 self.process.kill()
             await self.process.wait()
-        if self.reading is not None:
-            await self.reading
+        if self.stderr_task is not None:
+            await self.stderr_task
 
 
 class ProcessAgent:
@@ -119,28 +119,29 @@ class ProcessAgent:
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
         """See `ForeignAdapter`."""
-        # A `RuntimeError` is what the other side said: the runtime makes a ForeignAgentError of it.
+        # The runtime turns a `RuntimeError` of the other process into a ForeignAgentError.
         started = await self._start()
         is_over = False
         steps: set[asyncio.Task[None]] = set()
-        waiting: dict[Any, asyncio.Future[Any]] = {}
+        results: dict[Any, asyncio.Future[Any]] = {}
         try:
             await started.write(turn_to_json(turn))
             while not is_over:
-                told = await started.read()
-                match told.get("type") if isinstance(told, dict) else None:
+                line = await started.read()
+                match line.get("type") if isinstance(line, dict) else None:
                     case "step":
-                        did = waiting[told["id"]] = asyncio.get_running_loop().create_future()
-                        steps.add(asyncio.create_task(_step(turn, started, told, did)))
+                        result = results[line["id"]] = asyncio.get_running_loop().create_future()
+                        steps.add(asyncio.create_task(_step(turn, started, line, result)))
                     case "did":
-                        waiting.pop(told["id"]).set_result(told)
+                        results.pop(line["id"]).set_result(line)
                     case "failed":
-                        raise RuntimeError(str(told.get("error"))[:2000])
-                    case "end":  # Questions were asked before.
+                        raise RuntimeError(str(line.get("error"))[:2000])
+                    case "end":  # The turn ends with questions, which were sent before.
                         is_over = True
                     case kind:
-                        part = part_from_json(told)
+                        part = part_from_json(line)
                         is_over = kind in ("answer", "handoff")
+                        # Before the `yield`: the caller may not resume this generator.
                         if is_over and self._stays:
                             self._idle.append(started)
                         yield part
@@ -155,7 +156,10 @@ class ProcessAgent:
             if started not in self._idle or len(self._idle) > _MOST_IDLE:
                 with suppress(ValueError):
                     self._idle.remove(started)
-                await _ended(started, kill=not is_over)
+                if not is_over:
+                    with suppress(ProcessLookupError):
+                        started.process.kill()
+                await started.stop()
 
     async def aclose(self) -> None:
         """Stop the idle processes."""
@@ -165,9 +169,10 @@ class ProcessAgent:
     async def _start(self) -> _Started:
         loop = asyncio.get_running_loop()
         while self._idle:
-            found = self._idle.pop()
-            if found.loop is loop and found.process.returncode is None:
-                return found
+            idle = self._idle.pop()
+            # A process belongs to the event loop that started it.
+            if idle.loop is loop and idle.process.returncode is None:
+                return idle
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -181,37 +186,30 @@ class ProcessAgent:
         except OSError as exc:
             raise FrameworkMissing("process", exc, f"check `{self._command[0]}`") from exc
         started = _Started(process, loop)
-        started.reading = asyncio.create_task(started.read_errors())
+        started.stderr_task = asyncio.create_task(started.read_stderr())
         return started
 
 
-async def _ended(started: _Started, *, kill: bool) -> None:
-    if kill:
-        with suppress(ProcessLookupError):
-            started.process.kill()
-    await started.stop()
-
-
 async def _step(
-    turn: ForeignTurn, started: _Started, told: Mapping[str, Any], did: asyncio.Future[Any]
+    turn: ForeignTurn, started: _Started, line: Mapping[str, Any], result: asyncio.Future[Any]
 ) -> None:
-    """An effect that the process does, and that is stored here."""
+    """Have the process execute a step whose result is not stored yet, and store its result."""
 
     async def do(key: str) -> Any:
-        await started.write({"type": "do", "id": told["id"], "key": key})
-        done = await did
+        await started.write({"type": "do", "id": line["id"], "key": key})
+        done = await result
         if "error" in done:
             raise RuntimeError(str(done["error"]))
         return done.get("result")
 
-    reply: dict[str, Any] = {"type": "step", "id": told["id"]}
+    reply: dict[str, Any] = {"type": "step", "id": line["id"]}
     try:
         reply["result"] = await turn.step(
-            str(told["name"]),
-            told.get("args"),
+            str(line["name"]),
+            line.get("args"),
             do,
-            scope=str(told.get("scope", "")),
-            is_tool=bool(told.get("is_tool", True)),
+            scope=str(line.get("scope", "")),
+            is_tool=bool(line.get("is_tool", True)),
         )
     except RuntimeError as exc:
         reply["error"] = str(exc)
@@ -251,8 +249,8 @@ class HttpAgent:
             client.stream("POST", self._url, json=turn_to_json(turn), headers=headers) as response,
         ):
             if response.status_code >= 400:
-                said = (await response.aread()).decode(errors="replace")[:500]
-                raise RuntimeError(f"{self._url} answered {response.status_code}: {said}")
+                text = (await response.aread()).decode(errors="replace")[:500]
+                raise RuntimeError(f"{self._url} answered {response.status_code}: {text}")
             async for line in response.aiter_lines():
                 if line.strip():
                     yield part_from_json(loads(line))

@@ -1,4 +1,4 @@
-"""The process's side: serves an object of a framework over stdio.
+"""The other process's side: serves an agent of a framework over stdio.
 
 ``python -m ekiden.integrations.process.serve module:name``
 """
@@ -29,58 +29,58 @@ from ekiden.runtime.kinds.foreign import adapter_of
 
 
 class _Link:
-    """The runtime, as the process knows it."""
+    """The `TurnLink` to the runtime, which is in the team's process."""
 
     def __init__(self, out: int) -> None:
         self._out = out
         self._numbers = count(1)
-        self._waiting: dict[Any, asyncio.Future[Any]] = {}
+        self._replies: dict[Any, asyncio.Future[Any]] = {}
         self._stored: asyncio.Queue[None] = asyncio.Queue()
         self._storing = asyncio.Lock()
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Send it."""
+        """Send a line to the team's process."""
         data = f"{dumps(line)}\n".encode()
-        while data:
+        while data:  # The pipe may accept only a part of a long line.
             data = data[os.write(self._out, data) :]
 
-    def take(self, told: Mapping[str, Any]) -> None:
-        """What the runtime says during a turn."""
-        if told["type"] == "stored":
+    def take(self, line: Mapping[str, Any]) -> None:
+        """Process a line that arrived during a turn."""
+        if line["type"] == "stored":
             self._stored.put_nowait(None)
         else:
-            self._waiting.pop(told["id"]).set_result(told)
+            self._replies.pop(line["id"]).set_result(line)
 
     async def emit(self, part: TurnPart) -> None:
         """See `TurnLink`."""
         if not isinstance(part, TurnCheckpoint):
             self.write(part_to_json(part))
             return
-        async with self._storing:
+        async with self._storing:  # `stored` has no id: one checkpoint at a time.
             self.write(part_to_json(part))
             await self._stored.get()
 
     async def step(self, name: str, args: Any, fn: Effect, scope: str, is_tool: bool) -> Any:
         """See `TurnLink`."""
         number = next(self._numbers)
-        asked = {"name": name, "args": args, "scope": scope, "is_tool": is_tool}
-        told = await self._asked({"type": "step", "id": number, **asked})
-        if told["type"] == "do":
+        step = {"name": name, "args": args, "scope": scope, "is_tool": is_tool}
+        reply = await self._ask({"type": "step", "id": number, **step})
+        if reply["type"] == "do":
             did: dict[str, Any] = {"type": "did", "id": number}
             try:
-                did["result"] = await fn(told["key"])
+                did["result"] = await fn(reply["key"])
             except Exception as exc:
-                await self._asked({**did, "error": f"{type(exc).__name__}: {exc}"})
+                await self._ask({**did, "error": f"{type(exc).__name__}: {exc}"})
                 raise
-            told = await self._asked(did)
-        if "error" in told:
-            raise RuntimeError(told["error"])
-        return told["result"]
+            reply = await self._ask(did)
+        if "error" in reply:
+            raise RuntimeError(reply["error"])
+        return reply["result"]
 
-    async def _asked(self, line: Mapping[str, Any]) -> Any:
-        answer = self._waiting[line["id"]] = asyncio.get_running_loop().create_future()
+    async def _ask(self, line: Mapping[str, Any]) -> Any:
+        reply = self._replies[line["id"]] = asyncio.get_running_loop().create_future()
         self.write(line)
-        return await answer
+        return await reply
 
 
 async def _serve(adapter: ForeignAdapter, out: int) -> None:
@@ -89,26 +89,25 @@ async def _serve(adapter: ForeignAdapter, out: int) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     turn: asyncio.Task[None] | None = None
     link = _Link(out)
-    while line := await reader.readline():
-        told = loads(line)
-        if told["type"] == "turn":
+    while data := await reader.readline():
+        line = loads(data)
+        if line["type"] == "turn":
             if turn is not None:
                 await turn
-            turn = asyncio.create_task(_take_turn(adapter, told, link))
+            turn = asyncio.create_task(_take_turn(adapter, line, link))
         else:
-            link.take(told)
+            link.take(line)
     if turn is not None and not turn.done():
-        os._exit(1)  # Nobody stores any more what it does.
+        os._exit(1)  # The team's process is gone, so the turn's results could not be stored.
 
 
-async def _take_turn(adapter: ForeignAdapter, told: Mapping[str, Any], link: _Link) -> None:
-    turn = turn_from_json(told, link)
+async def _take_turn(adapter: ForeignAdapter, line: Mapping[str, Any], link: _Link) -> None:
+    turn = turn_from_json(line, link)
     try:
         with turn_entered(turn):
             async for part in adapter.take_turn(turn):
                 if isinstance(part, TurnAnswer) and turn.handed is not None:
-                    given = {**part_to_json(turn.handed), "checkpoint": part.checkpoint}
-                    link.write(given)
+                    link.write({**part_to_json(turn.handed), "checkpoint": part.checkpoint})
                     return
                 if isinstance(part, TurnAnswer | TurnHandoff):
                     link.write(part_to_json(part))
@@ -131,9 +130,9 @@ def _target(text: str) -> Any:
 
 
 def main() -> None:
-    """Serve the object that the first argument names."""
+    """Serve the agent that the first argument names."""
     out = os.dup(1)
-    os.dup2(2, 1)  # What a framework prints is no part of the protocol.
+    os.dup2(2, 1)  # Frameworks print to standard output, which would break the protocol.
     asyncio.run(_serve(adapter_of(_target(sys.argv[1])), out))
 
 

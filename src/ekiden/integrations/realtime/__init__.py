@@ -4,6 +4,8 @@ from ekiden.integrations.realtime.agent import (
     RealtimeAgent as RealtimeAgent,
     RealtimeAgentHooks as RealtimeAgentHooks,
     RealtimeRunHooks as RealtimeRunHooks,
+    collect_enabled_handoffs as collect_enabled_handoffs,
+    realtime_handoff as realtime_handoff,
 )
 from ekiden.integrations.realtime.config import (
     RealtimeClosed as RealtimeClosed,
@@ -28,10 +30,6 @@ from ekiden.integrations.realtime.events import (
     RealtimeSessionEvent as RealtimeSessionEvent,
     RealtimeToolEnd as RealtimeToolEnd,
     RealtimeToolStart as RealtimeToolStart,
-)
-from ekiden.integrations.realtime.handoffs import (
-    collect_enabled_handoffs as collect_enabled_handoffs,
-    realtime_handoff as realtime_handoff,
 )
 from ekiden.integrations.realtime.items import RealtimeItem as RealtimeItem
 from ekiden.integrations.realtime.model import (

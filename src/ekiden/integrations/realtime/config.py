@@ -124,7 +124,7 @@ class RealtimeDisconnected(ModelError):
     def __init__(self, message: str, *, close_code: int | None = None) -> None:
         super().__init__(message)
         self.close_code = close_code
-        """As WebSocket numbers it; `None` when the other side just vanished."""
+        """The close code of the WebSocket; `None` if the connection was not closed properly."""
 
 
 class RealtimeServerError(ModelError):
@@ -137,9 +137,9 @@ class RealtimeServerError(ModelError):
     ) -> None:
         super().__init__(message)
         self.server_code = server_code
-        """The provider's own code for it."""
+        """The provider's own error code."""
         self.event_id = event_id
-        """Which of our messages it is about, if the provider says."""
+        """The id of the sent event that caused the error, if the provider names it."""
 
 
 class RealtimeClosed(UserError):
@@ -147,8 +147,8 @@ class RealtimeClosed(UserError):
 
     code = "realtime.closed"
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, problem: str) -> None:
         super().__init__(
-            f"{what}: use a realtime session inside its `async with` block, "
+            f"{problem}: use a realtime session inside its `async with` block, "
             "and make a new one with RealtimeRunner.run()"
         )

@@ -41,9 +41,9 @@ class RealtimeItem:
 
 
 def read_item(data: Mapping[str, Any], previous_item_id: str | None = None) -> RealtimeItem | None:
-    """The item that a provider tells of; `None` for a kind that is nobody's word.
+    """The item in the provider's format; `None` for other kinds of items.
 
-    Raises `KeyError`, `TypeError` or `ValueError` for what is not an item.
+    Raises `KeyError`, `TypeError` or `ValueError` for an invalid item.
     """
     kind = data["type"]
     if kind not in ("message", "function_call", "function_call_output"):
@@ -60,8 +60,8 @@ def read_item(data: Mapping[str, Any], previous_item_id: str | None = None) -> R
     if kind == "message":
         role = data["role"]
         if role not in ("user", "assistant", "system"):
-            raise ValueError(f"nobody is a {role!r:.40}")
-        text, is_audio = _said(data.get("content") or ())
+            raise ValueError(f"a message cannot have the role {role!r:.40}")
+        text, is_audio = _content(data.get("content") or ())
         return RealtimeItem(**common, role=role, text=text, is_audio=is_audio)
     call_id = _text(data["call_id"])
     if kind == "function_call":
@@ -75,13 +75,13 @@ def read_item(data: Mapping[str, Any], previous_item_id: str | None = None) -> R
 
 
 def stored_item(item: RealtimeItem) -> Item:
-    """A message as sessions store it."""
+    """The message in the format of stored sessions."""
     if item.role == "assistant":
         return assistant_message(item.text)
     return {**user_message(item.text), "role": item.role}
 
 
-def _said(parts: Any) -> tuple[str, bool]:
+def _content(parts: Any) -> tuple[str, bool]:
     """The text or transcript of all parts, and whether one of them is audio."""
     texts, is_audio = [], False
     for part in parts:
@@ -97,7 +97,7 @@ def _text(value: Any) -> str:
 
 
 class History:
-    """Items by id, each after the one that the provider says is before it."""
+    """The items of a live conversation. The provider names the predecessor of each item."""
 
     def __init__(self) -> None:
         self._items: dict[str, RealtimeItem] = {}
@@ -108,10 +108,10 @@ class History:
         return tuple(self._items[item_id] for item_id in self._order)
 
     def put(self, item: RealtimeItem) -> tuple[RealtimeItem, bool, bool]:
-        """Keep `item`; gives it as it is kept now, whether it is new, and whether it changed.
+        """Add or update an item. Returns the item, whether it is new, and whether it changed.
 
-        A text that is known is not lost when the provider tells of the item again without it, and
-        an item that is over does not begin again.
+        An update without text keeps the known text, and a completed item stays completed: the
+        provider sends the same item several times, and not always complete.
         """
         known = self._items.get(item.item_id)
         if known is None:
@@ -129,7 +129,7 @@ class History:
         return kept, False, kept != known
 
     def set_text(self, item_id: str, text: str) -> tuple[RealtimeItem, bool]:
-        """What a person said is known now; gives the item, and whether it is new."""
+        """Set the transcript of the person's speech. Returns the item, and whether it is new."""
         known = self._items.get(item_id)
         if known is None:
             known = RealtimeItem(item_id=item_id, type="message", role="user", is_audio=True)
@@ -139,7 +139,7 @@ class History:
         return item, False
 
     def remove(self, item_id: str) -> bool:
-        """Forget an item; gives whether it was there."""
+        """Remove an item; returns whether it existed."""
         if self._items.pop(item_id, None) is None:
             return False
         self._order.remove(item_id)
@@ -171,12 +171,12 @@ class RealtimeModelTurnStartedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelToolCallEvent:
-    """The model asks for a tool or a handoff; it is answered when the turn has ended."""
+    """The model calls a tool or requests a handoff. The call is answered after the turn."""
 
     name: str
     call_id: str
     arguments: str
-    """JSON text, or what the model takes for it."""
+    """The arguments as JSON, which may be invalid."""
     response_id: str
     item_id: str | None = None
     type: Literal["function_call"] = "function_call"
@@ -184,7 +184,7 @@ class RealtimeModelToolCallEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelTurnEndedEvent:
-    """The model's answer is over; only the calls of a `completed` one are made."""
+    """The model's answer has ended. Only the calls of a `completed` answer are executed."""
 
     response_id: str
     status: TurnStatus = "completed"
@@ -194,7 +194,7 @@ class RealtimeModelTurnEndedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelAudioEvent:
-    """A piece of what the model says."""
+    """A piece of the model's speech."""
 
     data: bytes = field(repr=False)
     response_id: str
@@ -205,7 +205,7 @@ class RealtimeModelAudioEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelAudioDoneEvent:
-    """The model has said all of this part."""
+    """The audio of this part is complete."""
 
     item_id: str
     content_index: int
@@ -214,7 +214,7 @@ class RealtimeModelAudioDoneEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelAudioInterruptedEvent:
-    """What is being said should no longer be played."""
+    """The audio of this part must no longer be played."""
 
     item_id: str
     content_index: int
@@ -230,7 +230,7 @@ class RealtimeModelSpeechStartedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelTranscriptDeltaEvent:
-    """A piece of the text of what the model says."""
+    """A piece of the transcript of the model's speech."""
 
     item_id: str
     delta: str
@@ -240,7 +240,7 @@ class RealtimeModelTranscriptDeltaEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelOutputTextDeltaEvent:
-    """A piece of what the model writes."""
+    """A piece of the model's text."""
 
     item_id: str
     delta: str
@@ -250,7 +250,7 @@ class RealtimeModelOutputTextDeltaEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelInputAudioTranscriptionCompletedEvent:
-    """What the person said, as text."""
+    """The transcript of the person's speech."""
 
     item_id: str
     transcript: str
@@ -275,7 +275,7 @@ class RealtimeModelItemDeletedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelErrorEvent:
-    """Something went wrong that the connection survives."""
+    """An error that does not end the connection."""
 
     error: Exception
     type: Literal["error"] = "error"
@@ -283,7 +283,7 @@ class RealtimeModelErrorEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelOtherEvent:
-    """Something that only the provider knows of."""
+    """An event that has no meaning for the session."""
 
     data: Any
     type: Literal["other"] = "other"

@@ -1,4 +1,4 @@
-"""Handles the events of a realtime model."""
+"""Handles the events of a realtime model: history, tool calls and handoffs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ekiden.core.current_agent import acting_as
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.tools.tool import FunctionTool
+from ekiden.integrations.realtime.agent import Entry, is_enabled
 from ekiden.integrations.realtime.events import (
     RealtimeAgentEndEvent,
     RealtimeAgentStartEvent,
@@ -23,7 +24,6 @@ from ekiden.integrations.realtime.events import (
     RealtimeToolEnd,
     RealtimeToolStart,
 )
-from ekiden.integrations.realtime.handoffs import Entry, is_enabled
 from ekiden.integrations.realtime.items import (
     History,
     RealtimeItem,
@@ -41,36 +41,36 @@ from ekiden.integrations.realtime.items import (
     RealtimeModelTurnStartedEvent,
     stored_item,
 )
-from ekiden.integrations.realtime.live import Live, LiveTurn, tell_hooks
+from ekiden.integrations.realtime.live import Live, LiveTurn, call_hooks
 from ekiden.integrations.realtime.model import RealtimeModelSendToolOutput
-from ekiden.integrations.realtime.transfer import describe, greet, see_through, transfer
+from ekiden.integrations.realtime.transfer import describe, finish_transfer, greet, transfer
 from ekiden.tools import ToolResult, invoke, output_text
 
 _MOST_TURNS = 16
-"""Turns that may be open at once; a provider that never ends them does not fill the memory."""
+"""The maximum number of open turns, for a provider that does not end its turns."""
 
 _HARMLESS = "response_cancel_not_active"
-"""The answer was over just before it was interrupted."""
+"""The error for an answer that ended just before it was interrupted."""
 
 
-async def act(live: Live, turn: LiveTurn) -> None:
-    """Answer every call of the turn, then have the model go on.
+async def _act(live: Live, turn: LiveTurn) -> None:
+    """Answer every call of the turn, then let the model continue.
 
-    Outputs are sent in the order of the calls; that of a transfer comes last, after the model was
-    told to be the next agent. What gets out of here ends the session: errors of the connection and
-    of the store, and the `GuardrailError` of a guardrail that ends the run or cannot decide.
+    Outputs are sent in the order of the calls. The output of a handoff is last, after the model has
+    the settings of the next agent. An exception ends the session: a failure of the connection or
+    the store, or a `GuardrailError` of a guardrail that ends the run or fails.
     """
     calls = list(turn.calls.values())
     entries = [await _entry(live, turn, call) for call in calls]
     chosen = next((i for i, entry in enumerate(entries) if isinstance(entry, Handoff)), None)
     async with asyncio.TaskGroup() as group:
         results = [
-            group.create_task(_output(live, turn, call, entry, place))
-            for place, (call, entry) in enumerate(zip(calls, entries, strict=True))
-            if place != chosen
+            group.create_task(_output(live, turn, call, entry, index))
+            for index, (call, entry) in enumerate(zip(calls, entries, strict=True))
+            if index != chosen
         ]
-    sent = [call for place, call in enumerate(calls) if place != chosen]
-    for call, result in zip(sent, results, strict=True):
+    answered = [call for index, call in enumerate(calls) if index != chosen]
+    for call, result in zip(answered, results, strict=True):
         await live.connection.send(
             RealtimeModelSendToolOutput(tool_call=call, output=result.result())
         )
@@ -81,22 +81,22 @@ async def act(live: Live, turn: LiveTurn) -> None:
     assert isinstance(handoff, Handoff)
     requested = [entry.tool_name for entry in entries if isinstance(entry, Handoff)]
     waiting = await transfer(live, turn, handoff, calls[chosen], requested)
-    await live.gate.request()
+    await live.responses.request()
     if live.agent is not turn.offer.agent:
         await greet(live, live.agent)
     if waiting is not None:
-        await see_through(live, waiting)
+        await finish_transfer(live, waiting)
 
 
-async def decline(live: Live, turn: LiveTurn) -> None:
-    """Answer calls of an answer that was stopped: they are not made, and nothing is asked for."""
+async def _decline(live: Live, turn: LiveTurn) -> None:
+    """Answer the calls of an interrupted turn without executing them."""
     for call in turn.calls.values():
         output = "Error: the answer was interrupted, so this call was not made"
         await live.connection.send(RealtimeModelSendToolOutput(tool_call=call, output=output))
 
 
 async def _entry(live: Live, turn: LiveTurn, call: RealtimeModelToolCallEvent) -> Entry | None:
-    """What the call asks for; `None` if that is not, or no longer, offered."""
+    """The called tool or handoff; `None` if it is not offered, or no longer enabled."""
     entry = turn.offer.entries.get(call.name)
     if entry is None or entry.is_enabled is True:
         return entry
@@ -108,15 +108,16 @@ async def _entry(live: Live, turn: LiveTurn, call: RealtimeModelToolCallEvent) -
 
 
 async def _output(
-    live: Live, turn: LiveTurn, call: RealtimeModelToolCallEvent, entry: Entry | None, place: int
+    live: Live, turn: LiveTurn, call: RealtimeModelToolCallEvent, entry: Entry | None, index: int
 ) -> str:
+    """The output of a call other than the handoff that is made."""
     if isinstance(entry, Handoff):
         problem = "only one handoff can be made in a turn; this one was not made"
-        return await _recorded(live, turn, call, f"Error: {problem}", error=problem)
+        return await _record(live, turn, call, f"Error: {problem}", error=problem)
     if entry is None:
         names = ", ".join(turn.offer.entries) or "none"
         return f"Error: there is no tool called {call.name!r:.100}; there are: {names}"
-    if place >= live.config.max_calls:
+    if index >= live.config.max_calls:
         return f"Error: only {live.config.max_calls} calls are made in one turn"
     return await _run_tool(live, turn, call, entry)
 
@@ -125,26 +126,27 @@ async def _run_tool(
     live: Live, turn: LiveTurn, call: RealtimeModelToolCallEvent, tool: FunctionTool
 ) -> str:
     agent = turn.offer.agent
-    async with live.handing:
-        pass  # A handoff that is refused restores variables: no tool sets any meanwhile.
+    async with live.handing_over:
+        pass  # A refused handoff restores the variables, so no tool may set one meanwhile.
     live.emit(RealtimeToolStart, agent=agent, tool=tool, arguments=call.arguments)
     context = _tool_context(live, agent, call)
     try:
         with acting_as(agent.name):
-            result = await _invoked(live, agent, tool, context)
+            result = await _invoke(live, agent, tool, context)
     except GuardrailError:
         raise
     except Exception as exc:
         live.report(exc)
-        told = f"Error: the tool failed with {describe(exc)}"
-        result = ToolResult(output=told, value=None, error=describe(exc))
+        problem = describe(exc)
+        output = f"Error: the tool failed with {problem}"
+        result = ToolResult(output=output, value=None, error=problem)
     output = output_text(result.output)
     shown = result.value if result.error is None else output
     live.emit(RealtimeToolEnd, agent=agent, tool=tool, arguments=call.arguments, output=shown)
-    return await _recorded(live, turn, call, output, error=result.error)
+    return await _record(live, turn, call, output, error=result.error)
 
 
-async def _recorded(
+async def _record(
     live: Live, turn: LiveTurn, call: RealtimeModelToolCallEvent, output: str, *, error: str | None
 ) -> str:
     items = (
@@ -155,10 +157,10 @@ async def _recorded(
     return output
 
 
-async def _invoked(
+async def _invoke(
     live: Live, agent: Any, tool: FunctionTool, context: ToolContext[Any]
 ) -> ToolResult:
-    await tell_hooks(
+    await call_hooks(
         live,
         agent,
         lambda hooks: hooks.on_tool_start(context, agent, tool),
@@ -166,7 +168,7 @@ async def _invoked(
     )
     result = await invoke(tool, context, timeout_s=live.config.tool_timeout_s)
     shown = result.value if result.error is None else result.output
-    await tell_hooks(
+    await call_hooks(
         live,
         agent,
         lambda hooks: hooks.on_tool_end(context, agent, tool, shown),
@@ -191,11 +193,11 @@ def _tool_context(live: Live, agent: Any, call: RealtimeModelToolCallEvent) -> T
 
 
 class EndOfConversation(Exception):
-    """The other side hung up properly."""
+    """The provider closed the connection properly."""
 
 
 class Listener:
-    """Reads what the model tells and does what follows from it."""
+    """Reads the events of the model and handles them."""
 
     def __init__(self, live: Live, history: History) -> None:
         self._live = live
@@ -206,31 +208,31 @@ class Listener:
     async def listen(self, group: asyncio.TaskGroup) -> None:
         """Read until the conversation ends, then raise `EndOfConversation`.
 
-        The calls of a turn are answered by a task in `group`, so that reading goes on.
+        The calls of a turn are answered by a task in `group`, so that reading continues.
         """
         live = self._live
         async for event in live.connection.events():
             await live.events.room()
             live.emit(RealtimeRawModelEvent, data=event)
-            await self._on(event, group)
+            await self._handle(event, group)
         raise EndOfConversation
 
     def silence(self) -> tuple[str, int] | None:
-        """Nothing more is to be played; gives what was being said, by item and part."""
+        """Stop the playback; returns the item and part that were played."""
         speaking, self._speaking = self._speaking, None
         if speaking is not None:
             item_id, index = speaking
             self._live.emit(RealtimeAudioInterrupted, item_id=item_id, content_index=index)
         return speaking
 
-    async def _on(self, event: RealtimeModelEvent, group: asyncio.TaskGroup) -> None:
+    async def _handle(self, event: RealtimeModelEvent, group: asyncio.TaskGroup) -> None:
         match event:
             case RealtimeModelAudioEvent():
                 self._audio(event)
             case RealtimeModelAudioDoneEvent(item_id=item_id, content_index=index):
                 self._live.emit(RealtimeAudioEnd, item_id=item_id, content_index=index)
             case RealtimeModelTurnStartedEvent():
-                self._live.gate.started()
+                self._live.responses.started()
                 turn = self._turn(event.response_id)
                 self._live.emit(RealtimeAgentStartEvent, agent=turn.offer.agent)
             case RealtimeModelToolCallEvent():
@@ -251,8 +253,8 @@ class Listener:
                 self._speaking = (item_id, index)
                 self.silence()
             case RealtimeModelErrorEvent(error=error):
-                is_known = self._live.gate.failed(error)
-                if not is_known and getattr(error, "server_code", None) != _HARMLESS:
+                is_handled = self._live.responses.failed(error)
+                if not is_handled and getattr(error, "server_code", None) != _HARMLESS:
                     self._live.report(error)
             case _:
                 pass
@@ -280,22 +282,22 @@ class Listener:
         live.emit(RealtimeAgentEndEvent, agent=turn.offer.agent)
         acts = event.status == "completed" and bool(turn.calls)
         if acts:
-            group.create_task(act(live, turn))
+            group.create_task(_act(live, turn))
         elif turn.calls:
-            group.create_task(decline(live, turn))
+            group.create_task(_decline(live, turn))
         elif event.status == "completed":
-            group.create_task(self._say_goodbye(turn))
-        await live.gate.ended(goes_on=acts)
+            group.create_task(self._call_end_hooks(turn))
+        await live.responses.ended(continues=acts)
 
-    async def _say_goodbye(self, turn: LiveTurn) -> None:
-        """The hooks for an answer that is complete; failures are reported."""
-        live, agent, said = self._live, turn.offer.agent, self._history.last_said()
+    async def _call_end_hooks(self, turn: LiveTurn) -> None:
+        """Call the hooks for a complete answer; failures are reported."""
+        live, agent, text = self._live, turn.offer.agent, self._history.last_said()
         try:
-            await tell_hooks(
+            await call_hooks(
                 live,
                 agent,
-                lambda hooks: hooks.on_agent_end(live.context, agent, said),
-                lambda hooks: hooks.on_end(live.context, agent, said),
+                lambda hooks: hooks.on_agent_end(live.context, agent, text),
+                lambda hooks: hooks.on_end(live.context, agent, text),
             )
         except Exception as exc:
             live.report(exc)
@@ -308,7 +310,7 @@ class Listener:
             self._live.emit(RealtimeHistoryAdded, item=kept)
         elif is_changed:
             self._live.emit(RealtimeHistoryUpdated, history=self._history.all())
-        await self._keep(kept)
+        await self._store(kept)
 
     async def _transcript(self, event: RealtimeModelInputAudioTranscriptionCompletedEvent) -> None:
         item, is_new = self._history.set_text(event.item_id, event.transcript)
@@ -316,11 +318,11 @@ class Listener:
             self._live.emit(RealtimeHistoryAdded, item=item)
         else:
             self._live.emit(RealtimeHistoryUpdated, history=self._history.all())
-        await self._keep(item)
+        await self._store(item)
 
-    async def _keep(self, item: RealtimeItem) -> None:
-        """Store a message, once, when its text is known."""
+    async def _store(self, item: RealtimeItem) -> None:
+        """Store a message once, when its text is complete."""
         live = self._live
-        if item.type == "message" and item.is_final and item.item_id not in live.known:
-            live.known.add(item.item_id)
+        if item.type == "message" and item.is_final and item.item_id not in live.stored:
+            live.stored.add(item.item_id)
             await live.record.message(stored_item(item))

@@ -1,4 +1,4 @@
-"""A live session in memory: its turn, parts, event buffer, and the record in the store."""
+"""The state of a live session, its event buffer, and its record in the store."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.errors import LeaseLost, StoreError, UserError
 from ekiden.core.hooks import AgentHooks, RunHooks
 from ekiden.core.values import new_id
-from ekiden.integrations.realtime.agent import RealtimeAgent
+from ekiden.integrations.realtime.agent import AgentOffer, RealtimeAgent, make_offer
 from ekiden.integrations.realtime.config import RealtimeRunConfig
 from ekiden.integrations.realtime.events import (
     RealtimeError,
     RealtimeEventInfo,
     RealtimeSessionEvent,
 )
-from ekiden.integrations.realtime.handoffs import AgentOffer, make_offer
 from ekiden.integrations.realtime.items import RealtimeModelToolCallEvent
 from ekiden.integrations.realtime.model import (
     RealtimeConnection,
@@ -42,16 +41,16 @@ _log = logging.getLogger("ekiden.integrations.realtime")
 
 
 class SessionRecord:
-    """A session that this process has claimed, and writes what happens into.
+    """The claimed session that a live session is recorded in.
 
-    Without a stored session it is one in memory. The claim is kept by `keep` and given up by
-    `release`. Every write is one fenced transaction: once the lease is lost, all of them are
-    `LeaseLost` and nothing is stored.
+    Without a stored session it is a session in memory. `keep` renews the lease, and `release`
+    releases it. Every write is one fenced transaction: after the lease is lost, all writes raise
+    `LeaseLost`.
     """
 
     def __init__(self, run: RunState) -> None:
         self.run = run
-        """What the runtime checks handoffs with, and records them in."""
+        """The run in which the runtime checks and records handoffs."""
 
     @classmethod
     async def open(
@@ -62,10 +61,10 @@ class SessionRecord:
         context: Any,
         config: RealtimeRunConfig,
     ) -> SessionRecord:
-        """Claim the session, which begins with `agent` if it does not exist yet.
+        """Claim the session, or create it with `agent` as its active agent.
 
-        `SessionBusy` while it has another owner, `UserError` if it has an unfinished text run,
-        `UnknownAgent` if it belongs to an agent that cannot be reached from `agent`.
+        Raises `SessionBusy` while it has another owner, `UserError` if it has an unfinished text
+        run, and `UnknownAgent` if its agent cannot be reached from `agent`.
         """
         options = RunOptions(
             root=agent,
@@ -92,25 +91,25 @@ class SessionRecord:
             raise
 
     def messages(self, limit: int) -> list[Item]:
-        """The last messages of the conversation so far."""
-        said = [item for item in self.run.visible if is_message(item)]
-        return said[-limit:] if limit else []
+        """The last messages of the stored conversation."""
+        messages = [item for item in self.run.visible if is_message(item)]
+        return messages[-limit:] if limit else []
 
     async def message(self, item: Item) -> None:
-        """Something was said."""
+        """Store a message."""
         self.run.record("message", items=(item,))
         await self.run.commit()
 
     async def tool_call(
         self, agent: str, tool: str, items: tuple[Item, ...], *, error: str | None
     ) -> None:
-        """A call and its answer."""
+        """Store a tool call with its output."""
         details = {"tool": tool}
         self.run.record("tool_call", items=items, details=details, error=error, agent=agent)
         await self.run.commit()
 
     async def keep(self) -> None:
-        """Renew the lease for as long as this is awaited; `LeaseLost` when that fails."""
+        """Renew the lease until cancelled. Raises `LeaseLost`."""
         run = self.run
         while run.is_reachable:
             await asyncio.sleep(run.claim.lease_s / 3)
@@ -123,9 +122,9 @@ class SessionRecord:
                 raise LeaseLost(run.session_id)
 
     async def release(self) -> None:
-        """Give the session up; if that cannot be told to the store, the lease runs out."""
+        """Release the session."""
         await end_live(self.run)
-        with suppress(StoreError):
+        with suppress(StoreError):  # The lease expires by itself.
             await self.run.store.release(self.run.claim)
 
 
@@ -134,7 +133,7 @@ _E = TypeVar("_E", bound=RealtimeSessionEvent)
 
 
 class EventBuffer(Generic[_T]):
-    """A queue that ends, perhaps with an error, after what is in it was taken."""
+    """A queue that can be ended, optionally with an error, which follows the queued events."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -143,29 +142,29 @@ class EventBuffer(Generic[_T]):
         self._taken = asyncio.Event()
         self._error: BaseException | None = None
         self.is_over = False
-        """Nothing more comes."""
+        """Whether the queue was ended."""
 
     def put(self, event: _T) -> None:
-        """Add an event, whether there is room or not; nothing once it is over."""
+        """Add an event, even without room. After the end, it is dropped."""
         if not self.is_over:
             self._events.append(event)
             self._changed.set()
 
     async def room(self) -> None:
-        """Return when there is room for more."""
+        """Wait until there is room, or the queue was ended."""
         while len(self._events) >= self._room and not self.is_over:
             self._taken.clear()
             await self._taken.wait()
 
     def end(self, error: BaseException | None = None) -> None:
-        """Nothing more comes; the first call counts."""
+        """End the queue; only the first call counts."""
         if not self.is_over:
             self.is_over, self._error = True, error
             self._changed.set()
             self._taken.set()
 
     async def take(self) -> _T:
-        """The next event; `StopAsyncIteration`, or the error it ended with, when there is none."""
+        """The next event. At the end, raises the error, or `StopAsyncIteration`."""
         while not self._events:
             if self.is_over:
                 raise StopAsyncIteration if self._error is None else self._error
@@ -177,37 +176,37 @@ class EventBuffer(Generic[_T]):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class LiveTurn:
-    """An answer of the model that is under way."""
+    """A current answer of the model."""
 
     offer: AgentOffer
-    """What the model could choose from when it began."""
+    """The offer at the start of the answer."""
     calls: dict[str, RealtimeModelToolCallEvent] = field(default_factory=dict)
-    """By id, in order."""
+    """The calls by id, in order."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Live:
-    """What is true of the session now."""
+    """The current state of a live session."""
 
     config: RealtimeRunConfig
     events: EventBuffer[RealtimeSessionEvent]
     connection: RealtimeConnection
-    gate: ResponseGate
+    responses: ResponseGate
     offer: AgentOffer
-    """Of the active agent, as the model was told."""
+    """The offer that the model has."""
     record: SessionRecord
     received: str | None = None
-    """What the active agent was handed, as it stands in its prompt."""
-    known: set[str] = field(default_factory=set)
-    """Items of the provider that are stored already, or are not to be."""
+    """The prompt block of the last handoff."""
+    stored: set[str] = field(default_factory=set)
+    """The provider's ids of items that are stored, or must not be stored."""
     waiting: Attempt | None = None
-    """The handoff that the model asked for and that waits for approval."""
+    """The requested handoff that waits for approval."""
     checking: Attempt | None = None
-    """The handoff that is checked now."""
-    handing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One handoff at a time is checked and made."""
+    """The handoff that is being checked."""
+    handing_over: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held during a handoff, so that there is only one at a time."""
     switching: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One change of the agent or its offer at a time."""
+    """Held during a change of the agent or its offer."""
 
     @property
     def agent(self) -> RealtimeAgent[Any]:
@@ -216,36 +215,28 @@ class Live:
 
     @property
     def run(self) -> RunState:
-        """The session, as the runtime knows it."""
+        """The state of the run in the runtime."""
         return self.record.run
 
     @property
     def context(self) -> RunContextWrapper[Any]:
-        """What the agents' own functions get."""
+        """The context for the agents' own functions."""
         return self.run.context
 
-    @property
-    def info(self) -> RealtimeEventInfo:
-        """What every event has."""
-        return RealtimeEventInfo(context=self.context)
-
     def emit(self, kind: Callable[..., _E], **fields: Any) -> None:
-        """Show an event to the session's iterator."""
-        self.events.put(kind(info=self.info, **fields))
+        """Add an event for the session's iterator."""
+        self.events.put(kind(info=RealtimeEventInfo(context=self.context), **fields))
 
     def report(self, error: Exception) -> None:
-        """Something went wrong that the session survives."""
+        """Emit an error that does not end the session."""
         self.emit(RealtimeError, error=error)
 
     def heard(self) -> None:
-        """The person said something."""
+        """The person said something: a new chain of handoffs begins."""
         begin_chain(self.run)
 
     async def switch(self, offer: AgentOffer) -> None:
-        """From now on `offer` is what holds, and the model is told so.
-
-        The caller has `switching`.
-        """
+        """Send a new offer to the model. The caller holds `switching`."""
         had_prompt = self.offer.setup.prompt is not None
         self.offer = offer
         clears = had_prompt and offer.setup.prompt is None
@@ -254,9 +245,9 @@ class Live:
         )
 
     async def refresh(self) -> None:
-        """Ask anew what the active agent is offered; tell the model if that changed.
+        """Compute the offer again, and send it to the model if it changed.
 
-        What a function of the agent's raises is reported, and the offer stays as it is.
+        Exceptions of the agent's own functions are reported, and the offer does not change.
         """
         agent = self.agent
         try:
@@ -273,28 +264,28 @@ class Live:
                 await self.switch(offer)
 
     async def answer(self) -> None:
-        """Have the model answer, with what is enabled now."""
+        """Request an answer with the current offer."""
         await self.refresh()
-        await self.gate.request()
+        await self.responses.request()
 
 
-async def tell_hooks(
+async def call_hooks(
     live: Live,
     agent: RealtimeAgent[Any],
     run: Callable[[RunHooks[Any]], Any],
     own: Callable[[AgentHooks[Any]], Any],
 ) -> None:
-    """Call a hook of the session and of `agent`, side by side; raises what one of them raises."""
-    called = []
+    """Call a hook of the session and a hook of `agent` concurrently; raises their exceptions."""
+    calls = []
     if live.config.hooks is not None:
-        called.append(run(live.config.hooks))
+        calls.append(run(live.config.hooks))
     if agent.hooks is not None:
-        called.append(own(agent.hooks))
-    if not called:
+        calls.append(own(agent.hooks))
+    if not calls:
         return
     try:
         async with asyncio.TaskGroup() as group:
-            for each in called:
+            for each in calls:
                 group.create_task(each)
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None

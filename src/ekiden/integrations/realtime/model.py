@@ -1,4 +1,4 @@
-"""The role of a realtime model: the messages to one, and one answer at a time."""
+"""The roles of a realtime model and its connection, and the events that a session sends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RealtimeSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelSendUserInput:
-    """What the person writes."""
+    """A text message from the person."""
 
     item_id: str
     content: tuple[Item, ...]
@@ -36,7 +36,7 @@ class RealtimeModelSendUserInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelSendMessage:
-    """A message of earlier, so that the model knows of it."""
+    """A message of the earlier conversation."""
 
     item_id: str
     role: str
@@ -45,16 +45,16 @@ class RealtimeModelSendMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelSendAudio:
-    """What the person says."""
+    """Audio from the person."""
 
     audio: bytes = field(repr=False)
     commit: bool = False
-    """The person is done."""
+    """Whether the person's turn has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelSendToolOutput:
-    """The answer to a call."""
+    """The output of a tool call."""
 
     tool_call: RealtimeModelToolCallEvent
     output: str
@@ -62,35 +62,35 @@ class RealtimeModelSendToolOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelSendSessionUpdate:
-    """Another agent is active, or the same one has other tools now."""
+    """The new setup, after a change of the active agent or its tools."""
 
     setup: RealtimeSetup
     clears_prompt: bool = False
-    """The agent before had a `prompt` and this one has none."""
+    """Whether the last setup had a `prompt` and this one has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelRequestResponse:
-    """The model shall answer."""
+    """A request for an answer."""
 
     event_id: str
-    """An error that is about this request names it."""
+    """The id by which errors refer to this request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelSendInterrupt:
-    """The model shall stop its answer."""
+    """Stops the current answer."""
 
     item_id: str | None = None
-    """What was being said."""
+    """The item that was being played."""
     content_index: int = 0
     played_ms: int | None = None
-    """So much of it was heard; the model forgets the rest."""
+    """How much of the item the person heard; the model forgets the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelSendRawMessage:
-    """A message in the provider's own words."""
+    """A message in the provider's own format."""
 
     message: Mapping[str, Any]
 
@@ -154,42 +154,48 @@ class RealtimeModel(Protocol):
 
 
 class ResponseGate:
-    """Passes a request on at once, or when the answer under way is over; several become one."""
+    """Requests answers one at a time, because providers refuse a request during an answer.
+
+    A request during an answer is sent when the answer has ended; several become one.
+    """
 
     def __init__(self, connection: RealtimeConnection) -> None:
         self._connection = connection
         self._numbers = count(1)
-        self._asked: str | None = None
+        self._request_id: str | None = None
+        """The id of the sent request, until its answer begins."""
         self._is_wanted = False
+        """Whether another answer is to be requested after the current one."""
         self.is_busy = False
-        """Whether an answer is under way, or was asked for and has not begun."""
+        """Whether there is a current or requested answer."""
 
     async def request(self) -> None:
-        """The model shall answer."""
+        """Request an answer, now or after the current one."""
         if self.is_busy:
             self._is_wanted = True
             return
         self.is_busy, self._is_wanted = True, False
-        self._asked = f"ask_{next(self._numbers)}"
-        await self._connection.send(RealtimeModelRequestResponse(event_id=self._asked))
+        self._request_id = f"ask_{next(self._numbers)}"
+        await self._connection.send(RealtimeModelRequestResponse(event_id=self._request_id))
 
     def started(self) -> None:
-        """An answer began, asked for or not."""
-        self.is_busy, self._asked = True, None
+        """An answer began, requested or not."""
+        self.is_busy, self._request_id = True, None
 
-    async def ended(self, *, goes_on: bool) -> None:
-        """The answer is over; `goes_on` if a request follows anyway, once its calls are made."""
+    async def ended(self, *, continues: bool) -> None:
+        """The answer has ended. With `continues` another request follows, after its calls."""
         self.is_busy = False
-        if self._is_wanted and not goes_on:
+        if self._is_wanted and not continues:
             await self.request()
 
     def failed(self, error: Exception) -> bool:
-        """Look at an error of the model's; gives whether it was one that the gate deals with."""
+        """Process an error of the model; returns whether it needs no report."""
         if not isinstance(error, RealtimeServerError):
             return False
         if error.server_code == _ALREADY_ACTIVE:
+            # The provider began an answer by itself, just before the request arrived.
             self.is_busy = self._is_wanted = True
             return True
-        if self._asked is not None and error.event_id in (None, self._asked):
-            self.is_busy, self._asked = False, None
+        if self._request_id is not None and error.event_id in (None, self._request_id):
+            self.is_busy, self._request_id = False, None
         return False

@@ -1,4 +1,4 @@
-"""A live session: a person talks to the active agent over one connection; and its runner."""
+"""Live sessions: a person talks to the active agent over one connection."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Item, text_of
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps, new_id
-from ekiden.integrations.realtime.agent import RealtimeAgent
+from ekiden.integrations.realtime.agent import RealtimeAgent, make_offer
 from ekiden.integrations.realtime.config import RealtimeClosed, RealtimeRunConfig
 from ekiden.integrations.realtime.events import (
     RealtimeError,
     RealtimeEventInfo,
     RealtimeSessionEvent,
 )
-from ekiden.integrations.realtime.handoffs import make_offer
 from ekiden.integrations.realtime.items import History, RealtimeItem
 from ekiden.integrations.realtime.listener import EndOfConversation, Listener
 from ekiden.integrations.realtime.live import EventBuffer, Live, SessionRecord
@@ -96,11 +95,11 @@ class RealtimeSession:
         return self._history.all()
 
     async def __aenter__(self) -> Self:
-        """Claim the stored session if there is one, and connect.
+        """Claim the stored session, if any, and connect.
 
-        `SessionBusy`, `UnknownAgent` if the stored session belongs to an agent that cannot be
-        reached from the starting one, `RealtimeUnavailable`, and what the agent's own functions
-        raise; then nothing is left open.
+        Raises `SessionBusy`; `UnknownAgent` if the agent of the stored session cannot be reached
+        from the starting agent; `RealtimeUnavailable`; and the exceptions of the agent's own
+        functions. After an exception nothing is left open.
         """
         if self._is_entered:
             raise RealtimeClosed("a realtime session is entered once")
@@ -146,7 +145,7 @@ class RealtimeSession:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
-            await self._clean_up()  # a task that was cancelled before it began did not
+            await self._clean_up()  # A task that is cancelled before its first step does not.
 
     def show(self, event: Any) -> None:
         """Add your own event to the events of the session."""
@@ -165,7 +164,7 @@ class RealtimeSession:
         text = text_of({"content": list(content)})
         live.heard()
         if text:
-            live.known.add(item_id)
+            live.stored.add(item_id)
             await live.record.message({"role": "user", "content": text})
         await live.connection.send(RealtimeModelSendUserInput(item_id=item_id, content=content))
         await live.answer()
@@ -188,7 +187,7 @@ class RealtimeSession:
         because the person did not hear it."""
         live = self._open()
         speaking = self._listener_of().silence()
-        if not live.gate.is_busy and (speaking is None or played_ms is None):
+        if not live.responses.is_busy and (speaking is None or played_ms is None):
             return
         item_id, index = (None, 0) if speaking is None else speaking
         await live.connection.send(
@@ -225,42 +224,32 @@ class RealtimeSession:
 
     async def _connected(self, record: SessionRecord) -> Live:
         run = record.run
-        agent, handed = run.agent, run.cursor.handoffs.received
+        agent, handoff = run.agent, run.cursor.handoffs.received
         if not isinstance(agent, RealtimeAgent):
             raise UserError(f"agent {agent.name!r} of the session is not a RealtimeAgent")
-        received = None if handed is None else prompt_block(handed, run.cursor.handoffs.chain)
+        received = None if handoff is None else prompt_block(handoff, run.cursor.handoffs.chain)
         offer = await make_offer(agent, run.context, received)
         connection = await self.model.connect(offer.setup, self._config.model_settings)
         live = Live(
             config=self._config,
             events=self._events,
             connection=connection,
-            gate=ResponseGate(connection),
+            responses=ResponseGate(connection),
             offer=offer,
             record=record,
             received=received,
         )
         self._listener = Listener(live, self._history)
         try:
-            await self._tell_earlier(live, record.messages(self._config.history_items))
+            await _send_history(live, record.messages(self._config.history_items))
             await greet(live, agent)
         except BaseException:
             await connection.close()
             raise
         return live
 
-    async def _tell_earlier(self, live: Live, messages: Sequence[Item]) -> None:
-        for message in messages:
-            text, item_id = text_of(message), new_id("msg")
-            if text:
-                role = message["role"] if message["role"] in ("user", "assistant") else "system"
-                live.known.add(item_id)
-                await live.connection.send(
-                    RealtimeModelSendMessage(item_id=item_id, role=role, text=text)
-                )
-
     async def _run(self, live: Live) -> None:
-        """Owns all tasks of the session, from its beginning to its end."""
+        """Own all tasks of the session, from its start to its end."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(live.record.keep())
@@ -276,7 +265,7 @@ class RealtimeSession:
         if self._live is None:
             return
         if self._cleaning is None:
-            self._cleaning = asyncio.create_task(_leave(self._live))
+            self._cleaning = asyncio.create_task(_disconnect(self._live))
         await asyncio.wait((self._cleaning,))
 
     def _end(self, live: Live, error: BaseException) -> None:
@@ -289,7 +278,17 @@ class RealtimeSession:
         self._events.end(error)
 
 
-async def _leave(live: Live) -> None:
+async def _send_history(live: Live, messages: Sequence[Item]) -> None:
+    for message in messages:
+        text, item_id = text_of(message), new_id("msg")
+        if text:
+            role = message["role"] if message["role"] in ("user", "assistant") else "system"
+            live.stored.add(item_id)
+            event = RealtimeModelSendMessage(item_id=item_id, role=role, text=text)
+            await live.connection.send(event)
+
+
+async def _disconnect(live: Live) -> None:
     try:
         await live.connection.close()
     except Exception:

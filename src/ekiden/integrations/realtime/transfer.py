@@ -1,4 +1,4 @@
-"""Handoffs of live conversations: checked and recorded by the runtime."""
+"""Handoffs of live sessions. The runtime checks and records them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from ekiden.core.privacy.masking import cover
 from ekiden.core.values import new_id
 from ekiden.handoff.lifecycle import edge_between
 from ekiden.handoff.offers import default_handoff
-from ekiden.integrations.realtime.agent import RealtimeAgent
+from ekiden.integrations.realtime.agent import AgentOffer, RealtimeAgent, make_offer
 from ekiden.integrations.realtime.events import RealtimeHandoffEvent
-from ekiden.integrations.realtime.handoffs import AgentOffer, make_offer
 from ekiden.integrations.realtime.items import RealtimeModelToolCallEvent
-from ekiden.integrations.realtime.live import Live, LiveTurn, tell_hooks
+from ekiden.integrations.realtime.live import Live, LiveTurn, call_hooks
 from ekiden.integrations.realtime.model import RealtimeModelSendMessage, RealtimeModelSendToolOutput
 from ekiden.runtime.live_sessions import (
     LiveHandoff,
@@ -41,7 +40,7 @@ _WAITING = (
 )
 
 _checked: ContextVar[Attempt | None] = ContextVar("ekiden_live_handoff", default=None)
-"""The handoff that the code that runs is asked about."""
+"""The handoff whose checks call the current code."""
 
 
 async def transfer(
@@ -57,7 +56,7 @@ async def transfer(
     conversation. Then, in this order: the handoff is stored, the active agent changes, the model's
     settings change, the event is shown, the call is answered. The caller lets the model continue.
     Returns the handoff if it waits for approval: the source keeps the conversation, and
-    `see_through` completes it.
+    `finish_transfer` completes it.
     """
     waiting = None
     attempt = Attempt(
@@ -68,55 +67,56 @@ async def transfer(
         source=turn.offer.agent.name,
         requested=list(requested) if len(requested) > 1 else None,
     )
-    async with live.handing:
+    async with live.handing_over:
         earlier = live.waiting
         if earlier is not None and earlier.edge is handoff and is_waiting(live.run, earlier):
-            told = _WAITING.format(handoff.agent_name)
+            output = _WAITING.format(handoff.agent_name)
         elif live.agent is not turn.offer.agent:
-            why = f"agent {live.agent.name!r} has the conversation now"
-            await refuse_at_once(live.run, attempt, HandoffRefused("PERMISSION_DENIED", why))
-            told = attempt.answer
+            reason = f"agent {live.agent.name!r} has the conversation now"
+            await refuse_at_once(live.run, attempt, HandoffRefused("PERMISSION_DENIED", reason))
+            output = attempt.answer
         elif await _hand_over(live, attempt) == "waiting":
             live.waiting = waiting = attempt
-            told = _WAITING.format(handoff.agent_name)
+            output = _WAITING.format(handoff.agent_name)
         else:
-            told = attempt.answer
-    await live.connection.send(RealtimeModelSendToolOutput(tool_call=call, output=told))
+            output = attempt.answer
+    await live.connection.send(RealtimeModelSendToolOutput(tool_call=call, output=output))
     return waiting
 
 
-async def see_through(live: Live, attempt: Attempt) -> None:
-    """Wait for the decision about a handoff of the model, make it or not, and send the result.
+async def finish_transfer(live: Live, attempt: Attempt) -> None:
+    """Wait for the approval of a handoff, make it if approved, and tell the model the result.
 
     If another agent has the conversation by then, nothing is sent.
     """
     outcome = await _decision(live, attempt)
     if outcome == "made":
-        told = f"A person approved the handoff to {live.agent.name}: it is made."
+        text = f"A person approved the handoff to {live.agent.name}: it is made."
     elif live.agent.name != attempt.source:
         return
     else:
-        told = attempt.answer or f"The handoff to {attempt.target_name} was not made: {GIVEN_UP}"
+        text = attempt.answer or f"The handoff to {attempt.target_name} was not made: {GIVEN_UP}"
     item_id = new_id("msg")
-    live.known.add(item_id)
-    await live.connection.send(RealtimeModelSendMessage(item_id=item_id, role="system", text=told))
-    await live.gate.request()
+    live.stored.add(item_id)
+    await live.connection.send(RealtimeModelSendMessage(item_id=item_id, role="system", text=text))
+    await live.responses.request()
     if outcome == "made":
         await greet(live, live.agent)
 
 
 async def move(live: Live, agent: RealtimeAgent[Any]) -> None:
-    """Give the conversation to `agent` because a program wants it: a handoff like any other.
+    """Hand the conversation to `agent` for a program; waits for a required approval.
 
-    Raises `HandoffRefused`, or what the agents' own functions raise, if it is not made. Where
-    people have to approve it, they are waited for.
+    If the handoff is not made, raises `HandoffRefused`, or the exceptions of the agents' own
+    functions.
     """
+    # Code that the checks of a handoff call would wait for this handoff for ever.
     if live.checking is not None and live.checking is _checked.get():
         raise UserError(
             "update_agent() was called by code that is asked about a handoff of the same session: "
             "raise an error there to refuse the handoff, and call it afterwards"
         )
-    async with live.handing:
+    async with live.handing_over:
         source = live.agent
         attempt = Attempt(edge=default_handoff(agent), by=A_PROGRAM, source=source.name)
         try:
@@ -133,20 +133,20 @@ async def move(live: Live, agent: RealtimeAgent[Any]) -> None:
 
 
 async def _hand_over(live: Live, attempt: Attempt) -> LiveHandoff:
-    """Try the handoff; if it is made, it is true and told to the model when this returns.
+    """Try the handoff. If it is made, it is stored, and the model has the new setup.
 
-    The caller has `live.handing`.
+    The caller holds `live.handing_over`.
     """
     run, source = live.run, live.agent
     ready: list[tuple[AgentOffer, str]] = []
 
-    async def prepare(target: Agent[Any], words: dict[str, Any]) -> None:
+    async def prepare(target: Agent[Any], fields: dict[str, Any]) -> None:
         if not isinstance(target, RealtimeAgent):
             raise UserError(
                 f"the handoff {attempt.edge.tool_name!r} leads to {type(target).__name__} "
                 f"{target.name!r}, not to a RealtimeAgent"
             )
-        received = prompt_block(words, [*run.cursor.handoffs.chain, target.name])
+        received = prompt_block(fields, [*run.cursor.handoffs.chain, target.name])
         ready[:] = [(await make_offer(target, live.context, received), received)]
 
     attempt.prepare = prepare
@@ -171,7 +171,7 @@ async def _hand_over(live: Live, attempt: Attempt) -> LiveHandoff:
 async def _decision(live: Live, attempt: Attempt) -> LiveHandoff | None:
     """The result of a handoff that waits for approval; `None` if the question was cancelled."""
     while True:
-        async with live.handing:
+        async with live.handing_over:
             if not is_waiting(live.run, attempt):
                 return None
             if await is_decided(live.run):
@@ -184,10 +184,10 @@ async def _decision(live: Live, attempt: Attempt) -> LiveHandoff | None:
 
 
 async def greet(live: Live, agent: RealtimeAgent[Any]) -> None:
-    """The hooks that an agent which gets the conversation is met with; failures are reported."""
+    """Call the start hooks of an agent that gets the conversation; failures are reported."""
     context = AgentHookContext(live.context, turn_input=[])
     try:
-        await tell_hooks(
+        await call_hooks(
             live,
             agent,
             lambda hooks: hooks.on_agent_start(context, agent),
@@ -198,7 +198,7 @@ async def greet(live: Live, agent: RealtimeAgent[Any]) -> None:
 
 
 def describe(exc: BaseException) -> str:
-    """An exception for people and models: an error of ours says it all in its message."""
+    """The text of an exception. Ekiden's own errors need no class name."""
     text = cover(str(exc) if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {exc}")
     text = text.rstrip(": ")
     return text if len(text) <= _ERROR_LIMIT else f"{text[:_ERROR_LIMIT]} …"

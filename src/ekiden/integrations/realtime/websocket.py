@@ -106,9 +106,9 @@ class RealtimeWebSocketModel:
         return connection
 
     def _key(self) -> str | None:
-        is_official = origin(self.url) == origin(DEFAULT_URL)
-        key = self._api_key or (os.environ.get(_KEY_VARIABLE) if is_official else None)
-        if not key and is_official and not self._headers:
+        is_openai = origin(self.url) == origin(DEFAULT_URL)
+        key = self._api_key or (os.environ.get(_KEY_VARIABLE) if is_openai else None)
+        if not key and is_openai and not self._headers:
             raise UserError(f"{self.model} needs an API key: set {_KEY_VARIABLE}, or pass api_key=")
         return key
 
@@ -132,16 +132,13 @@ class RealtimeWebSocketModel:
             )
         except failures.InvalidStatus as exc:
             status = exc.response.status_code
-            said = " ".join((exc.response.body or b"").decode(errors="replace").split())[:_SHOWN]
+            text = " ".join((exc.response.body or b"").decode(errors="replace").split())[:_SHOWN]
             if key:
                 # Some servers repeat the key in their refusal, and this text goes into logs.
-                said = said.replace(key, "***")
-            advice = ": the key is missing, wrong or may not use this model" * (
-                status in (401, 403)
-            )
-            raise RealtimeUnavailable(
-                f"{where} answered {status} {said}{advice}", status=status
-            ) from None
+                text = text.replace(key, "***")
+            if status in (401, 403):
+                text += ": the key is missing, wrong or may not use this model"
+            raise RealtimeUnavailable(f"{where} answered {status} {text}", status=status) from None
         except (failures.WebSocketException, OSError, TimeoutError) as exc:
             reason = f"{type(exc).__name__}: {exc}".rstrip(": ")[:_SHOWN]
             raise RealtimeUnavailable(
@@ -175,7 +172,7 @@ class WebSocketConnection:
                 await self.send_frame(frame)
 
     async def send_frame(self, frame: Frame) -> None:
-        """Send one frame; `RealtimeDisconnected`, and `UserError` for what is not JSON."""
+        """Send one frame. Raises `RealtimeDisconnected`; `UserError` if it is not JSON."""
         try:
             text = dumps(frame)
         except (TypeError, ValueError, RecursionError) as exc:
@@ -197,20 +194,20 @@ class WebSocketConnection:
         await self._socket.close()
 
     def _lost(self, exc: ConnectionClosed) -> RealtimeDisconnected:
-        ours, theirs = exc.sent, exc.rcvd
-        if ours is not None and ours.code == 1009 and not exc.rcvd_then_sent:
-            why = f"it sent a frame above the limit of {self._max_frame_bytes} bytes"
-        elif theirs is not None:
-            why = f"it closed with {theirs.code} {theirs.reason[:_SHOWN]}".rstrip()
-        elif ours is not None:
-            why = f"it was given up with {ours.code} {ours.reason[:_SHOWN]}".rstrip()
+        sent, received = exc.sent, exc.rcvd
+        if sent is not None and sent.code == 1009 and not exc.rcvd_then_sent:
+            reason = f"it sent a frame above the limit of {self._max_frame_bytes} bytes"
+        elif received is not None:
+            reason = f"it closed with {received.code} {received.reason[:_SHOWN]}".rstrip()
+        elif sent is not None:
+            reason = f"it was given up with {sent.code} {sent.reason[:_SHOWN]}".rstrip()
         else:
-            why = "it vanished"
-        code = theirs.code if theirs is not None else ours.code if ours is not None else None
+            reason = "it vanished"
+        frame = received or sent
         return RealtimeDisconnected(
-            f"the connection to {self._where} is lost: {why}; the session is over, run it again "
+            f"the connection to {self._where} is lost: {reason}; the session is over, run it again "
             "to go on",
-            close_code=code,
+            close_code=None if frame is None else frame.code,
         )
 
 
@@ -234,7 +231,7 @@ def _checked(url: str) -> str:
 
 
 def _websockets() -> Any:
-    """The package, imported when it is needed; `UserError` when it is not installed."""
+    """The package `websockets`, imported at the first use. Raises `UserError` if it is missing."""
     try:
         import websockets.asyncio.client
         import websockets.exceptions

@@ -1,4 +1,4 @@
-"""The OpenAI Realtime wire format: what is sent as frames, and what frames mean."""
+"""The wire format of OpenAI's Realtime API: events as frames, and frames as events."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from ekiden.integrations.realtime.model import (
 Frame: TypeAlias = Mapping[str, Any]
 
 _AUDIO_PIECE = 1024 * 1024
-"""So many bytes of audio go into one frame: providers take no frame that is much larger."""
+"""The maximum size of the audio in a frame, in bytes; providers refuse much larger frames."""
 _SHOWN = 300
 _FORMATS = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
 _MODES = frozenset({"auto", "none", "required"})
@@ -52,35 +52,35 @@ _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, RecursionError, 
 
 
 def first_frame(setup: RealtimeSetup, settings: RealtimeModelSettings) -> Frame:
-    """The ``session.update`` that a conversation begins with."""
-    heard = {
+    """The ``session.update`` at the start of a conversation."""
+    audio_input = {
         "format": _format(settings.input_audio_format),
         "transcription": settings.input_audio_transcription,
         "noise_reduction": settings.input_audio_noise_reduction,
         "turn_detection": settings.turn_detection,
     }
-    spoken = {
+    audio_output = {
         "format": _format(settings.output_audio_format),
         "voice": settings.voice,
         "speed": settings.speed,
     }
-    audio = {"input": _given(heard), "output": _given(spoken)}
+    audio = {"input": _without_none(audio_input), "output": _without_none(audio_output)}
     if settings.turn_detection == "off":
         audio["input"]["turn_detection"] = None
     modalities = settings.output_modalities
-    wishes = {
+    options = {
         "output_modalities": None if modalities is None else list(modalities),
         "tool_choice": _tool_choice(settings.tool_choice),
         "max_output_tokens": settings.max_output_tokens,
         "audio": {name: part for name, part in audio.items() if part} or None,
         "prompt": setup.prompt,
     }
-    session = {**_session(setup), **_given(wishes), **settings.extra}
+    session = {**_session(setup), **_without_none(options), **settings.extra}
     return {"type": "session.update", "session": session}
 
 
 def frames(event: RealtimeModelSendEvent) -> Iterator[Frame]:
-    """What is sent for `event`, in order."""
+    """The frames of an event, in order."""
     match event:
         case RealtimeModelSendUserInput():
             yield _message(event.item_id, "user", [dict(part) for part in event.content])
@@ -125,7 +125,7 @@ def frames(event: RealtimeModelSendEvent) -> Iterator[Frame]:
 
 
 def decode(text: str | bytes) -> list[RealtimeModelEvent]:
-    """What a frame means; what cannot be read of it is a `RealtimeModelErrorEvent`."""
+    """The events of a frame. Unreadable data become a `RealtimeModelErrorEvent`."""
     try:
         if isinstance(text, bytes):
             raise ValueError("it is binary")
@@ -140,7 +140,7 @@ def decode(text: str | bytes) -> list[RealtimeModelEvent]:
         return list(reader(frame))
     except _UNREADABLE as exc:
         problem = _unreadable(exc, text)
-    if kind == "response.done":  # whatever it says, the answer is over
+    if kind == "response.done":  # The answer has ended, even if its details are unreadable.
         return [problem, RealtimeModelTurnEndedEvent(response_id="", status="failed")]
     return [problem]
 
@@ -155,7 +155,7 @@ def _unreadable(exc: Exception, shown: object) -> RealtimeModelErrorEvent:
 
 
 def _session(setup: RealtimeSetup) -> dict[str, Any]:
-    """What changes with the agent; an agent without instructions does not inherit others'."""
+    # An agent without instructions must not keep the instructions of the agent before it.
     tools = [_tool(spec) for spec in setup.tools]
     return {"type": "realtime", "instructions": setup.instructions or "", "tools": tools}
 
@@ -182,8 +182,8 @@ def _format(given: str | Mapping[str, Any] | None) -> Frame | None:
     return {"type": kind, "rate": 24_000} if kind == "audio/pcm" else {"type": kind}
 
 
-def _given(wishes: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in wishes.items() if value is not None}
+def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _message(item_id: str, role: str, content: list[Any]) -> Frame:
@@ -205,11 +205,11 @@ def _turn_ended(frame: Frame) -> Iterator[RealtimeModelEvent]:
         except _UNREADABLE as exc:
             yield _unreadable(exc, item)
     if status == "failed":
-        said = ((response.get("status_details") or {}).get("error")) or {}
-        reason = said.get("message") or said.get("code") or "no reason given"
-        told = f"the realtime model could not answer: {reason}"
+        error = ((response.get("status_details") or {}).get("error")) or {}
+        reason = error.get("message") or error.get("code") or "no reason given"
+        text = f"the realtime model could not answer: {reason}"
         yield RealtimeModelErrorEvent(
-            error=RealtimeServerError(told, server_code=said.get("code") or said.get("type"))
+            error=RealtimeServerError(text, server_code=error.get("code") or error.get("type"))
         )
     if status not in ("completed", "cancelled", "failed"):
         status = "incomplete"
@@ -284,11 +284,11 @@ def _deleted(frame: Frame) -> Iterator[RealtimeModelEvent]:
 
 
 def _error(frame: Frame) -> Iterator[RealtimeModelEvent]:
-    said = frame["error"]
+    details = frame["error"]
     error = RealtimeServerError(
-        f"the realtime model complains: {said.get('message') or said.get('code')}",
-        server_code=said.get("code") or said.get("type"),
-        event_id=said.get("event_id"),
+        f"the realtime model complains: {details.get('message') or details.get('code')}",
+        server_code=details.get("code") or details.get("type"),
+        event_id=details.get("event_id"),
     )
     yield RealtimeModelErrorEvent(error=error)
 
@@ -332,4 +332,4 @@ _READERS: dict[str, Callable[[Frame], Iterator[RealtimeModelEvent]]] = {
     "response.output_text.delta": _delta(RealtimeModelOutputTextDeltaEvent),
     "response.text.delta": _delta(RealtimeModelOutputTextDeltaEvent),
 }
-"""By the type of the frame; a name of the preview version stands after its successor's."""
+"""The readers by type of frame. A name of the preview version follows its current name."""

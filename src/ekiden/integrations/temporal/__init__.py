@@ -1,6 +1,5 @@
 """The engine on Temporal: a workflow per session calls `advance` as an activity."""
 
-from ekiden.integrations.temporal import sdk as sdk
 from ekiden.integrations.temporal.connection import (
     TemporalAddress as TemporalAddress,
     TemporalTls as TemporalTls,

@@ -20,7 +20,7 @@ from ekiden.core.errors import (
 )
 from ekiden.core.values import owner_name
 from ekiden.engine.store_worker import StoreWorker
-from ekiden.integrations.temporal.names import AdvanceResult, Due, Errand, labelled_queue
+from ekiden.integrations.temporal.names import ActivityInput, AdvanceResult, Due, labelled_queue
 from ekiden.integrations.temporal.workflows import ADVANCE, AFTER_LEASE_S, LEAVE, RUN_TIMERS
 from ekiden.runtime.questions.due import run_timers
 from ekiden.runtime.state.calls import to_the_end
@@ -30,28 +30,28 @@ from ekiden.storage.timers import next_due_us
 _log = logging.getLogger("ekiden.temporal")
 
 BEATS = 3
-"""Heartbeats in the time after which a worker is taken for dead."""
-_ELSEWHERE_S = 1.0
-"""After so long another worker is tried for an agent that this one does not have."""
-_HOLD_S = 10.0
-"""How long an activity waits for a database that cannot be reached; then another worker may try."""
+"""The number of heartbeats within the heartbeat timeout."""
+_OTHER_WORKER_S = 1.0
+"""When another worker is tried for an agent that this worker does not know."""
+_STORE_WAIT_S = 10.0
+"""How long an activity waits for an unreachable database before another worker may try."""
 _LEAVE_EVERY_S = 0.02
-_MOMENT_S = 0.001
+_AFTER_DUE_S = 0.001
 _OVERDUE_S = 0.1
 
 
 class Activities:
     """The activities of one worker.
 
-    An error makes Temporal retry, here or at another worker, and Temporal shows it: so it names the
-    kind of failure and contains nothing of a conversation. A failure of the session itself is not a
-    failure of the activity, but its outcome.
+    An exception makes Temporal retry, here or at another worker. Temporal also shows it, so it
+    names the kind of failure and contains no part of a conversation. A run that fails is not an
+    exception, but an outcome.
     """
 
     def __init__(
         self, store_worker: StoreWorker, labels: Mapping[str, list[str]], *, queue: str
     ) -> None:
-        """`labels`: where each agent of the team runs."""
+        """`labels`: the worker labels that each agent of the team needs."""
         self._store_worker = store_worker
         self._labels = labels
         self._queue = queue
@@ -59,33 +59,33 @@ class Activities:
         self._calls = 0
 
     @activity.defn(name=ADVANCE)
-    async def advance(self, errand: Errand) -> AdvanceResult:
-        """Run the session to an outcome, if it has work and no other owner."""
+    async def advance(self, given: ActivityInput) -> AdvanceResult:
+        """Run the session to an outcome, if it is `ready` and has no other owner."""
         store = self._store_worker.store
         self._calls += 1
         try:
             async with _heartbeats():
-                return await self._advance(store, errand.session)
+                return await self._advance(store, given.session)
         except SessionNotFound:
             return AdvanceResult(status="gone")
         except StoreError as exc:
-            _log.warning("session %s is left for later: %s", errand.session, exc)
+            _log.warning("session %s is left for later: %s", given.session, exc)
             raise _without_store(exc) from None
         except ApplicationError:
             raise
         except Exception as exc:
-            _log.exception("session %s cannot be advanced, trying again", errand.session)
+            _log.exception("session %s cannot be advanced, trying again", given.session)
             raise _unexpected(exc) from None
         finally:
             self._calls -= 1
 
     @activity.defn(name=LEAVE)
-    async def leave(self, errand: Errand) -> None:
-        """Leave the session `idle` if its run has not begun, so that it can be resumed."""
+    async def leave(self, given: ActivityInput) -> None:
+        """Set the session to `idle` if its run has not begun, so that it can be resumed."""
         store = self._store_worker.store
         try:
-            row = await store.get(errand.session)
-            if not _is_untouched(row, errand.mark):
+            row = await store.get(given.session)
+            if not _is_untouched(row, given.mark):
                 return
             claim, row = await _claimed(store, row.id, self._store_worker.config.lease_s)
             if row.status == "ready":
@@ -96,14 +96,14 @@ class Activities:
         except (SessionNotFound, SessionBusy, LeaseLost):
             return
         except StoreError as exc:
-            _log.warning("session %s could not be left, trying again: %s", errand.session, exc)
+            _log.warning("session %s could not be left, trying again: %s", given.session, exc)
             raise _without_store(exc) from None
         except Exception as exc:
-            _log.exception("session %s could not be left, trying again", errand.session)
+            _log.exception("session %s could not be left, trying again", given.session)
             raise _unexpected(exc) from None
 
     async def leave_all(self) -> None:
-        """Leave the sessions under way to others, and take no further one."""
+        """Stop the running sessions, so that other workers resume them, and accept no new ones."""
         self._is_leaving = True
         while self._calls:
             for session_id in list(self._store_worker.under_way):
@@ -113,9 +113,9 @@ class Activities:
     async def _advance(self, store: Store, session_id: str) -> AdvanceResult:
         if self._is_leaving:
             raise _stopped()
-        before = await self._found(store, session_id)
-        if before.status != "ready":
-            return self._result(before)
+        row = await self._read(store, session_id)
+        if row.status != "ready":
+            return self._result(row)
         try:
             claim, row = await _claimed(store, session_id, self._store_worker.config.lease_s)
         except SessionBusy as busy:
@@ -126,61 +126,61 @@ class Activities:
         if row.status != "ready" or row.agent not in self._store_worker.serves:
             await store.release(claim)
             if row.status == "ready":
-                self._check_place(row)
+                self._check_queue(row)
             return self._result(await store.get(session_id))
-        await self._work(claim, row)
+        await self._run(claim, row)
         after = await store.get(session_id)
         if _is_stuck(row, after):
             raise ApplicationError("the session cannot be advanced now", type="session.stuck")
         return self._result(after)
 
-    async def _found(self, store: Store, session_id: str) -> SessionRow:
-        """The session, as soon as the database can be reached.
+    async def _read(self, store: Store, session_id: str) -> SessionRow:
+        """Read the session; wait for an unreachable database.
 
-        An activity that failed at once would be tried again and again by every worker, for every
-        session in line, and would come late when the database is back.
+        If the activity failed at once instead, all workers would retry all waiting sessions in
+        turn, and would be late when the database is back.
         """
         loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + _HOLD_S
+        give_up_at = loop.time() + _STORE_WAIT_S
         while True:
             try:
                 return await store.get(session_id)
             except StoreUnavailable as exc:
-                is_over = self._is_leaving or self._store_worker.stopping.is_set()
-                if is_over or not exc.is_disconnected or loop.time() > give_up_at:
+                is_ending = self._is_leaving or self._store_worker.stopping.is_set()
+                if is_ending or not exc.is_disconnected or loop.time() > give_up_at:
                     raise
                 await self._store_worker.rest()
 
-    async def _work(self, claim: Claim, row: SessionRow) -> None:
-        """Advance the session, also when the activity is cancelled.
+    async def _run(self, claim: Claim, row: SessionRow) -> None:
+        """Advance the session. If the activity is cancelled, stop the session first.
 
-        Cancelling the workflow stops the session: it is left `idle` and can be resumed. In all
-        other cases another worker resumes it.
+        If the workflow was cancelled, the session becomes `idle` and can be resumed. In all other
+        cases it stays `ready`, and another worker resumes it.
         """
-        working = asyncio.create_task(self._store_worker.advance(claim, row))
+        task = asyncio.create_task(self._store_worker.advance(claim, row))
         try:
-            await asyncio.wait({working})
+            await asyncio.wait({task})
         except asyncio.CancelledError:
             details = activity.cancellation_details()
-            is_wanted = details is None or not details.cancel_requested
-            status_on_cancel: SessionStatus = "ready" if is_wanted else "idle"
-            if not await self._store_worker.stop_session(row.id, status_on_cancel=status_on_cancel):
-                working.cancel()
-            await asyncio.wait({working})
-            if is_wanted:
+            stays_ready = details is None or not details.cancel_requested
+            status: SessionStatus = "ready" if stays_ready else "idle"
+            if not await self._store_worker.stop_session(row.id, status_on_cancel=status):
+                task.cancel()
+            await asyncio.wait({task})
+            if stays_ready:
                 raise _stopped() from None
             raise
 
-    def _check_place(self, row: SessionRow) -> None:
-        """Let another worker of this queue try, if the session is right here and its agent is
-        not: workers of several versions may be at work."""
+    def _check_queue(self, row: SessionRow) -> None:
+        """Raise an error if the session belongs to this queue, but this worker does not know the
+        agent. Another worker of the queue, e.g. of a newer version, may know it."""
         labels = self._labels.get(row.agent)
         here = activity.info().task_queue
         if labels is None or labelled_queue(self._queue, labels) == here:
             raise ApplicationError(
                 "the agent is not run by this worker",
                 type="agent.unknown",
-                next_retry_delay=timedelta(seconds=_ELSEWHERE_S),
+                next_retry_delay=timedelta(seconds=_OTHER_WORKER_S),
                 category=ApplicationErrorCategory.BENIGN,
             )
 
@@ -197,7 +197,7 @@ class Activities:
 
     @activity.defn(name=RUN_TIMERS)
     async def run_timers(self) -> Due:
-        """See to what is due."""
+        """Handle due timers; returns when the next timer is due."""
         store = self._store_worker.store
         try:
             async with _heartbeats():
@@ -212,17 +212,17 @@ class Activities:
 
 
 async def until_due(store: Store) -> Due:
-    """How long it is until the next timer."""
+    """The time until the next timer."""
     due_us = await next_due_us(store)
     if due_us is None:
         return Due(in_s=None)
     left_s = (due_us - await store.now_us()) / 1e6
-    # One that is due already was left by somebody who failed, or came due just now.
-    return Due(in_s=left_s + _MOMENT_S if left_s > 0 else _OVERDUE_S)
+    # A timer that is due already failed, or became due just now.
+    return Due(in_s=left_s + _AFTER_DUE_S if left_s > 0 else _OVERDUE_S)
 
 
 async def _claimed(store: Store, session_id: str, lease_s: float) -> tuple[Claim, SessionRow]:
-    """Claim the session; a cancelled call leaves no claim."""
+    """Claim the session. If the call is cancelled, the claim is released."""
     claimed, cancelled = await to_the_end(
         store.claim(session_id, owner=owner_name(), lease_s=lease_s)
     )
@@ -233,13 +233,13 @@ async def _claimed(store: Store, session_id: str, lease_s: float) -> tuple[Claim
 
 
 def _is_untouched(row: SessionRow, mark: list[int]) -> bool:
-    """Whether the session had no owner since it was read."""
+    """Whether the session is `ready` and was not claimed since it had this mark."""
     is_free = row.status == "ready" and row.owner is None
     return is_free and (not mark or mark == [row.created_at_us, row.epoch])
 
 
 def _is_stuck(before: SessionRow, after: SessionRow) -> bool:
-    """Whether nothing at all became of a session that is still to be advanced."""
+    """Whether the session is still `ready`, and nothing has changed."""
     return (
         after.status == "ready"
         and after.owner is None
@@ -250,23 +250,24 @@ def _is_stuck(before: SessionRow, after: SessionRow) -> bool:
 
 @asynccontextmanager
 async def _heartbeats() -> AsyncIterator[None]:
-    """Tell Temporal during the body that this worker lives."""
-    limit = activity.info().heartbeat_timeout
-    if limit is None:
+    """Send heartbeats to Temporal during the body."""
+    timeout = activity.info().heartbeat_timeout
+    if timeout is None:
         yield
         return
-    beating = asyncio.create_task(_beat(limit.total_seconds() / BEATS))
+    every_s = timeout.total_seconds() / BEATS
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(every_s)  # The start of an activity counts as its first heartbeat.
+            activity.heartbeat()
+
+    task = asyncio.create_task(beat())
     try:
         yield
     finally:
-        beating.cancel()
-        await asyncio.wait({beating})
-
-
-async def _beat(every_s: float) -> None:
-    while True:
-        await asyncio.sleep(every_s)  # The start of an activity counts as its first.
-        activity.heartbeat()
+        task.cancel()
+        await asyncio.wait({task})
 
 
 def _without_store(exc: StoreError) -> ApplicationError:
@@ -276,8 +277,8 @@ def _without_store(exc: StoreError) -> ApplicationError:
 
 
 def _not_yet(busy_s: float) -> ApplicationError:
-    """The worker of the try before this one was killed, and its lease lasts so long: Temporal waits
-    for the end of it, which takes no task of the workflow."""
+    """The error for a session whose lease belongs to a killed worker. Temporal retries after the
+    lease, without a task of the workflow."""
     return ApplicationError(
         "the lease of another worker is not over",
         type=SessionBusy.code,
@@ -287,7 +288,7 @@ def _not_yet(busy_s: float) -> ApplicationError:
 
 
 def _unexpected(exc: Exception) -> ApplicationError:
-    """Instead of the error, whose text may contain parts of a conversation."""
+    # The text of the exception is left out: it may contain parts of a conversation.
     return ApplicationError("unexpected", type=type(exc).__name__)
 
 

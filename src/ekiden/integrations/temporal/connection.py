@@ -11,20 +11,33 @@ from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 
-from temporalio.api.workflowservice.v1 import (
-    DescribeNamespaceRequest,
-    DescribeWorkerDeploymentRequest,
-    SetWorkerDeploymentCurrentVersionRequest,
-)
-from temporalio.client import Client
-from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
-from temporalio.service import RPCError, RPCStatusCode, TLSConfig
-from temporalio.worker import WorkerDeploymentConfig
-
 from ekiden.core.errors import UserError
 from ekiden.core.errors.integrations import TemporalUnavailable
 
+try:
+    from temporalio.api.workflowservice.v1 import (
+        DescribeNamespaceRequest,
+        DescribeWorkerDeploymentRequest,
+        SetWorkerDeploymentCurrentVersionRequest,
+    )
+    from temporalio.client import Client
+    from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+    from temporalio.service import RPCError, RPCStatusCode, TLSConfig
+    from temporalio.worker import WorkerDeploymentConfig
+except ModuleNotFoundError as exc:  # The package imports this module first.
+    raise UserError(
+        "the engine `temporal` needs Temporal's SDK, which is not installed: "
+        "pip install 'ekiden[temporal]'"
+    ) from exc
+
+_log = logging.getLogger("ekiden.temporal")
+
 _CONNECT_S = 10.0
+_MAX_NAME = 200
+_NOT_ALLOWED = "[.:]"
+_RETRY_S = 0.25
+_NOT_YET = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION})
+"""Answers for a deployment that no worker has polled for yet, or that changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,45 +66,45 @@ class TemporalAddress:
     """The environment variable with the API key."""
 
 
-async def connect(where: TemporalAddress) -> Client:
-    """A client; `TemporalUnavailable` without an answer, `UserError` for a wrong address, file or
-    namespace."""
-    if ":" not in where.address or "://" in where.address:
+async def connect(address: TemporalAddress) -> Client:
+    """Connect to a cluster. Raises `TemporalUnavailable` if it does not answer, and `UserError` for
+    an invalid address, file or namespace."""
+    if ":" not in address.address or "://" in address.address:
         raise UserError(
-            f"{where.address!r} is no address of a Temporal server: write host:port, as in "
+            f"{address.address!r} is no address of a Temporal server: write host:port, as in "
             "localhost:7233"
         )
-    api_key = _api_key(where.api_key_env)
-    tls = None if where.tls is None else _tls(where.tls)
+    api_key = _api_key(address.api_key_env)
+    tls = None if address.tls is None else _tls(address.tls)
     try:
         client = await Client.connect(
-            where.address,
-            namespace=where.namespace,
+            address.address,
+            namespace=address.namespace,
             api_key=api_key,
             tls=tls if tls is not None else api_key is not None,
             connect_timeout=timedelta(seconds=_CONNECT_S),
         )
     except RuntimeError as exc:
-        raise TemporalUnavailable(where.address, str(exc)) from exc
-    await _check_namespace(client, where)
+        raise TemporalUnavailable(address.address, str(exc)) from exc
+    await _check_namespace(client, address)
     return client
 
 
-async def _check_namespace(client: Client, where: TemporalAddress) -> None:
+async def _check_namespace(client: Client, address: TemporalAddress) -> None:
+    namespace = address.namespace
     try:
         await client.workflow_service.describe_namespace(
-            DescribeNamespaceRequest(namespace=where.namespace),
-            timeout=timedelta(seconds=_CONNECT_S),
+            DescribeNamespaceRequest(namespace=namespace), timeout=timedelta(seconds=_CONNECT_S)
         )
     except RPCError as exc:
         if exc.status == RPCStatusCode.NOT_FOUND:
             raise UserError(
-                f"Temporal at {where.address} has no namespace {where.namespace!r}: make it with "
-                f"`temporal operator namespace create --namespace {where.namespace}`"
+                f"Temporal at {address.address} has no namespace {namespace!r}: make it with "
+                f"`temporal operator namespace create --namespace {namespace}`"
             ) from exc
-        # Not everybody who may work in a namespace may look at it.
+        # An identity may be allowed to use a namespace, but not to describe it.
         if exc.status != RPCStatusCode.PERMISSION_DENIED:
-            raise TemporalUnavailable(where.address, exc.message) from exc
+            raise TemporalUnavailable(address.address, exc.message) from exc
 
 
 def _api_key(name: str | None) -> str | None:
@@ -103,14 +116,14 @@ def _api_key(name: str | None) -> str | None:
     return key
 
 
-def _tls(wanted: TemporalTls) -> TLSConfig:
-    if (wanted.cert is None) != (wanted.key is None):
+def _tls(tls: TemporalTls) -> TLSConfig:
+    if (tls.cert is None) != (tls.key is None):
         raise UserError("mutual TLS needs both a certificate and its key")
     return TLSConfig(
-        server_root_ca_cert=_read(wanted.ca),
-        client_cert=_read(wanted.cert),
-        client_private_key=_read(wanted.key),
-        domain=wanted.domain,
+        server_root_ca_cert=_read(tls.ca),
+        client_cert=_read(tls.cert),
+        client_private_key=_read(tls.key),
+        domain=tls.domain,
     )
 
 
@@ -123,73 +136,59 @@ def _read(file: Path | None) -> bytes | None:
         raise UserError(f"{file} cannot be read: {exc.strerror or exc}") from exc
 
 
-_log = logging.getLogger("ekiden.temporal")
-
-_MOST = 200
-_REFUSED = "[.:]"
-_LOOK_EVERY_S = 0.25
-_NOT_YET = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION})
-
-
-def _own_version() -> str:
-    return version("ekiden")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerVersion:
     """The version of a worker for Temporal's Worker Versioning."""
 
-    build_id: str = field(default_factory=_own_version)
+    build_id: str = field(default_factory=lambda: version("ekiden"))
     """The build id of Ekiden and the team; by default the version of Ekiden."""
     deployment: str | None = None
     """The name of the deployment. `None`: the name of the task queue, with `-` instead of
     characters that Temporal does not allow."""
 
     def __post_init__(self) -> None:
-        for what, text in (("build id", self.build_id), ("deployment", self.deployment)):
-            if text is not None and (not 0 < len(text) <= _MOST or text.startswith("__")):
+        for name, text in (("build id", self.build_id), ("deployment", self.deployment)):
+            if text is not None and (not 0 < len(text) <= _MAX_NAME or text.startswith("__")):
                 raise UserError(
-                    f"{text[:40]!r} can be no {what} of Temporal: it has 1 to {_MOST} characters "
-                    "and does not begin with __"
+                    f"{text[:40]!r} can be no {name} of Temporal: it has 1 to {_MAX_NAME} "
+                    "characters and does not begin with __"
                 )
-        if self.deployment is not None and re.search(_REFUSED, self.deployment):
+        if self.deployment is not None and re.search(_NOT_ALLOWED, self.deployment):
             raise UserError(
                 f"{self.deployment!r} is not a valid deployment name: leave out . and :"
             )
 
     def deployment_of(self, queue: str) -> str:
         """The deployment name of workers on this task queue."""
-        return self.deployment or re.sub(_REFUSED, "-", queue)
+        return self.deployment or re.sub(_NOT_ALLOWED, "-", queue)
+
+    def deployment_config(self, queue: str) -> WorkerDeploymentConfig:
+        """The settings of the SDK's workers on this task queue."""
+        return WorkerDeploymentConfig(
+            version=WorkerDeploymentVersion(
+                deployment_name=self.deployment_of(queue), build_id=self.build_id
+            ),
+            use_worker_versioning=True,
+            default_versioning_behavior=VersioningBehavior.AUTO_UPGRADE,
+        )
 
 
-def deployment(queue: str, wanted: WorkerVersion | None) -> WorkerDeploymentConfig | None:
-    """How the SDK's workers are set up; without a version they take all tasks."""
-    if wanted is None:
-        return None
-    return WorkerDeploymentConfig(
-        version=WorkerDeploymentVersion(
-            deployment_name=wanted.deployment_of(queue), build_id=wanted.build_id
-        ),
-        use_worker_versioning=True,
-        default_versioning_behavior=VersioningBehavior.AUTO_UPGRADE,
-    )
+async def make_current(client: Client, queue: str, version: WorkerVersion) -> None:
+    """Make `version` the current one, if its deployment has no current version: without one, no
+    worker gets a task.
 
-
-async def make_current(client: Client, queue: str, wanted: WorkerVersion) -> None:
-    """Make the first version of a deployment the current one, so that a worker gets the tasks.
-
-    If another version is current, it stays: the operator decides, and a message says how.
-    `UserError` for a name that Temporal refuses.
+    If another version is current, it stays. The operator decides, and a log message says how.
+    Raises `UserError` for a name that Temporal refuses.
     """
-    name = wanted.deployment_of(queue)
+    name = version.deployment_of(queue)
     while True:
-        if await _made_current(client, name, wanted.build_id):
+        if await _has_current(client, name, version.build_id):
             return
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_RETRY_S)
 
 
-async def _made_current(client: Client, name: str, build_id: str) -> bool:
-    """Whether the deployment has a current version."""
+async def _has_current(client: Client, name: str, build_id: str) -> bool:
+    """Set the current version if there is none; returns whether there is one now."""
     service = client.workflow_service
     try:
         found = await service.describe_worker_deployment(
@@ -211,7 +210,6 @@ async def _made_current(client: Client, name: str, build_id: str) -> bool:
     except RPCError as exc:
         if exc.status == RPCStatusCode.INVALID_ARGUMENT:
             raise UserError(f"Temporal does not take this version: {exc.message}") from exc
-        # It is not there before a worker asked for tasks, and others may set it meanwhile.
         if exc.status not in _NOT_YET:
             _log.warning("the version could not be looked at, trying again: %s", exc.message)
         return False

@@ -1,7 +1,7 @@
-"""What workflows share: names, payloads, and search attributes of sessions.
+"""Names of workflows and task queues, payloads, and search attributes.
 
-Payloads contain nothing of a conversation. Clusters store them as long as workflows: add fields
-only with a default, never remove one or change its meaning.
+Payloads contain no part of a conversation. Clusters store them as long as workflows: add fields
+only with a default, and never remove a field or change its meaning.
 """
 
 from __future__ import annotations
@@ -28,33 +28,34 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import StaleDocument
 from ekiden.storage.base import DocumentWrite, Store
 
+_log = logging.getLogger("ekiden.temporal")
+
 COLLECTION = "temporal"
-"""Documents of this engine."""
+"""The collection of this engine's documents in a store."""
 _IDENTITY = "identity"
 _PLAIN = re.compile(r"[A-Za-z0-9_.:@+-]{1,200}")
-_MOST = 200
-_SHORT = 24
+_MAX_LENGTH = 200
+_DIGEST_LENGTH = 24
 
 
 @runtime_checkable
 class IdentifiedStore(Protocol):
-    """A store that knows itself from copies of it."""
+    """A store that can be told from a copy of itself."""
 
     async def place(self) -> str:
-        """Parts with `/` between; `?` is one that is not known."""
+        """The location of the store: parts separated by `/`, with `?` for an unknown part."""
         ...
 
 
 async def store_name(store: Store) -> str:
-    """The name of a store among all that use one namespace: its schema, and a part by chance that
-    is stored in it, because schemas of several databases may be called the same.
+    """The unique name of a store in a namespace: its schema and a random part.
 
-    With it is stored in what place that was: a copy, which has the document too, gets a name of its
-    own.
+    The name is stored in the store, together with the location. A copy of the store has another
+    location, so it gets its own name.
     """
     place = await store.place() if isinstance(store, IdentifiedStore) else ""
     document = await store.get_document(COLLECTION, _IDENTITY)
-    while document is None or not _is_place(str(document.body.get("place", "")), place):
+    while document is None or not _is_same_place(str(document.body.get("place", "")), place):
         info = await store.info()
         name = f"{_plain(str(info.get('schema') or info['engine']))}-{os.urandom(4).hex()}"
         write = DocumentWrite(
@@ -63,15 +64,14 @@ async def store_name(store: Store) -> str:
             body={"name": name, "place": place},
             expected_version=0 if document is None else document.version,
         )
-        with suppress(StaleDocument):  # Somebody else gave it a name.
+        with suppress(StaleDocument):  # Another process was faster.
             await store.write_documents([write])
         document = await store.get_document(COLLECTION, _IDENTITY)
     return str(document.body["name"])
 
 
-def _is_place(stored: str, found: str) -> bool:
-    """Whether both are the same place; parts that are unknown, which depends on what a role may
-    ask, are not compared."""
+def _is_same_place(stored: str, found: str) -> bool:
+    """Whether the known parts are equal. Which parts are known depends on the database role."""
     if not found:
         return True
     before, now = stored.split("/"), found.split("/")
@@ -86,12 +86,12 @@ def workflow_id(store: str, session_id: str) -> str:
 
 
 def timekeeper_id(queue: str) -> str:
-    """The id of the workflow that keeps the time of a store, for those on one task queue."""
+    """The id of the timekeeper workflow of a task queue."""
     return f"ekiden/{queue}/timekeeper"
 
 
 def labels_of(agent: Agent[Any]) -> list[str]:
-    """Where the agent has to run, in order; empty: anywhere."""
+    """The sorted worker labels that the agent needs; empty: any worker."""
     return sorted(agent.runs_on)
 
 
@@ -102,13 +102,14 @@ def labelled_queue(queue: str, labels: Iterable[str]) -> str:
 
 
 def care_queue(queue: str) -> str:
-    """The task queue of what has to be done in time, however many sessions are under way."""
+    """The task queue of short, urgent activities. It is separate so that running sessions cannot
+    delay them."""
     return f"{queue}.care"
 
 
 def served_queues(queue: str, needed: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """The task queues of agents, whose `needed` labels are given, and the agents of each; that of
-    the store is always there."""
+    """The agents by task queue. `needed` has the labels of each agent; the queue of the store is
+    always included."""
     served: dict[str, list[str]] = {queue: []}
     for agent, labels in needed.items():
         served.setdefault(labelled_queue(queue, labels), []).append(agent)
@@ -116,96 +117,98 @@ def served_queues(queue: str, needed: Mapping[str, Iterable[str]]) -> dict[str, 
 
 
 def _plain(text: str) -> str:
-    """The text if it can stand in an id of Temporal's; else as much of it as can, and a digest."""
+    """The text as a part of a Temporal id. An invalid text is replaced with a readable part and a
+    digest."""
     if _PLAIN.fullmatch(text):
         return text
-    shown = re.sub(r"[^A-Za-z0-9_.:@+-]+", "-", text)[: _MOST - _SHORT - 1]
+    readable = re.sub(r"[^A-Za-z0-9_.:@+-]+", "-", text)[: _MAX_LENGTH - _DIGEST_LENGTH - 1]
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{shown}~{digest[:_SHORT]}"
+    return f"{readable}~{digest[:_DIGEST_LENGTH]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionJob:
-    """What the workflow of a session is started with."""
+    """The input of the workflow of a session."""
 
     session: str
     queue: str
-    """The task queue of agents that run anywhere."""
+    """The task queue of agents without labels."""
     agent: str
     labels: list[str] = field(default_factory=list)
-    """Where the agent runs."""
+    """The worker labels that the agent needs."""
     heartbeat_s: float = 20.0
-    """Who is not heard of for so long while it advances the session is taken for dead."""
+    """After this many seconds without a heartbeat, a worker is considered dead."""
     linger_s: float = 10.0
-    """How long the workflow stays when there is nothing to do."""
+    """How long the workflow stays open without work."""
     rounds: int = 1000
-    """After so many it continues as new, if Temporal does not suggest it before."""
+    """After this many activities the workflow continues as new, if Temporal does not suggest it
+    earlier."""
     indexed: bool = True
-    """Whether the search attributes are known to the namespace."""
+    """Whether the search attributes are registered in the namespace."""
     store: str = ""
     """The name of the store, for search."""
     priority: int = 2
-    """From 1, low, to 4, urgent."""
+    """From 1 (low) to 4 (urgent)."""
     look_s: float = 3600.0
-    """After so long a session that waits is looked at, which may be gone or finished by others."""
+    """After this many seconds a waiting session is checked: it may have been deleted, or finished
+    by another engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wake:
-    """The signal that a session was seen `ready`."""
+    """The signal that a session is `ready`."""
 
     agent: str
     labels: list[str] = field(default_factory=list)
     mark: list[int] | None = None
-    """When the session was made, and its epoch as it was seen: a run that claimed it later knows
-    more. `None`: to be looked at in any case."""
+    """The creation time and the epoch of the session: a higher mark is a later state. `None`: check
+    the session in any case."""
     priority: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
-    """The input of activities."""
+class ActivityInput:
+    """The input of the activities of a session."""
 
     session: str
     mark: list[int] = field(default_factory=list)
-    """As in `Wake`; for `leave`: only one that is still like that is left."""
+    """As in `Wake`. `leave` changes only a session that still has this mark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceResult:
-    """How a session stands after `advance`."""
+    """The state of a session after `advance`."""
 
     status: str
-    """That of its row, or `gone` if there is no such session any more."""
+    """The status of the session, or `gone` if it was deleted."""
     agent: str = ""
     labels: list[str] = field(default_factory=list)
     outcome: str = ""
     mark: list[int] = field(default_factory=list)
-    """As in `Wake`, read after everything else."""
+    """As in `Wake`."""
     busy_s: float | None = None
-    """Another owner's lease lasts so long."""
+    """The remaining seconds of another owner's lease."""
     priority: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeJob:
-    """What the timekeeper of a store is started with."""
+    """The input of the timekeeper workflow."""
 
     queue: str
     """The task queue of its activity."""
     rounds: int = 1000
     due_s: float | None = None
-    """Something is due after so long; `None`: a signal tells."""
+    """The seconds until the next timer is due; `None`: a signal will say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """When something is due next, from now on; `None`: nothing is."""
+    """The time until the next timer."""
 
     in_s: float | None
+    """In seconds; `None`: there is no timer."""
 
-
-_log = logging.getLogger("ekiden.temporal")
 
 AGENT = SearchAttributeKey.for_keyword("EkidenAgent")
 STATUS = SearchAttributeKey.for_keyword("EkidenStatus")
@@ -215,12 +218,12 @@ KEYS = (AGENT, STATUS, OUTCOME, STORE)
 
 
 def keyword(text: str) -> str:
-    """The text as a keyword: not too long for any cluster, and always UTF-8."""
-    return text[:_MOST].encode("utf-8", "replace").decode("utf-8")
+    """The text as a value of a keyword attribute: short enough for every cluster, valid UTF-8."""
+    return text[:_MAX_LENGTH].encode("utf-8", "replace").decode("utf-8")
 
 
 def first_attributes(job: SessionJob) -> TypedSearchAttributes:
-    """Those that a workflow starts with; none if the namespace does not know them."""
+    """The search attributes of a new workflow; none if the namespace does not know them."""
     if not job.indexed:
         return TypedSearchAttributes.empty
     return TypedSearchAttributes(
@@ -254,7 +257,7 @@ async def register(client: Client) -> bool:
             )
     except RPCError as exc:
         if exc.status == RPCStatusCode.ALREADY_EXISTS:
-            return True  # Another worker was faster.
+            return True  # Another worker registered them meanwhile.
         options = " ".join(f"--name {name} --type Keyword" for name in names)
         _log.warning(
             "sessions cannot be searched for in Temporal, because the search attributes are not "

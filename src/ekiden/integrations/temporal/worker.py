@@ -25,7 +25,6 @@ from ekiden.integrations.temporal.connection import (
     TemporalAddress,
     WorkerVersion,
     connect,
-    deployment,
     make_current,
 )
 from ekiden.integrations.temporal.names import (
@@ -36,7 +35,7 @@ from ekiden.integrations.temporal.names import (
     served_queues,
     store_name,
 )
-from ekiden.integrations.temporal.relay import WorkflowSignaller
+from ekiden.integrations.temporal.signaller import WorkflowSignaller
 from ekiden.integrations.temporal.workflows import SessionWorkflow, TimekeeperWorkflow
 from ekiden.runtime import RunConfig
 from ekiden.runtime.questions.questions import pauses
@@ -63,17 +62,18 @@ class TemporalFleet:
         terms: TemporalSettings,
         client: Client | None = None,
     ) -> None:
-        """`client`: used instead of connecting, for one with a codec of its own."""
+        """`client`: an existing client, e.g. with its own codec, instead of a new connection."""
         self._address = address
         self._terms = terms
-        self._given = client
+        self._given_client = client
         self._client: Client | None = None
         self._is_indexed = False
-        self._branches: dict[StoreWorker, TemporalStoreWorker] = {}
+        self._workers: dict[StoreWorker, TemporalStoreWorker] = {}
         self._tasks: dict[StoreWorker, asyncio.Task[None]] = {}
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
+        """Set when `_tasks` changes or `stop` is called."""
         self.stopping = asyncio.Event()
-        """Set when no further session is to be taken."""
+        """Set when no further session may be claimed."""
 
     @property
     def concurrency(self) -> int:
@@ -82,18 +82,18 @@ class TemporalFleet:
 
     @property
     def store_workers(self) -> Sequence[StoreWorker]:
-        """The store workers that are served."""
-        return list(self._branches)
+        """The store workers of all served stores."""
+        return list(self._workers)
 
     @property
     def running(self) -> int:
         """The number of sessions that are running now."""
-        return sum(len(store_worker.under_way) for store_worker in self._branches)
+        return sum(len(store_worker.under_way) for store_worker in self._workers)
 
     @property
     def finished(self) -> int:
         """The number of sessions that were run to an outcome."""
-        return sum(store_worker.finished for store_worker in self._branches)
+        return sum(store_worker.finished for store_worker in self._workers)
 
     @property
     def is_stopping(self) -> bool:
@@ -104,17 +104,17 @@ class TemporalFleet:
         """Serve the store of `store_worker`. `background` runs in parallel, and must
         not raise exceptions."""
         store_worker.stopping = self.stopping
-        branch = self._branches[store_worker] = TemporalStoreWorker(
+        worker = self._workers[store_worker] = TemporalStoreWorker(
             store_worker, background, self._terms
         )
         if self._client is not None:
-            self._begin(branch, self._client)
+            self._begin(worker, self._client)
 
     async def remove(self, store_worker: StoreWorker) -> None:
         """Stop serving the store of `store_worker`. Other workers continue its running sessions."""
-        self._branches.pop(store_worker, None)
+        self._workers.pop(store_worker, None)
         task = self._tasks.pop(store_worker, None)
-        self._news.set()
+        self._changed.set()
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -122,7 +122,7 @@ class TemporalFleet:
     def stop(self) -> None:
         """Claim no further session, and end when the current sessions are done."""
         self.stopping.set()
-        self._news.set()
+        self._changed.set()
 
     async def run(
         self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
@@ -134,15 +134,15 @@ class TemporalFleet:
         namespace. If the call is cancelled, other workers can continue the current sessions at
         once.
         """
-        client = self._given or await connect(self._address)
+        client = self._given_client or await connect(self._address)
         self._is_indexed = await register(client)
         self._client = client
         ready()
-        idle = asyncio.create_task(self._idle()) if until_idle else None
+        idle = asyncio.create_task(self._stop_when_idle()) if until_idle else None
         try:
-            for branch in self._branches.values():
-                self._begin(branch, client)
-            await self._work()
+            for worker in self._workers.values():
+                self._begin(worker, client)
+            await self._wait_for_tasks()
         finally:
             self._client = None
             if idle is not None:
@@ -153,32 +153,31 @@ class TemporalFleet:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _work(self) -> None:
-        """Wait until all store workers have ended; a fatal error of one ends all."""
+    async def _wait_for_tasks(self) -> None:
+        """Wait until all store workers have ended. A fatal error of one is raised."""
         while not self.stopping.is_set() or self._tasks:
-            news = asyncio.create_task(self._news.wait())
+            changed = asyncio.create_task(self._changed.wait())
             try:
                 await asyncio.wait(
-                    {news, *self._tasks.values()}, return_when=asyncio.FIRST_COMPLETED
+                    {changed, *self._tasks.values()}, return_when=asyncio.FIRST_COMPLETED
                 )
             finally:
-                news.cancel()
-            self._news.clear()
+                changed.cancel()
+            self._changed.clear()
             for store_worker, task in list(self._tasks.items()):
                 if task.done():
                     del self._tasks[store_worker]
                     task.result()
 
-    def _begin(self, branch: TemporalStoreWorker, client: Client) -> None:
-        running = branch.run(client, self.stopping, indexed=self._is_indexed)
-        self._tasks[branch.store_worker] = asyncio.create_task(running)
-        self._news.set()
+    def _begin(self, worker: TemporalStoreWorker, client: Client) -> None:
+        running = worker.run(client, self.stopping, indexed=self._is_indexed)
+        self._tasks[worker.store_worker] = asyncio.create_task(running)
+        self._changed.set()
 
-    async def _idle(self) -> None:
-        """Stop when nothing is left to do now."""
+    async def _stop_when_idle(self) -> None:
         while True:
             try:
-                if not any([await branch.has_work() for branch in self._branches.values()]):
+                if not any([await worker.has_work() for worker in self._workers.values()]):
                     self.stop()
                     return
             except StoreError as exc:
@@ -221,12 +220,9 @@ class TemporalWorker:
         version: WorkerVersion | None = None,
         tenant: str = "",
     ) -> None:
-        """`client`: used instead of connecting to `address`, for one with a codec of its own.
-        `queue`: with what the name of the task queue begins; the store's follows. `linger_s`: how
-        long the workflow of a session stays open when there is nothing to do. `rounds`: after how
-        many messages or answers it continues as new. `look_s`: after how long a session that waits
-        is looked at, though nobody signalled. With `version` tasks are given to the worker
-        by Temporal's worker versioning."""
+        """`client`: an existing client, e.g. with its own codec, instead of a new connection to
+        `address`. `queue`, `linger_s`, `rounds`, `look_s` and `version`: see `TemporalSettings`.
+        With `version`, Temporal's worker versioning decides which tasks the worker gets."""
         members = team if isinstance(team, Team) else Team(team)
         found = check_labels(labels, "the labels of a worker")
         where = address if isinstance(address, TemporalAddress) else TemporalAddress(address)
@@ -288,18 +284,19 @@ class TemporalWorker:
             await self._fleet.run(until_idle=until_idle)
 
 
-_PATIENCE = timedelta(days=30)
-"""How long sessions under way are waited for when the worker stops; who has less cancels `run`."""
+_SHUTDOWN = timedelta(days=30)
+"""How long a stopping worker waits for its running sessions. To wait less, cancel `run`."""
 _LEASES_TO_HEARTBEAT = 2 / 3
 _SHORTEST_HEARTBEAT_S = 1.0
 _LONGEST_HEARTBEAT_S = 10.0
 _CARE_AT_ONCE = 2
 _STICKY = timedelta(seconds=1)
-"""So long a workflow waits for the worker that has it in its cache, which may have been killed."""
+"""How long a workflow task waits for the worker that has the workflow in its cache. That worker may
+have been killed."""
 _POLLS = 10
-_POLLS_FOR_ALL = 0.5
-"""Of the polls for workflow tasks, the part for those that any worker may take: new sessions, and
-all of a worker that was killed. The SDK has one poll for them, and they would stand in line."""
+_UNCACHED_POLLS = 0.5
+"""The share of polls for workflow tasks of no particular worker: new sessions, and sessions of a
+killed worker. By default the SDK has only one such poll, and these tasks would queue up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +316,7 @@ class TemporalSettings:
 
 
 class TemporalStoreWorker:
-    """Serves the sessions of one store, those of the agents that `store_worker` serves."""
+    """Serves the sessions of one store whose agents `store_worker` serves."""
 
     def __init__(
         self,
@@ -332,39 +329,40 @@ class TemporalStoreWorker:
         self._terms = terms
         self._labels = {agent.name: labels_of(agent) for agent in store_worker.team}
 
-    async def run(self, client: Client, ending: asyncio.Event, *, indexed: bool) -> None:
-        """Work until `ending` is set, and then to the end of what is under way.
+    async def run(self, client: Client, stopping: asyncio.Event, *, indexed: bool) -> None:
+        """Work until `stopping` is set, and then until the running sessions are done.
 
-        When it is cancelled, sessions under way are left to others at once.
+        If the call is cancelled, other workers resume the running sessions at once.
         """
-        job = await self._first_job(ending, indexed=indexed)
+        job = await self._wait_for_job(stopping, indexed=indexed)
         if job is None:
             return
         activities = Activities(self.store_worker, self._labels, queue=job.queue)
-        workers = self._workers(client, job.queue, activities)
+        workers = self._sdk_workers(client, job.queue, activities)
         working = [asyncio.create_task(worker.run()) for worker in workers]
-        background = self._start_background(client, job)
-        steering = asyncio.create_task(self._steer(client, job.queue))
+        signaller = WorkflowSignaller(self.store_worker.store, client, job=job, labels=self._labels)
+        background = [asyncio.create_task(run()) for run in (signaller.run, *self._background)]
+        version = asyncio.create_task(self._keep_version_current(client, job.queue))
         is_cancelled = True
         try:
-            await _first(asyncio.create_task(ending.wait()), [*working, steering])
+            await _wait_for_any(asyncio.create_task(stopping.wait()), [*working, version])
             is_cancelled = False
         finally:
-            await to_the_end(_end_all([*background, steering]))
-            # Nothing new is taken before what is under way is left: otherwise it would come back.
-            shutting = asyncio.create_task(_shut_down(workers, working))
+            await to_the_end(_end_all([*background, version]))
+            # The workers stop polling before `leave_all`. Otherwise Temporal would give the
+            # sessions back to this worker.
+            shutdown = asyncio.create_task(_shut_down(workers, working))
             if is_cancelled:
                 await to_the_end(activities.leave_all())
-            await to_the_end(_ended(shutting))
+            await to_the_end(_await_task(shutdown))
         for task in working:
             task.result()
-        if not steering.cancelled():
-            steering.result()
+        if not version.cancelled():
+            version.result()
 
     async def has_work(self) -> bool:
-        """Whether a session that can be run here is ready or under way, or any pauses before it
-        tries something again."""
-        # One that begins to pause, or goes on, between two looks is found by the next.
+        """Whether a session is ready or running here, or waits for a retry."""
+        # A session may begin or end its wait between the checks, so `ready` is checked twice.
         return (
             await self._has_ready()
             or await pauses(self.store_worker.store)
@@ -383,9 +381,9 @@ class TemporalStoreWorker:
             if cursor is None:
                 return False
 
-    async def _first_job(self, ending: asyncio.Event, *, indexed: bool) -> SessionJob | None:
-        """Like `_job`, as soon as the store can be used; `None` if all is over before."""
-        while not ending.is_set():
+    async def _wait_for_job(self, stopping: asyncio.Event, *, indexed: bool) -> SessionJob | None:
+        """Wait for the store, and return `_job`; `None` if the worker stops before."""
+        while not stopping.is_set():
             try:
                 return await self._job(indexed)
             except StoreError as exc:
@@ -395,7 +393,7 @@ class TemporalStoreWorker:
         return None
 
     async def _job(self, indexed: bool) -> SessionJob:
-        """What workflows are started with, but for the session and its agent."""
+        """The input of all workflows, without session and agent."""
         name = await store_name(self.store_worker.store)
         terms = self._terms
         return SessionJob(
@@ -410,24 +408,21 @@ class TemporalStoreWorker:
             indexed=indexed,
         )
 
-    def _start_background(self, client: Client, job: SessionJob) -> list[asyncio.Task[None]]:
-        relay = WorkflowSignaller(self.store_worker.store, client, job=job, labels=self._labels)
-        return [asyncio.create_task(begin()) for begin in (relay.run, *self._background)]
-
-    async def _steer(self, client: Client, queue: str) -> None:
-        """See to it that tasks come; ends only if that cannot be."""
+    async def _keep_version_current(self, client: Client, queue: str) -> None:
+        """Make the version current, if one is set. Ends only with an error."""
         if self._terms.version is not None:
             await make_current(client, queue, self._terms.version)
         await asyncio.Event().wait()
 
-    def _workers(self, client: Client, queue: str, activities: Activities) -> list[SdkWorker]:
-        """One for each task queue: that of the store, those of labels, and that of timers."""
-        # The SDK would hold heartbeats back until little of the time is left, and whoever is late
-        # then because the machine is busy is taken for dead.
+    def _sdk_workers(self, client: Client, queue: str, activities: Activities) -> list[SdkWorker]:
+        """One worker for each task queue: of the store, of each set of labels, and for timers."""
+        # By default the SDK delays heartbeats until shortly before the timeout. On a busy machine
+        # they would then be late, and the worker would be considered dead.
         beat = timedelta(seconds=_heartbeat_s(self.store_worker.config.lease_s) / BEATS)
-        version = deployment(queue, self._terms.version)
-        # Without a build id the SDK hashes the code of all modules, which holds up the event loop
-        # for seconds at each start. Workflows are code of Ekiden alone.
+        versioned = self._terms.version
+        version = None if versioned is None else versioned.deployment_config(queue)
+        # Without a build id the SDK hashes the code of all modules, which blocks the event loop for
+        # seconds at each start. Only Ekiden's own code runs in workflows.
         build_id = WorkerVersion().build_id if version is None else None
         needed = {name: self._labels[name] for name in self.store_worker.serves}
         workers = [
@@ -440,9 +435,9 @@ class TemporalStoreWorker:
                 max_concurrent_activities=self._terms.concurrency,
                 max_heartbeat_throttle_interval=beat,
                 max_concurrent_workflow_task_polls=_POLLS,
-                nonsticky_to_sticky_poll_ratio=_POLLS_FOR_ALL,
+                nonsticky_to_sticky_poll_ratio=_UNCACHED_POLLS,
                 sticky_queue_schedule_to_start_timeout=_STICKY,
-                graceful_shutdown_timeout=_PATIENCE,
+                graceful_shutdown_timeout=_SHUTDOWN,
                 build_id=build_id,
                 deployment_config=version,
             )
@@ -455,7 +450,7 @@ class TemporalStoreWorker:
                 activities=[activities.run_timers, activities.leave],
                 max_concurrent_activities=_CARE_AT_ONCE,
                 max_concurrent_activity_task_polls=_CARE_AT_ONCE,
-                graceful_shutdown_timeout=_PATIENCE,
+                graceful_shutdown_timeout=_SHUTDOWN,
                 build_id=build_id,
                 deployment_config=version,
             )
@@ -464,18 +459,18 @@ class TemporalStoreWorker:
 
 
 def _heartbeat_s(lease_s: float) -> float:
-    """After how long a worker that is not heard of is taken for dead: before its leases are over,
-    so that these decide, and soon enough for a task that got lost on its way to a worker."""
+    """The heartbeat timeout of activities. It is shorter than the lease, so that the lease decides
+    when another worker may write, and short enough for tasks that were lost before a worker got
+    them."""
     heartbeat_s = min(lease_s * _LEASES_TO_HEARTBEAT, _LONGEST_HEARTBEAT_S)
     return max(heartbeat_s, _SHORTEST_HEARTBEAT_S)
 
 
-async def _first(own: asyncio.Task[bool], others: Sequence[asyncio.Task[None]]) -> None:
-    """Return when the task is over, or one of the others."""
+async def _wait_for_any(stopping: asyncio.Task[bool], others: Sequence[asyncio.Task[None]]) -> None:
     try:
-        await asyncio.wait({own, *others}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({stopping, *others}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        own.cancel()
+        stopping.cancel()
 
 
 async def _end_all(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -484,12 +479,12 @@ async def _end_all(tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _await_task(task: asyncio.Task[None]) -> None:
     await task
 
 
 async def _shut_down(workers: Sequence[SdkWorker], working: Sequence[asyncio.Task[None]]) -> None:
-    """Let the SDK's workers end what they do; one that failed has ended already."""
+    """Stop the SDK's workers gracefully; a failed worker has ended already."""
     running = [
         worker.shutdown() for worker, task in zip(workers, working, strict=True) if not task.done()
     ]

@@ -1,6 +1,6 @@
 """The workflows: one per session, which advances it, and the timekeeper of a store.
 
-Workflows decide only from signals and results of activities, so that they can be replayed. Tests
+Workflows depend only on signals and results of activities, so that they can be replayed. Tests
 replay stored histories: a change that breaks one of them needs `workflow.patched`.
 """
 
@@ -20,9 +20,9 @@ from ekiden.integrations.temporal.names import (
     AGENT,
     OUTCOME,
     STATUS,
+    ActivityInput,
     AdvanceResult,
     Due,
-    Errand,
     SessionJob,
     TimeJob,
     Wake,
@@ -34,33 +34,39 @@ from ekiden.integrations.temporal.names import (
 ADVANCE = "ekiden.advance"
 """The activity that advances a session to an outcome."""
 LEAVE = "ekiden.leave"
-"""The activity that leaves a session `idle` whose run has not begun."""
+"""The activity that sets a session to `idle` if its run has not begun."""
+RUN_TIMERS = "ekiden.run_timers"
+"""The activity that handles due timers and returns when the next one is due."""
 
-_LONGEST = timedelta(days=30)
-"""A run that takes longer is given to another worker; who is dead is noticed by its heartbeat."""
+_RUN_TIMEOUT = timedelta(days=30)
+"""The timeout of a run. Dead workers are noticed earlier, by their missing heartbeats."""
 _RETRY = RetryPolicy(
     initial_interval=timedelta(seconds=0.2),
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=2),
 )
-"""Temporal counts killed workers as tries, too: pauses that grow would outlast what went wrong."""
-_SHORT = timedelta(seconds=30)
+"""The interval stays short: Temporal also counts killed workers as attempts, and a long interval
+would continue after the cause is gone."""
+_LEAVE_TIMEOUT = timedelta(seconds=30)
 AFTER_LEASE_S = 0.05
+"""How long after the end of another owner's lease the session is claimed."""
 _LOWEST = 5
+_TIMERS_TIMEOUT = timedelta(minutes=5)
+_TIMERS_HEARTBEAT = timedelta(seconds=10)
 
-_News: TypeAlias = Literal["wanted", "to look at", "none"]
+_NextStep: TypeAlias = Literal["advance", "check", "end"]
 
 
 def priority_of(job: SessionJob) -> Priority:
-    """The session's as Temporal counts: 1 comes first."""
+    """The priority of the session in Temporal's order, where 1 is the highest."""
     return Priority(priority_key=_LOWEST - min(max(job.priority, 1), _LOWEST - 1))
 
 
 @workflow.defn(name="ekiden.session", sandboxed=False)
 class SessionWorkflow:
-    """The workflow of one session; its id follows from the session's, so there is one at a time.
+    """The workflow of one session. Its id is derived from the session's id, so only one is open.
 
-    Signals may come twice, late and out of order: the work is in the store, and an `advance`
+    Signals may arrive twice, late and out of order: the work is in the store, and an `advance`
     without work does nothing.
     """
 
@@ -68,18 +74,19 @@ class SessionWorkflow:
     def __init__(self, job: SessionJob) -> None:
         self._job = job
         self._seen: list[int] = []
-        """The latest mark of all signals and standings."""
+        """The latest mark of all signals and results."""
         self._signalled: list[int] = []
-        """The latest mark of the signals that came since the session began to be advanced last."""
-        self._is_asked = False
-        """Whether one without a mark came since then."""
+        """The latest mark of the signals since the start of the last `advance`."""
+        self._must_check = False
+        """Whether a signal without a mark arrived since then."""
         self._shown = (job.agent, "ready", "")
+        """The current search attributes."""
 
     @workflow.signal(name="wake")
     def wake(self, wake: Wake) -> None:
         """The session is `ready`."""
         if wake.mark is None:
-            self._is_asked = True
+            self._must_check = True
             return
         # Signals may arrive out of order; an older one must not bring back an older agent.
         self._signalled = max(self._signalled, wake.mark)
@@ -91,7 +98,7 @@ class SessionWorkflow:
 
     @workflow.run
     async def run(self, job: SessionJob) -> str:
-        """Ends with the session's status, when it had nothing to do for a while."""
+        """Advance the session until it has no work for a while; returns its status."""
         for _ in range(job.rounds):
             try:
                 result = await self._advance()
@@ -103,26 +110,25 @@ class SessionWorkflow:
             if result.status == "gone":
                 return result.status
             self._show(result.status, result.outcome)
-            match await self._news(result):
-                case "none":
+            match await self._next_step(result):
+                case "end":
                     return result.status
-                case "wanted":
+                case "advance":
                     self._show("ready", "")
             if workflow.info().is_continue_as_new_suggested():
                 break
         workflow.continue_as_new(self._job)
 
     async def _advance(self) -> AdvanceResult:
-        """A look at the session now covers all earlier signals."""
-        # Before the activity starts: a signal that comes while it runs may be about something that
-        # it has read past.
-        self._signalled, self._is_asked = [], False
+        # The activity reads the session, so it covers all earlier signals. They are reset before it
+        # starts: a signal during the activity may be about a change after its last read.
+        self._signalled, self._must_check = [], False
         result: AdvanceResult = await workflow.execute_activity(
             ADVANCE,
-            Errand(session=self._job.session),
+            ActivityInput(session=self._job.session),
             task_queue=labelled_queue(self._job.queue, self._job.labels),
             result_type=AdvanceResult,
-            start_to_close_timeout=_LONGEST,
+            start_to_close_timeout=_RUN_TIMEOUT,
             heartbeat_timeout=timedelta(seconds=self._job.heartbeat_s),
             retry_policy=_RETRY,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -132,18 +138,18 @@ class SessionWorkflow:
         return result
 
     async def _leave(self) -> None:
-        """Have the session left that was to be advanced when somebody cancelled this: it may still
-        have stood in line, and what is ready is signalled again."""
+        """Set the session to `idle` after the workflow was cancelled. If its activity had not
+        started, the session is still `ready`, and would be signalled again."""
         await workflow.execute_activity(
             LEAVE,
-            Errand(session=self._job.session, mark=self._seen),
+            ActivityInput(session=self._job.session, mark=self._seen),
             task_queue=care_queue(self._job.queue),
-            start_to_close_timeout=_SHORT,
+            start_to_close_timeout=_LEAVE_TIMEOUT,
             retry_policy=_RETRY,
         )
 
     def _keep(self, result: AdvanceResult) -> None:
-        """What an activity read last is truer than a signal that was sent before."""
+        # A signal that was sent before the activity read the session may arrive later.
         if result.mark >= self._seen and result.agent:
             self._seen = result.mark
             self._job = replace(
@@ -153,27 +159,27 @@ class SessionWorkflow:
                 priority=result.priority,
             )
 
-    async def _news(self, result: AdvanceResult) -> _News:
-        """Returns when there is more to do, or when there was nothing for long."""
+    async def _next_step(self, result: AdvanceResult) -> _NextStep:
+        """Wait for a signal; without one, the time limit decides."""
         if result.status == "ready" and result.busy_s is None:
-            return "wanted"
-        after_wait: _News = "to look at"
+            return "advance"
+        after_timeout: _NextStep = "check"
         if result.busy_s is not None:
-            longest_s = result.busy_s + AFTER_LEASE_S
+            timeout_s = result.busy_s + AFTER_LEASE_S
         elif result.status == "idle":
-            longest_s, after_wait = self._job.linger_s, "none"
+            timeout_s, after_timeout = self._job.linger_s, "end"
         else:
-            longest_s = self._job.look_s
+            timeout_s = self._job.look_s
         try:
             await workflow.wait_condition(
-                lambda: self._is_asked or self._signalled >= result.mark, timeout=longest_s
+                lambda: self._must_check or self._signalled >= result.mark, timeout=timeout_s
             )
         except TimeoutError:
-            return after_wait
-        return "wanted"
+            return after_timeout
+        return "advance"
 
     def _show(self, status: str, outcome: str) -> None:
-        """Let the session be found by how it stands; what has not changed is not told again."""
+        """Update the search attributes that have changed."""
         shown = (self._job.agent, status, outcome)
         if not self._job.indexed or shown == self._shown:
             return
@@ -186,22 +192,13 @@ class SessionWorkflow:
         workflow.upsert_search_attributes(updates)
 
 
-RUN_TIMERS = "ekiden.run_timers"
-"""The activity that handles due timers and returns when the next one is due."""
-
-_LONGEST_CHECK = timedelta(minutes=5)
-_CHECK_HEARTBEAT = timedelta(seconds=10)
-_CHECK_RETRY = RetryPolicy(
-    initial_interval=timedelta(seconds=0.2),
-    backoff_coefficient=2.0,
-    maximum_interval=timedelta(seconds=2),
-)
-
-
 @workflow.defn(name="ekiden.timekeeper", sandboxed=False)
 class TimekeeperWorkflow:
-    """Times are those of the store, so the workflow gets durations and never a time of day: if the
-    clocks differ, the activity finds nothing due and returns the remaining time."""
+    """Handles the timers of a store when they are due.
+
+    Timers have the store's time. So the workflow gets durations and never a time of day: if the
+    clocks differ, the activity finds nothing due and returns the remaining time.
+    """
 
     @workflow.init
     def __init__(self, job: TimeJob) -> None:
@@ -210,22 +207,22 @@ class TimekeeperWorkflow:
 
     @workflow.signal(name="due")
     def due(self, due: Due) -> None:
-        """Something is due then; what is due before that is not forgotten."""
+        """A timer is due then; an earlier one is not forgotten."""
         self._set(due.in_s)
 
     @workflow.run
     async def run(self, job: TimeJob) -> None:
-        """Ends when nothing is due any more."""
+        """Ends when there are no timers."""
         for _ in range(job.rounds):
-            if await self._is_time():
+            if await self._wait_until_due():
                 self._due = None
                 found = await workflow.execute_activity(
                     RUN_TIMERS,
                     task_queue=job.queue,
                     result_type=Due,
-                    start_to_close_timeout=_LONGEST_CHECK,
-                    heartbeat_timeout=_CHECK_HEARTBEAT,
-                    retry_policy=_CHECK_RETRY,
+                    start_to_close_timeout=_TIMERS_TIMEOUT,
+                    heartbeat_timeout=_TIMERS_HEARTBEAT,
+                    retry_policy=_RETRY,
                 )
                 self._set(found.in_s)
             if self._due is None:
@@ -237,9 +234,9 @@ class TimekeeperWorkflow:
             replace(job, due_s=None if left is None else max(left.total_seconds(), 0.0))
         )
 
-    async def _is_time(self) -> bool:
-        """Returns when the time has come, which a signal may bring forward; `False` if there is
-        none, or if it has not come and signals made the history too long."""
+    async def _wait_until_due(self) -> bool:
+        """Wait for the next timer, which a signal may change. `False`: there is none, or signals
+        made the history too long before it was due."""
         while self._due is not None:
             due = self._due
             left = due - workflow.now()
@@ -248,12 +245,12 @@ class TimekeeperWorkflow:
             if workflow.info().is_continue_as_new_suggested():
                 return False
             try:
-                await workflow.wait_condition(partial(self._is_moved, due), timeout=left)
+                await workflow.wait_condition(partial(self._has_changed, due), timeout=left)
             except TimeoutError:
                 return True
         return False
 
-    def _is_moved(self, due: datetime) -> bool:
+    def _has_changed(self, due: datetime) -> bool:
         return self._due != due or workflow.info().is_continue_as_new_suggested()
 
     def _set(self, in_s: float | None) -> None:

@@ -37,7 +37,7 @@ def as_taught(folder: Path, text: str, pooling: str = "mean") -> np.ndarray:
         even = (state - state.mean(1, keepdims=True)) / state.std(1, keepdims=True)
         return np.asarray(even * found[f"{name}.weight"] + found[f"{name}.bias"])
 
-    own = BertEmbedder(folder)._tokens.pieces(text).numbers
+    own = BertEmbedder(folder)._tokens.tokens(text).ids
     state = found["embeddings.word_embeddings.weight"][list(own)]
     state = state + found["embeddings.position_embeddings.weight"][: len(own)]
     state = norm(
@@ -85,7 +85,7 @@ def test_rows_come_in_order_have_length_one_and_do_not_depend_on_their_neighbour
     alone = np.vstack([embedder.embed([text]) for text in TEXTS])
     assert together == pytest.approx(alone, abs=1e-5)
     assert np.linalg.norm(together, axis=1) == pytest.approx([1, 1, 1, 0, 1, 1], abs=1e-5)
-    monkeypatch.setattr(bert, "_AT_ONCE", 12)
+    monkeypatch.setattr(bert, "_BATCH_TOKENS", 12)
     assert BertEmbedder(folder).embed(TEXTS) == pytest.approx(together, abs=1e-5)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.integrations.bert_encoder.wordpiece import MAX_PIECES, WordPiece
+from ekiden.integrations.bert_encoder.wordpiece import MAX_TOKENS, WordPiece
 from tests.support.cases import each_case
 from tests.unit.embeddings.tiny_bert import PIECES
 
@@ -16,7 +16,7 @@ VOCABULARY = {piece: number for number, piece in enumerate(PIECES)}
 
 
 def cut(text: str, **options: bool) -> list[str]:
-    numbers = WordPiece(VOCABULARY, **options).pieces(text).numbers
+    numbers = WordPiece(VOCABULARY, **options).tokens(text).ids
     assert (PIECES[numbers[0]], PIECES[numbers[-1]]) == ("[CLS]", "[SEP]")
     return [PIECES[number] for number in numbers[1:-1]]
 
@@ -53,32 +53,32 @@ def test_a_model_with_capitals_keeps_them_and_accents() -> None:
 
 def test_a_long_text_is_cut_off() -> None:
     words = WordPiece(VOCABULARY)
-    assert len(words.pieces("pay the bill " * 100_000).numbers) == MAX_PIECES
-    assert len(words.pieces("pay the bill " * 100, limit=10).numbers) == 10
+    assert len(words.tokens("pay the bill " * 100_000).ids) == MAX_TOKENS
+    assert len(words.tokens("pay the bill " * 100, limit=10).ids) == 10
 
 
 def test_how_foreign_a_text_is() -> None:
     words = WordPiece(VOCABULARY)
-    assert words.pieces("pay the bill").foreign == 0
-    assert words.pieces("天气 pay the").foreign == 0.5
-    assert words.pieces("🦆").unknown == 1
-    assert words.pieces("привет").foreign == 0
-    assert words.pieces("").foreign == 0
-    assert words.pieces("unaffable bill").broken == 0.5
+    assert words.tokens("pay the bill").foreign == 0
+    assert words.tokens("天气 pay the").foreign == 0.5
+    assert words.tokens("🦆").unknown == 1
+    assert words.tokens("привет").foreign == 0
+    assert words.tokens("").foreign == 0
+    assert words.tokens("unaffable bill").continued == 0.5
 
 
 def test_a_chinese_vocabulary_knows_chinese() -> None:
     han = {chr(0x4E00 + number): number + 10 for number in range(3_000)}
-    assert WordPiece({**han, "[UNK]": 0, "[CLS]": 1, "[SEP]": 2}).pieces("一丁").foreign == 0
+    assert WordPiece({**han, "[UNK]": 0, "[CLS]": 1, "[SEP]": 2}).tokens("一丁").foreign == 0
 
 
 def test_the_vocabulary_is_a_list_or_in_the_tokenizer(tmp_path: Path) -> None:
     said = {"normalizer": {"lowercase": False}, "model": {"vocab": VOCABULARY}}
     (tmp_path / "tokenizer.json").write_text(json.dumps(said))
-    assert WordPiece.from_folder(tmp_path).pieces("Cat").numbers[1] == VOCABULARY["Cat"]
+    assert WordPiece.from_folder(tmp_path).tokens("Cat").ids[1] == VOCABULARY["Cat"]
     (tmp_path / "vocab.txt").write_bytes("\r\n".join(PIECES).encode())
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    assert WordPiece.from_folder(tmp_path).pieces("Cat").numbers[1] == VOCABULARY["cat"]
+    assert WordPiece.from_folder(tmp_path).tokens("Cat").ids[1] == VOCABULARY["cat"]
 
 
 @pytest.mark.parametrize(

@@ -119,11 +119,11 @@ async def test_a_request_that_waits_is_part_of_the_one_that_follows_anyway() -> 
     gate = ResponseGate(wire)  # type: ignore[arg-type]
     gate.started()
     await gate.request()
-    await gate.ended(goes_on=True)
+    await gate.ended(continues=True)
     assert wire.asked == []
     await gate.request()
     gate.started()
-    await gate.ended(goes_on=False)
+    await gate.ended(continues=False)
     assert len(wire.asked) == 1
 
 

@@ -12,9 +12,10 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from ekiden.integrations.temporal import relay as leader_lease, relay as relaying
+from ekiden.integrations.temporal import leader_lease, signaller as signaller_module
+from ekiden.integrations.temporal.leader_lease import TERM_S, LeaderLease
 from ekiden.integrations.temporal.names import SessionJob, workflow_id
-from ekiden.integrations.temporal.relay import TERM_S, LeaderLease, WorkflowSignaller
+from ekiden.integrations.temporal.signaller import WorkflowSignaller
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.timers import Timer, timer_removal, timer_write
@@ -90,7 +91,7 @@ def cluster() -> Cluster:
 
 
 @pytest.fixture
-def relay(store: MemoryStore, cluster: Cluster) -> WorkflowSignaller:
+def signaller(store: MemoryStore, cluster: Cluster) -> WorkflowSignaller:
     client: Any = cluster
     return WorkflowSignaller(store, client, job=JOB, labels=LABELS)
 
@@ -102,59 +103,62 @@ async def due_in(store: MemoryStore, seconds: float, name: str = "t") -> Timer:
 
 
 async def test_sessions_are_signalled_though_the_timekeeper_takes_no_more_signals(
-    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller, caplog: pytest.LogCaptureFixture
+    store: MemoryStore,
+    cluster: Cluster,
+    signaller: WorkflowSignaller,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     await due_in(store, 60)
     cluster.refuses_time = True
     await store.create(NewSession(id="one", agent="desk", status="ready"))
-    await relay.look()
+    await signaller.update()
     await store.create(NewSession(id="two", agent="desk", status="ready"))
-    await relay.look()
+    await signaller.update()
     assert len(cluster.signals) == 2
     assert caplog.text.count("too many signals") == 1
 
 
 async def test_a_later_deadline_is_no_news_until_the_one_told_has_passed(
-    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller
+    store: MemoryStore, cluster: Cluster, signaller: WorkflowSignaller
 ) -> None:
     first = await due_in(store, 60, "first")
-    await relay.look()
+    await signaller.update()
     later = await due_in(store, 90, "later")
     await store.write_documents([timer_removal(first)])
-    await relay.look()
+    await signaller.update()
     await store.write_documents([timer_removal(later)])
-    await relay.look()
+    await signaller.update()
     await due_in(store, 100, "last")
-    await relay.look()
+    await signaller.update()
     assert cluster.waits == [60]
     store.advance(70)
-    await relay.look()
+    await signaller.update()
     assert cluster.waits == [60, 30]
 
 
 async def test_an_earlier_deadline_is_told(
-    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller
+    store: MemoryStore, cluster: Cluster, signaller: WorkflowSignaller
 ) -> None:
     await due_in(store, 60, "late")
-    await relay.look()
+    await signaller.update()
     await due_in(store, 5, "soon")
-    await relay.look()
-    await relay.look()
+    await signaller.update()
+    await signaller.update()
     assert cluster.waits == [60, 5]
 
 
 async def test_what_is_overdue_because_the_clock_was_set_is_told_at_once_and_not_all_the_time(
-    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller
+    store: MemoryStore, cluster: Cluster, signaller: WorkflowSignaller
 ) -> None:
     await due_in(store, 3600)
-    await relay.look()
+    await signaller.update()
     store.advance(3601)
-    await relay.look()
-    await relay.look()
+    await signaller.update()
+    await signaller.update()
     assert cluster.waits == [3600, 0]
 
 
-async def test_relays_that_know_other_agents_do_not_wait_for_each_other(
+async def test_signallers_that_know_other_agents_do_not_wait_for_each_other(
     store: MemoryStore, cluster: Cluster
 ) -> None:
     client: Any = cluster
@@ -162,7 +166,7 @@ async def test_relays_that_know_other_agents_do_not_wait_for_each_other(
     new = WorkflowSignaller(store, client, job=JOB, labels={**LABELS, "billing": []})
     same = WorkflowSignaller(store, client, job=JOB, labels=dict(LABELS))
     moved = WorkflowSignaller(store, client, job=JOB, labels={"desk": ["gpu"]})
-    held = [await each._office.hold() for each in (old, new, same, moved)]
+    held = [await each._lease.hold() for each in (old, new, same, moved)]
     assert held == [True, True, False, True]
 
 
@@ -170,31 +174,31 @@ async def test_who_takes_over_signals_only_what_was_not_signalled(cluster: Clust
     clock = ManualClock()
     store, client = MemoryStore(clock), cast(Any, cluster)
     first = WorkflowSignaller(store, client, job=JOB, labels=LABELS)
-    assert await first._office.hold()
+    assert await first._lease.hold()
     await store.create(NewSession(id="signalled", agent="desk", status="ready"))
-    await first.look()
+    await first.update()
     await store.create(NewSession(id="missed", agent="desk", status="ready"))
     clock.advance(TERM_S + 1)
     second = WorkflowSignaller(store, client, job=JOB, labels=LABELS)
-    assert await second._office.hold()
+    assert await second._lease.hold()
     await store.create(NewSession(id="fresh", agent="desk", status="ready"))
     cluster.known.add(workflow_id(JOB.store, "fresh"))
     signalled = len(cluster.signals)
-    await second.look()
+    await second.update()
     assert len(cluster.signals) - signalled == 2
     assert cluster.checks == 2
-    await second.look()
+    await second.update()
     assert len(cluster.signals) - signalled == 2
 
 
-def _is_renewed(office: LeaderLease, until_us: int) -> bool:
-    return office._until_us != until_us
+def _is_renewed(lease: LeaderLease, until_us: int) -> bool:
+    return lease._until_us != until_us
 
 
-async def test_the_office_is_kept_while_a_look_takes_long(
+async def test_the_lease_is_kept_while_an_update_takes_long(
     store: MemoryStore, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leader_lease, "_LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr(leader_lease, "_RENEW_EVERY_S", 0.001)
     is_stuck = asyncio.Event()
 
     async def stuck(*_: Any, **__: Any) -> None:
@@ -203,65 +207,65 @@ async def test_the_office_is_kept_while_a_look_takes_long(
 
     monkeypatch.setattr(cluster, "start_workflow", stuck)
     client: Any = cluster
-    relay = WorkflowSignaller(store, client, job=JOB, labels=LABELS)
+    signaller = WorkflowSignaller(store, client, job=JOB, labels=LABELS)
     await store.create(NewSession(id="one", agent="desk", status="ready"))
-    other = LeaderLease(store, relay._office._key.removeprefix("office/"))
+    other = LeaderLease(store, signaller._lease._key.removeprefix("office/"))
     async with asyncio.timeout(30):
-        relaying_on = asyncio.create_task(relay.run())
+        task = asyncio.create_task(signaller.run())
         await is_stuck.wait()
         for _ in range(3):
-            held_until_us = relay._office._until_us
+            held_until_us = signaller._lease._until_us
             store.advance(TERM_S * 0.6)
-            await until(partial(_is_renewed, relay._office, held_until_us))
+            await until(partial(_is_renewed, signaller._lease, held_until_us))
             assert not await other.hold()
-        relaying_on.cancel()
-        await asyncio.gather(relaying_on, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
     assert await other.hold()
     assert not other.is_taken_over
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every look may check what was signalled before."""
-    monkeypatch.setattr(relaying, "_CHECK_S", 0.0)
-    monkeypatch.setattr(relaying, "_CHECK_EVERY_S", 0.0)
+    """Every update may check what was signalled before."""
+    monkeypatch.setattr(signaller_module, "_CHECK_S", 0.0)
+    monkeypatch.setattr(signaller_module, "_CHECK_EVERY_S", 0.0)
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_session_in_line_is_checked_and_not_signalled_until_temporal_forgot_it(
-    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller
+    store: MemoryStore, cluster: Cluster, signaller: WorkflowSignaller
 ) -> None:
     await store.create(NewSession(id="one", agent="desk", status="ready"))
     for _ in range(10):
-        await relay.look()
+        await signaller.update()
     assert len(cluster.signals) == 1
     assert cluster.checks
     cluster.known.clear()
-    await relay.look()
+    await signaller.update()
     assert [each.mark is None for each in cluster.signals] == [False, True]
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_few_sessions_are_checked_at_a_time_and_all_of_them_when_one_was_forgotten(
-    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller
+    store: MemoryStore, cluster: Cluster, signaller: WorkflowSignaller
 ) -> None:
     for number in range(100):
         await store.create(NewSession(id=f"s{number}", agent="desk", status="ready"))
-    await relay.look()
+    await signaller.update()
     cluster.checks = 0
-    await relay.look()
+    await signaller.update()
     assert 0 < cluster.checks <= 20
     cluster.known.clear()
-    await relay.look()
+    await signaller.update()
     assert len(cluster.signals) == 200
 
 
 async def test_search_attributes_are_made_again_where_the_cluster_lost_them(
-    store: MemoryStore, cluster: Cluster, relay: WorkflowSignaller
+    store: MemoryStore, cluster: Cluster, signaller: WorkflowSignaller
 ) -> None:
     await store.create(NewSession(id="one", agent="desk", status="ready"))
     cluster.is_indexed = False
-    await relay.look()
+    await signaller.update()
     assert not cluster.signals
-    await relay.look()
+    await signaller.update()
     assert len(cluster.signals) == 1

@@ -11,7 +11,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ekiden.core.errors import UserError
 from ekiden.integrations.temporal import TemporalAddress, TemporalTls, WorkerVersion
-from ekiden.integrations.temporal.connection import connect, deployment, make_current
+from ekiden.integrations.temporal.connection import connect, make_current
 from ekiden.integrations.temporal.names import (
     SessionJob,
     first_attributes,
@@ -105,8 +105,7 @@ def test_priorities_are_those_of_temporal() -> None:
 
 
 def test_without_a_version_workers_take_all_tasks() -> None:
-    assert deployment("q", None) is None
-    config = deployment("q", WorkerVersion(build_id="b1"))
+    config = WorkerVersion(build_id="b1").deployment_config("q")
     assert config is not None
     assert (config.version.deployment_name, config.version.build_id) == ("q", "b1")
     assert config.use_worker_versioning
@@ -114,7 +113,7 @@ def test_without_a_version_workers_take_all_tasks() -> None:
 
 
 def test_names_that_temporal_does_not_take_for_deployments_are_replaced_or_refused() -> None:
-    config = deployment("team.a:b", WorkerVersion(build_id="1.2:3"))
+    config = WorkerVersion(build_id="1.2:3").deployment_config("team.a:b")
     assert config is not None
     assert (config.version.deployment_name, config.version.build_id) == ("team-a-b", "1.2:3")
     for refused in ("", "__x", "x" * 300):

@@ -15,7 +15,7 @@ from ekiden.compat.agents.handoffs.tool import (
     OnHandoffWithoutInput as OnHandoffWithoutInput,
 )
 from ekiden.compat.agents.realtime.agent import RealtimeAgent
-from ekiden.integrations.realtime.handoffs import (
+from ekiden.integrations.realtime.agent import (
     boxed,
     boxed_type,
     enabled,

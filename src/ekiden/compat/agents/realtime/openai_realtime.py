@@ -369,7 +369,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
             self._calls.append(event.call_id)
         await self._tell(event)
         if isinstance(event, RealtimeModelTurnEndedEvent):
-            await self._gate.ended(goes_on=False)
+            await self._gate.ended(continues=False)
 
 
 class OpenAIRealtimeSIPModel(OpenAIRealtimeWebSocketModel):

@@ -1,1 +1,1 @@
-"""The team and its agents as A2A agents; needs `ekiden[a2a]`."""
+"""The team and its agents as A2A agents."""

@@ -1,9 +1,9 @@
-"""What A2A clients can do: the protocol's methods over one tenant's desk.
+"""The methods of the A2A protocol for the sessions of one tenant.
 
-A message without a task begins a run, in the session that its context names or in a new one. A
-message into a task that waits for people answers their question; that needs the scope `answer`,
-because it decides in the place of a person. Without it, a person answers in the inbox, and the task
-continues for all who follow it.
+A message without a task starts a run, in the session that its context names or in a new one. A
+message to a task that waits for people answers their question. This needs the scope `answer`,
+because it decides for a person. Without the scope, a person answers in the inbox, and every client
+that follows the task sees it continue.
 """
 
 from __future__ import annotations
@@ -22,12 +22,8 @@ from a2a.server.request_handlers.request_handler import validate_request_params
 from a2a.types import (
     AgentCard,
     CancelTaskRequest,
-    DeleteTaskPushNotificationConfigRequest,
     GetExtendedAgentCardRequest,
-    GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
-    ListTaskPushNotificationConfigsRequest,
-    ListTaskPushNotificationConfigsResponse,
     ListTasksRequest,
     ListTasksResponse,
     Message,
@@ -35,7 +31,6 @@ from a2a.types import (
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
-    TaskPushNotificationConfig,
     TaskState,
 )
 from a2a.utils.errors import (
@@ -56,8 +51,13 @@ from ekiden.core.errors.server import Forbidden, RunNotFound, ServerStopping, To
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import parse_run_id, run_id_of
 from ekiden.core.values import check_id, dumps, new_id
-from ekiden.integrations.a2a.server.stream import run_updates
-from ekiden.integrations.a2a.server.tasks import TERMINAL, data_of, list_tasks, read_task
+from ekiden.integrations.a2a.server.tasks import (
+    TERMINAL,
+    data_of,
+    list_tasks,
+    read_task,
+    run_updates,
+)
 from ekiden.project.runs.tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
@@ -66,18 +66,36 @@ from ekiden.server.problems import status_of, words_for
 from ekiden.server.streams.follow import FollowedRun, begin_run, join_run, last_event
 from ekiden.storage.base import DocumentWrite
 
+_log = logging.getLogger("ekiden.integrations.a2a.server")
+
 _MAX_TEXT = 1_000_000
-
 _MAX_ID = 1_000
-
 _YES = frozenset({"yes", "approve", "approved", "ok", "y"})
-
 _NO = frozenset({"no", "reject", "rejected", "deny", "n"})
+_KEPT_US: Final = 30 * 86_400 * 1_000_000
+"""For a month a message that is sent again does not start a second run."""
+
+CALL: Final = "ekiden"
+"""The key of the `CallState` in the context of a call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallState:
+    """What the routes tell the handler about a call."""
+
+    tenant: TenantService
+    caller: Caller
+    may_answer: bool
+    """Whether the caller may answer questions to people."""
+    wait_s: float
+    """How long a call waits for the end of a run."""
+    agent: str | None
+    """The called agent. `None`: the team."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAnswer:
-    """An answer to a question that the task waits for."""
+    """An answer to a question of a task."""
 
     item_id: str
     choice: str | None
@@ -85,23 +103,21 @@ class TaskAnswer:
 
 
 def request_text(message: Message) -> str:
-    """What the message says to the team: its texts, and its data as JSON.
-
-    Files are not taken: `ContentTypeNotSupportedError`.
-    """
+    """The text of a message; data parts become JSON. Raises `ContentTypeNotSupportedError` for a
+    file."""
     check_message(message)
-    said: list[str] = []
+    texts: list[str] = []
     for part in message.parts:
         match part.WhichOneof("content"):
             case "text":
-                said.append(part.text)
+                texts.append(part.text)
             case "data":
-                said.append(dumps(data_of(part)))
+                texts.append(dumps(data_of(part)))
             case _:
                 raise ContentTypeNotSupportedError(
                     "only parts with text or data are taken, no files; send their text"
                 )
-    text = "\n".join(said)
+    text = "\n".join(texts)
     if not text.strip():
         raise InvalidParamsError("the message says nothing: give it a part with text")
     if len(text) > _MAX_TEXT:
@@ -110,7 +126,7 @@ def request_text(message: Message) -> str:
 
 
 def check_message(message: Message) -> None:
-    """`InvalidParamsError` for a message that cannot be one of a client."""
+    """Raises `InvalidParamsError` for a message that a client must not send."""
     if message.role == Role.ROLE_AGENT:
         raise InvalidParamsError("a message to the team has the role ROLE_USER")
     if not message.message_id or len(message.message_id) > _MAX_ID:
@@ -120,39 +136,38 @@ def check_message(message: Message) -> None:
 
 
 def fingerprint(message: Message) -> str:
-    """The same for the same content only."""
-    said = b"\0".join(part.SerializeToString(deterministic=True) for part in message.parts)
-    return sha256(said).hexdigest()
+    """A digest of the content of a message."""
+    content = b"\0".join(part.SerializeToString(deterministic=True) for part in message.parts)
+    return sha256(content).hexdigest()
 
 
 def decision(message: Message, questions: list[InboxItem]) -> TaskAnswer:
-    """The answer that the message gives to one of the open questions.
+    """The answer of a message to one of the open questions.
 
-    A data part `{"choice": …, "text": …, "item": …}` says it exactly; a text that is one of the
-    options, or yes or no where the options mean that, says it as well; for a question without
-    options any text does. `InvalidParamsError` tells what would fit.
+    A data part `{"choice": …, "text": …, "item": …}` is the exact form. A text is compared with the
+    options; yes and no also select an option with this meaning. A question without options accepts
+    any text. Raises `InvalidParamsError` with the accepted answers.
     """
     check_message(message)
-    given: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     texts: list[str] = []
     for part in message.parts:
         kind = part.WhichOneof("content")
         if kind == "data" and isinstance(found := data_of(part), dict):
-            given |= found
+            data |= found
         elif kind == "text":
             texts.append(part.text)
-    item = _item(given, questions)
-    text = given.get("text", "\n".join(texts))
-    choice = given.get("choice")
+    item = _question(data.get("item"), questions)
+    text = data.get("text", "\n".join(texts))
+    choice = data.get("choice")
     if not isinstance(text, str) or not (choice is None or isinstance(choice, str)):
         raise InvalidParamsError("`choice` and `text` of an answer are texts")
     if choice is None and item.options:
-        choice, text = _option(item, text), "" if "text" not in given else text
+        choice, text = _option(item, text), "" if "text" not in data else text
     return TaskAnswer(item_id=item.id, choice=choice, text=text)
 
 
-def _item(given: dict[str, Any], questions: list[InboxItem]) -> InboxItem:
-    wanted = given.get("item")
+def _question(wanted: object, questions: list[InboxItem]) -> InboxItem:
     if wanted is None and len(questions) == 1:
         return questions[0]
     for item in questions:
@@ -166,45 +181,26 @@ def _item(given: dict[str, Any], questions: list[InboxItem]) -> InboxItem:
 
 
 def _option(item: InboxItem, text: str) -> str:
-    said = text.strip().casefold()
+    answer = text.strip().casefold()
     for option in item.options:
-        if option.casefold() == said:
+        if option.casefold() == answer:
             return option
     for words in (_YES, _NO):
-        meant = [option for option in item.options if option.casefold() in words]
-        if said in words and len(meant) == 1:
-            return meant[0]
+        matches = [option for option in item.options if option.casefold() in words]
+        if answer in words and len(matches) == 1:
+            return matches[0]
     raise InvalidParamsError(
         f"{text.strip()[:80]!r} is not one of the options: {', '.join(item.options)}"
     )
 
 
-DESK: Final = "ekiden.desk"
-
-CALLER: Final = "ekiden.caller"
-
-MAY_ANSWER: Final = "ekiden.may_answer"
-
-WAIT_S: Final = "ekiden.wait_s"
-
-AGENT: Final = "ekiden.agent"
-
-"""What our routes put into the context of a call."""
-
-_KEPT_US: Final = 30 * 86_400 * 1_000_000
-
-"""For a month it is known which run a message began, so that one sent again begins no other."""
-
-_log = logging.getLogger("ekiden.integrations.a2a.server")
-
-
 @contextmanager
-def translated() -> Iterator[None]:
-    """What is raised inside is an `A2AError` outside, with our code in its data."""
+def _translated() -> Iterator[None]:
+    """Every exception becomes an `A2AError`; its data contain Ekiden's error code."""
     try:
         yield
     except EkidenError as exc:
-        raise a2a_error(exc) from exc
+        raise _a2a_error(exc) from exc
     except A2AError:
         raise
     except Exception as exc:
@@ -212,52 +208,56 @@ def translated() -> Iterator[None]:
         raise InternalError("a mistake in Ekiden; the server's log says more") from exc
 
 
-def a2a_error(error: EkidenError) -> A2AError:
-    """The error of the protocol that fits best."""
-    facts, told = {"code": error.code}, words_for(error)
+def _a2a_error(error: EkidenError) -> A2AError:
+    data, message = {"code": error.code}, words_for(error)
     if isinstance(error, RunNotFound | SessionNotFound):
-        return TaskNotFoundError(told, data=facts)
+        return TaskNotFoundError(message, data=data)
     if isinstance(error, Forbidden | ServerStopping | TooManyRequests):
-        return UnsupportedOperationError(told, data=facts)
+        return UnsupportedOperationError(message, data=data)
     if isinstance(error, StoreError) or status_of(error) >= 500:
-        return InternalError(told, data=facts)
-    return InvalidParamsError(told, data=facts)
+        return InternalError(message, data=data)
+    return InvalidParamsError(message, data=data)
+
+
+def _call(context: ServerCallContext) -> CallState:
+    call: CallState = context.state[CALL]
+    return call
 
 
 class TeamHandler(RequestHandler):
-    """The methods of A2A; which agent and which tenant is in the context of the call."""
+    """The methods of A2A. The `CallState` of each call names its tenant and its agent."""
 
     @validate_request_params
     async def on_message_send(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> Task | Message:
-        """Begin a run, or answer what a task waits for; give the task once it ended or waits.
+        """Start a run or answer a question, and return the task when it has ended or waits.
 
-        With `return_immediately`, and when it takes longer than the server waits, the task is
-        given as it stands: it goes on, and `GetTask` and `SubscribeToTask` show it.
+        With `return_immediately`, or after the server's time limit, the task is returned in its
+        current state. It continues, and `GetTask` and `SubscribeToTask` show it.
         """
-        with translated():
+        with _translated():
             configuration = params.configuration
             validate_history_length(configuration)
-            desk: TenantService = context.state[DESK]
-            run = await self._said(params.message, context)
+            call = _call(context)
+            run = await _start_or_answer(call, params.message)
             try:
                 if not configuration.return_immediately:
-                    await run.events(timeout_s=context.state[WAIT_S])
+                    await run.events(timeout_s=call.wait_s)
             finally:
                 run.close()
-            return apply_history_length(await read_task(desk, run.run_id), configuration)
+            return apply_history_length(await read_task(call.tenant, run.run_id), configuration)
 
     @validate_request_params
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[A2AEvent, None]:
-        """The same, shown while it happens; ends when the task ended or waits for people."""
-        with translated():
-            desk: TenantService = context.state[DESK]
-            run = await self._said(params.message, context)
+        """Start a run or answer a question, and stream the task until it has ended or waits."""
+        with _translated():
+            call = _call(context)
+            run = await _start_or_answer(call, params.message)
             try:
-                async with aclosing(run_updates(desk, run.run_id, run.shown())) as updates:
+                async with aclosing(run_updates(call.tenant, run.run_id, run.shown())) as updates:
                     async for update in updates:
                         yield update
             finally:
@@ -267,170 +267,156 @@ class TeamHandler(RequestHandler):
     async def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[A2AEvent, None]:
-        """The task from now on until it ended, also while it waits for people."""
-        with translated():
-            desk: TenantService = context.state[DESK]
-            task = await read_task(desk, params.id, with_history=False)
+        """Stream the task from now until it has ended, also while it waits for people."""
+        with _translated():
+            tenant = _call(context).tenant
+            task = await read_task(tenant, params.id, with_history=False)
             if task.status.state in TERMINAL:
                 raise UnsupportedOperationError(
                     f"task {task.id} is over; GetTask gives what became of it"
                 )
-            place = await last_event(desk, task.context_id)
-            stream = desk.runs.watch(task.id, after=place, through_waits=True)
-            async with aclosing(run_updates(desk, task.id, stream)) as updates:
+            after = await last_event(tenant, task.context_id)
+            stream = tenant.runs.watch(task.id, after=after, through_waits=True)
+            async with aclosing(run_updates(tenant, task.id, stream)) as updates:
                 async for update in updates:
                     yield update
 
     @validate_request_params
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task | None:
-        """The task as it stands."""
-        with translated():
+        """The task in its current state."""
+        with _translated():
             validate_history_length(params)
-            return apply_history_length(await read_task(context.state[DESK], params.id), params)
+            return apply_history_length(await read_task(_call(context).tenant, params.id), params)
 
     @validate_request_params
     async def on_list_tasks(
         self, params: ListTasksRequest, context: ServerCallContext
     ) -> ListTasksResponse:
         """The runs of a context, or the last run of each session; newest first."""
-        with translated():
-            return await list_tasks(context.state[DESK], params)
+        with _translated():
+            return await list_tasks(_call(context).tenant, params)
 
     @validate_request_params
     async def on_cancel_task(
         self, params: CancelTaskRequest, context: ServerCallContext
     ) -> Task | None:
         """Stop the run; its work is kept."""
-        with translated():
-            desk: TenantService = context.state[DESK]
-            await desk.runs.cancel(params.id)
-            task = await read_task(desk, params.id)
+        with _translated():
+            tenant = _call(context).tenant
+            await tenant.runs.cancel(params.id)
+            task = await read_task(tenant, params.id)
             if task.status.state != TaskState.TASK_STATE_CANCELED:
                 raise TaskNotCancelableError(f"task {task.id} {_why_not(task)}")
             return task
 
-    async def _said(self, message: Message, context: ServerCallContext) -> FollowedRun:
-        """Store what the message says, and follow the run that it is part of."""
-        if message.task_id:
-            return await self._answered(message, context)
-        desk: TenantService = context.state[DESK]
-        caller: Caller = context.state[CALLER]
-        text = request_text(message)
-        key = _key(caller, message)
-        known = await desk.store.get_document(COLLECTION, key)
-        if known is not None:
-            return await _again(desk, known.body, message)
-        session_id, is_new = await _session(desk, message)
-        now_us = await desk.store.now_us()
-
-        def along(number: int) -> DocumentWrite:
-            body = {
-                "run": run_id_of(session_id, number),
-                "digest": fingerprint(message),
-                "kept_until_us": now_us + _KEPT_US,
-            }
-            return DocumentWrite(collection=COLLECTION, key=key, body=body, expected_version=0)
-
-        order = RunOrder(
-            input=text,
-            session_id=session_id,
-            to=context.state[AGENT] if is_new else None,
-            along=along,
-        )
-        try:
-            return await begin_run(desk, order)
-        except StaleDocument:
-            first = await desk.store.get_document(COLLECTION, key)
-            if first is None:
-                raise
-            return await _again(desk, first.body, message)
-
-    async def _answered(self, message: Message, context: ServerCallContext) -> FollowedRun:
-        desk: TenantService = context.state[DESK]
-        task = await read_task(desk, message.task_id, with_history=False)
-        if message.context_id and message.context_id != task.context_id:
-            raise InvalidParamsError(f"task {task.id} is not of context {message.context_id[:80]}")
-        if task.status.state in TERMINAL:
-            raise UnsupportedOperationError(
-                f"task {task.id} is over; send the message without a taskId, in its context, to "
-                "begin another one"
-            )
-        questions = [
-            await desk.inbox.get(item.string_value)
-            for item in task.metadata.fields["questions"].list_value.values
-        ]
-        if not questions:
-            raise UnsupportedOperationError(
-                f"task {task.id} is in progress and waits for no input; send the message when "
-                "it has ended"
-            )
-        if not context.state[MAY_ANSWER]:
-            raise Forbidden("answer")
-        found = decision(message, questions)
-        caller: Caller = context.state[CALLER]
-        place = await last_event(desk, task.context_id)
-        await desk.inbox.answer(
-            found.item_id, choice=found.choice, text=found.text, by=caller.name, via="http"
-        )
-        return await join_run(desk, task.id, after=place)
-
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext
     ) -> AgentCard:
-        """There is one card, for everybody."""
+        """Not supported: all callers get the same card."""
         raise ExtendedAgentCardNotConfiguredError
 
-    async def on_create_task_push_notification_config(
-        self, params: TaskPushNotificationConfig, context: ServerCallContext
-    ) -> TaskPushNotificationConfig:
-        """Not offered: follow a task with `SubscribeToTask`."""
+    async def _refuse_push(self, params: Any, context: ServerCallContext) -> Any:
+        """Push notifications are not supported: follow a task with `SubscribeToTask`."""
         raise PushNotificationNotSupportedError
 
-    async def on_get_task_push_notification_config(
-        self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
-    ) -> TaskPushNotificationConfig:
-        """Not offered."""
-        raise PushNotificationNotSupportedError
-
-    async def on_list_task_push_notification_configs(
-        self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
-    ) -> ListTaskPushNotificationConfigsResponse:
-        """Not offered."""
-        raise PushNotificationNotSupportedError
-
-    async def on_delete_task_push_notification_config(
-        self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
-    ) -> None:
-        """Not offered."""
-        raise PushNotificationNotSupportedError
+    on_create_task_push_notification_config = _refuse_push
+    on_get_task_push_notification_config = _refuse_push
+    on_list_task_push_notification_configs = _refuse_push
+    on_delete_task_push_notification_config = _refuse_push
 
 
-async def _session(desk: TenantService, message: Message) -> tuple[str, bool]:
-    """The session of the message, and whether it is a new one."""
+async def _start_or_answer(call: CallState, message: Message) -> FollowedRun:
+    """Store the message, and follow its run. A message that was sent before changes nothing."""
+    if message.task_id:
+        return await _answer(call, message)
+    tenant = call.tenant
+    text = request_text(message)
+    key = _key(call.caller, message)
+    known = await tenant.store.get_document(COLLECTION, key)
+    if known is not None:
+        return await _join_known(tenant, known.body, message)
+    session_id, is_new = await _session(tenant, message)
+    now_us = await tenant.store.now_us()
+
+    def along(number: int) -> DocumentWrite:
+        # Written in the transaction that starts the run: of two equal messages one fails.
+        body = {
+            "run": run_id_of(session_id, number),
+            "digest": fingerprint(message),
+            "kept_until_us": now_us + _KEPT_US,
+        }
+        return DocumentWrite(collection=COLLECTION, key=key, body=body, expected_version=0)
+
+    order = RunOrder(
+        input=text, session_id=session_id, to=call.agent if is_new else None, along=along
+    )
+    try:
+        return await begin_run(tenant, order)
+    except StaleDocument:
+        first = await tenant.store.get_document(COLLECTION, key)
+        if first is None:
+            raise
+        return await _join_known(tenant, first.body, message)
+
+
+async def _answer(call: CallState, message: Message) -> FollowedRun:
+    """Answer a question of the task, and follow the run."""
+    tenant = call.tenant
+    task = await read_task(tenant, message.task_id, with_history=False)
+    if message.context_id and message.context_id != task.context_id:
+        raise InvalidParamsError(f"task {task.id} is not of context {message.context_id[:80]}")
+    if task.status.state in TERMINAL:
+        raise UnsupportedOperationError(
+            f"task {task.id} is over; send the message without a taskId, in its context, to "
+            "begin another one"
+        )
+    questions = [
+        await tenant.inbox.get(item.string_value)
+        for item in task.metadata.fields["questions"].list_value.values
+    ]
+    if not questions:
+        raise UnsupportedOperationError(
+            f"task {task.id} is in progress and waits for no input; send the message when "
+            "it has ended"
+        )
+    if not call.may_answer:
+        raise Forbidden("answer")
+    answer = decision(message, questions)
+    after = await last_event(tenant, task.context_id)
+    await tenant.inbox.answer(
+        answer.item_id, choice=answer.choice, text=answer.text, by=call.caller.name, via="http"
+    )
+    return await join_run(tenant, task.id, after=after)
+
+
+async def _session(tenant: TenantService, message: Message) -> tuple[str, bool]:
+    """The session of the message, and whether it is new."""
     if not message.context_id:
         return new_id("ses"), True
     check_id(message.context_id, what="contextId")
     try:
-        await desk.store.get(message.context_id)
+        await tenant.store.get(message.context_id)
     except SessionNotFound:
         return message.context_id, True
     return message.context_id, False
 
 
 def _key(caller: Caller, message: Message) -> str:
-    who = f"{caller.id}\0{message.context_id}\0{message.message_id}"
-    return f"a2a-{sha256(who.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    text = f"{caller.id}\0{message.context_id}\0{message.message_id}"
+    return f"a2a-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-async def _again(desk: TenantService, stored: dict[str, Any], message: Message) -> FollowedRun:
-    """The run that the message began when it was sent before."""
+async def _join_known(
+    tenant: TenantService, stored: dict[str, Any], message: Message
+) -> FollowedRun:
+    """Follow the run that the message started when it was sent before."""
     if stored["digest"] != fingerprint(message):
         raise InvalidParamsError(
             f"messageId {message.message_id[:80]!r} was used for another message; each needs its "
             "own"
         )
     session_id, _ = parse_run_id(stored["run"])
-    return await join_run(desk, stored["run"], after=await last_event(desk, session_id))
+    return await join_run(tenant, stored["run"], after=await last_event(tenant, session_id))
 
 
 def _why_not(task: Task) -> str:

@@ -32,14 +32,7 @@ from starlette.responses import JSONResponse, Response
 from ekiden import __version__
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UnknownAgent
-from ekiden.integrations.a2a.server.handler import (
-    AGENT,
-    CALLER,
-    DESK,
-    MAY_ANSWER,
-    WAIT_S,
-    TeamHandler,
-)
+from ekiden.integrations.a2a.server.handler import CALL, CallState, TeamHandler
 from ekiden.integrations.a2a.server.tasks import JSON, TEXT, clean
 from ekiden.server.access.access import Scope, caller_of, may_answer, needs, service_of
 from ekiden.server.middleware.refusals import takes_query
@@ -58,7 +51,7 @@ _IN_QUERY: Final = {
         ("/tasks", ListTasksRequest.DESCRIPTOR),
     )
 }
-"""What can stand in the query, as the protocol names it."""
+"""The query parameters by path."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -72,14 +65,14 @@ _LOGGERS: Final = (
 _KEY = "key"
 
 
-def listed(team: Team) -> list[Agent[Any]]:
-    """The agents that are shown: all but those of the system, and routers."""
+def _listed(team: Team) -> list[Agent[Any]]:
+    """The agents that have a card: all except system agents and routers."""
     return [agent for agent in team if agent.scope != "system" and not agent.traits.is_router]
 
 
-def team_card(team: Team, base: str) -> AgentCard:
-    """The card of the team; each agent is a skill of it."""
-    agents = listed(team)
+def _team_card(team: Team, base: str) -> AgentCard:
+    """The card of the team, with one skill for each agent."""
+    agents = _listed(team)
     names = ", ".join(agent.title or agent.name for agent in agents)
     return _card(
         name="Ekiden",
@@ -89,11 +82,10 @@ def team_card(team: Team, base: str) -> AgentCard:
     )
 
 
-def agent_card(agent: Agent[Any], base: str) -> AgentCard:
-    """The card of one agent; whom it hands the conversation to is its own affair."""
+def _agent_card(agent: Agent[Any], base: str) -> AgentCard:
     return _card(
         name=agent.title or agent.name,
-        description=_about(agent),
+        description=_description(agent),
         url=f"{base}/a2a/{quote(agent.name, safe='')}",
         skills=list(_skills(agent)),
     )
@@ -126,9 +118,9 @@ def _card(*, name: str, description: str, url: str, skills: Iterable[AgentSkill]
     )
 
 
-def _about(agent: Agent[Any]) -> str:
-    said = agent.description or agent.handoff_description
-    return said or f"The agent {agent.name} of a team."
+def _description(agent: Agent[Any]) -> str:
+    own = agent.description or agent.handoff_description
+    return own or f"The agent {agent.name} of a team."
 
 
 def _skill(agent: Agent[Any]) -> AgentSkill:
@@ -136,14 +128,14 @@ def _skill(agent: Agent[Any]) -> AgentSkill:
     return AgentSkill(
         id=clean(agent.name),
         name=clean(agent.title or agent.name),
-        description=clean(_about(agent)),
+        description=clean(_description(agent)),
         tags=[clean(tag) for tag in dict.fromkeys(tags)],
         examples=[clean(each) for each in agent.triggers.examples],
     )
 
 
 def _skills(agent: Agent[Any]) -> Iterable[AgentSkill]:
-    """One for each capability, or one for the agent as a whole."""
+    """One skill for each capability, or one for an agent without capabilities."""
     if not agent.capabilities:
         yield _skill(agent)
     for each in agent.capabilities:
@@ -157,46 +149,43 @@ def _skills(agent: Agent[Any]) -> Iterable[AgentSkill]:
         )
 
 
-class OnlyOurMistakes(logging.Filter):
-    """Lets through what failed unexpectedly.
+class _UnexpectedOnly(logging.Filter):
+    """Passes only unexpected exceptions.
 
-    The library logs every request that it refuses, with a stack, and on its lowest level whole
-    bodies with what was said in them.
+    The SDK logs each refused request with a stack trace, and whole bodies at the level DEBUG.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether somebody has to look at it."""
         return bool(record.exc_info) and not str(record.msg).startswith("Failed to ")
 
 
-def keep_quiet() -> None:
-    """Put the filter on the library's loggers, once."""
+def _filter_logs() -> None:
     for name in _LOGGERS:
         logger = logging.getLogger(name)
-        if not any(isinstance(each, OnlyOurMistakes) for each in logger.filters):
-            logger.addFilter(OnlyOurMistakes())
+        if not any(isinstance(each, _UnexpectedOnly) for each in logger.filters):
+            logger.addFilter(_UnexpectedOnly())
 
 
 class _Context(DefaultServerCallContextBuilder):
-    """Puts into the context of a call what our handler needs."""
+    """Adds the `CallState` of the request to the context of a call."""
 
     def build(self, request: Request) -> ServerCallContext:
         context = super().build(request)
-        context.state |= request.state.a2a
+        context.state[CALL] = request.state.a2a
         return context
 
 
 def install(app: FastAPI) -> None:
-    """Add the routes to the application; they are no part of its OpenAPI document, because the
-    protocol has a description of its own: the card."""
-    keep_quiet()
+    """Add the routes to the application. They are not in the OpenAPI document: the agent cards
+    describe them."""
+    _filter_logs()
     handler = TeamHandler()
     rpc = JsonRpcDispatcher(handler, context_builder=_Context(), enable_v0_3_compat=True)
     rest = RestDispatcher(handler, context_builder=_Context())
-    app.add_route(CARD, _team_card, methods=["GET"])
+    app.add_route(CARD, _get_team_card, methods=["GET"])
     _add_rest(app, "/a2a", rest)
     app.add_route("/a2a", _over_rpc(rpc), methods=["POST"])
-    app.add_route("/a2a/{agent}" + CARD, _agent_card, methods=["GET"])
+    app.add_route("/a2a/{agent}" + CARD, _get_agent_card, methods=["GET"])
     _add_rest(app, "/a2a/{agent}", rest)
     app.add_route("/a2a/{agent}", _over_rpc(rpc), methods=["POST"])
 
@@ -234,7 +223,7 @@ def _over_rest(endpoint: Endpoint, scope: Scope) -> Endpoint:
 
 
 async def _scope_of(request: Request) -> Scope:
-    """The scope that the method needs; what cannot be read is refused by whoever reads it next."""
+    """The scope of the method. An unreadable body is refused later, by the dispatcher."""
     try:
         body: Any = await request.json()
     except (ValueError, RecursionError):
@@ -244,33 +233,33 @@ async def _scope_of(request: Request) -> Scope:
 
 
 async def _admit(request: Request, scope: Scope) -> None:
-    """Let the caller in; `Unauthenticated`, `Forbidden`, `UnknownAgent`."""
-    desk = await needs(scope)(request)
+    """Check the caller and the agent. Raises `Unauthenticated`, `Forbidden` or `UnknownAgent`."""
+    tenant = await needs(scope)(request)
     caller = await caller_of(request)
     name = request.path_params.get("agent")
     if name is not None:
         _agent(request)
-    request.state.a2a = {
-        DESK: desk,
-        CALLER: caller,
-        MAY_ANSWER: may_answer(caller, request),
-        WAIT_S: request.app.state.config.wait_s,
-        AGENT: name,
-    }
+    request.state.a2a = CallState(
+        tenant=tenant,
+        caller=caller,
+        may_answer=may_answer(caller, request),
+        wait_s=request.app.state.config.wait_s,
+        agent=name,
+    )
 
 
-async def _team_card(request: Request) -> Response:
+async def _get_team_card(request: Request) -> Response:
     team = service_of(request).project.team
-    return JSONResponse(agent_card_to_dict(team_card(team, _base(request))))
+    return JSONResponse(agent_card_to_dict(_team_card(team, _base(request))))
 
 
-async def _agent_card(request: Request) -> Response:
+async def _get_agent_card(request: Request) -> Response:
     await needs("read")(request)
-    return JSONResponse(agent_card_to_dict(agent_card(_agent(request), _base(request))))
+    return JSONResponse(agent_card_to_dict(_agent_card(_agent(request), _base(request))))
 
 
 def _agent(request: Request) -> Any:
-    shown = {agent.name: agent for agent in listed(service_of(request).project.team)}
+    shown = {agent.name: agent for agent in _listed(service_of(request).project.team)}
     name = request.path_params["agent"]
     if name not in shown:
         raise UnknownAgent(name, known=shown)

@@ -1,14 +1,16 @@
-"""Runs as A2A tasks, in pages too: a context is a session, a task is a run of it.
+"""Runs as A2A tasks: one task, pages of tasks, and the stream of updates.
 
-Tasks are not stored: each request builds the task from its run. So a task is correct after a
-restart, on any server, and after people answered through another interface.
+A context is a session, and a task is one of its runs. Tasks are not stored: each request builds the
+task from its run. So a task is correct after a restart, on any server, and after people answered
+through another interface.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from json import loads
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from a2a.types import (
     Artifact,
@@ -18,8 +20,10 @@ from a2a.types import (
     Part,
     Role,
     Task,
+    TaskArtifactUpdateEvent,
     TaskState,
     TaskStatus,
+    TaskStatusUpdateEvent as StatusUpdate,
 )
 from a2a.utils.errors import InvalidParamsError
 from a2a.utils.task import apply_history_length, validate_history_length
@@ -27,15 +31,16 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from ekiden.core.conversation.model import is_message, text_of
+from ekiden.core.conversation.model import ModelDelta, is_message, text_of
 from ekiden.core.documents import to_json
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run, parse_run_id, run_id_of
 from ekiden.core.values import dumps, new_id
-from ekiden.project.runs.stored_runs import run_range
+from ekiden.hub.tails import Shown
+from ekiden.project.runs.stored_runs import ENDINGS, run_range
 from ekiden.project.service import TenantService
-from ekiden.sessions import said
+from ekiden.sessions import is_transfer, said
 from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
 
@@ -44,17 +49,16 @@ TEXT = "text/plain"
 
 
 def clean(text: str) -> str:
-    """The text without what UTF-8 cannot say."""
+    """The text without lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def text_part(text: str) -> Part:
-    """A text."""
+def _text_part(text: str) -> Part:
     return Part(text=clean(text), media_type=TEXT)
 
 
-def data_part(value: Any) -> Part:
-    """JSON; as a text where the protocol has no room for it, such as very deep nesting."""
+def _data_part(value: Any) -> Part:
+    """A JSON part. JSON that protobuf cannot represent, e.g. nested too deeply, is sent as text."""
     text = clean(dumps(value))
     try:
         return Part(data=ParseDict(loads(text), Value()), media_type=JSON)
@@ -62,27 +66,19 @@ def data_part(value: Any) -> Part:
         return Part(text=text, media_type=JSON)
 
 
-def output_part(output: Any) -> Part:
-    """What a run gave."""
-    return text_part(output) if isinstance(output, str) else data_part(output)
+def _struct(values: dict[str, Any]) -> Struct:
+    struct = Struct()
+    struct.update(values)
+    return struct
 
 
-def struct(values: dict[str, Any]) -> Struct:
-    """Facts that go along."""
-    made = Struct()
-    made.update(values)
-    return made
+def _timestamp(seconds: float) -> Timestamp:
+    timestamp = Timestamp()
+    timestamp.FromMicroseconds(int(seconds * 1e6))
+    return timestamp
 
 
-def timestamp(seconds: float) -> Timestamp:
-    """A moment."""
-    made = Timestamp()
-    made.FromMicroseconds(int(seconds * 1e6))
-    return made
-
-
-def agent_message(parts: list[Part], *, task_id: str, context_id: str) -> Message:
-    """Something that we say."""
+def _agent_message(parts: list[Part], *, task_id: str, context_id: str) -> Message:
     return Message(
         message_id=new_id("msg"),
         role=Role.ROLE_AGENT,
@@ -97,7 +93,7 @@ def data_of(part: Part) -> Any:
     return MessageToDict(part.data)
 
 
-ANSWER: Final = "answer"
+_ANSWER: Final = "answer"
 """The id of the artifact with the run's output."""
 
 _STATES: Final = {
@@ -119,75 +115,66 @@ TERMINAL: Final = frozenset(
 )
 
 
-def state_of(run: Run) -> TaskState:
-    """The state of a run; one that waits for agents only is at work."""
+def _state(run: Run) -> TaskState:
+    """The state of a run. A run that waits only for other agents is `WORKING`."""
     if run.status == "waiting":
         asks = bool(run.questions)
         return TaskState.TASK_STATE_INPUT_REQUIRED if asks else TaskState.TASK_STATE_WORKING
     return _STATES[run.status]
 
 
-async def read_task(desk: TenantService, run_id: str, *, with_history: bool = True) -> Task:
-    """The run as a task; `RunNotFound`, `SessionNotFound`."""
-    run = await desk.runs.read(run_id)
-    history = await _history(desk, run_id) if with_history else []
-    return await task_of(desk, run, history)
-
-
-async def task_of(desk: TenantService, run: Run, history: Sequence[Message] = ()) -> Task:
-    """A run as a task."""
-    task = Task(
-        id=run.run_id,
-        context_id=run.session_id,
-        status=await status_of(desk, run),
-        history=history,
-        metadata=struct(_facts(run)),
-    )
-    if run.status == "done":
-        task.artifacts.append(answer_artifact(run.output))
-    return task
-
-
-async def status_of(desk: TenantService, run: Run) -> TaskStatus:
-    """How the run stands, with what people are asked or what went wrong."""
-    status = TaskStatus(state=state_of(run), timestamp=timestamp(run.updated_at))
-    parts: list[Part] = []
-    if run.questions:
-        for each in run.questions:
-            item = await desk.inbox.get(each)
-            parts += [text_part(_words(item)), data_part(_question(item))]
-    elif run.error is not None:
-        parts = [text_part(run.error.message), data_part({"error": to_json(run.error)})]
-    if parts:
-        message = agent_message(parts, task_id=run.run_id, context_id=run.session_id)
-        message.message_id = f"{run.run_id}:status"
-        status.message.CopyFrom(message)
-    return status
-
-
-def answer_artifact(output: Any) -> Artifact:
-    """The run's output."""
-    parts = [output_part("" if output is None else output)]
-    return Artifact(artifact_id=ANSWER, name=ANSWER, parts=parts)
-
-
-def _facts(run: Run) -> dict[str, Any]:
-    return {
+async def read_task(tenant: TenantService, run_id: str, *, with_history: bool = True) -> Task:
+    """The run as a task. Raises `RunNotFound` or `SessionNotFound`."""
+    run = await tenant.runs.read(run_id)
+    metadata = {
         "agent": clean(run.agent or ""),
         "chain": [clean(name) for name in run.chain],
         "handoffs": list(run.handoffs),
         "outcome": run.outcome,
         "questions": list(run.questions),
     }
+    task = Task(
+        id=run.run_id,
+        context_id=run.session_id,
+        status=await _task_status(tenant, run),
+        history=await _history(tenant, run_id) if with_history else [],
+        metadata=_struct(metadata),
+    )
+    if run.status == "done":
+        task.artifacts.append(_answer_artifact(run.output))
+    return task
 
 
-def _words(item: InboxItem) -> str:
+async def _task_status(tenant: TenantService, run: Run) -> TaskStatus:
+    """The status, with the questions to people or the error as its message."""
+    status = TaskStatus(state=_state(run), timestamp=_timestamp(run.updated_at))
+    parts: list[Part] = []
+    if run.questions:
+        for each in run.questions:
+            item = await tenant.inbox.get(each)
+            parts += [_text_part(_question_text(item)), _data_part(_question_data(item))]
+    elif run.error is not None:
+        parts = [_text_part(run.error.message), _data_part({"error": to_json(run.error)})]
+    if parts:
+        message = _agent_message(parts, task_id=run.run_id, context_id=run.session_id)
+        message.message_id = f"{run.run_id}:status"
+        status.message.CopyFrom(message)
+    return status
+
+
+def _answer_artifact(output: Any) -> Artifact:
+    answer = "" if output is None else output
+    part = _text_part(answer) if isinstance(answer, str) else _data_part(answer)
+    return Artifact(artifact_id=_ANSWER, name=_ANSWER, parts=[part])
+
+
+def _question_text(item: InboxItem) -> str:
     options = f"\nOptions: {', '.join(item.options)}" if item.options else ""
     return f"{item.subject}\n{item.body}".strip() + options
 
 
-def _question(item: InboxItem) -> dict[str, Any]:
-    """What a program needs in order to answer."""
+def _question_data(item: InboxItem) -> dict[str, Any]:
+    """The question for a program that answers it."""
     return {
         "question": {
             "item": item.id,
@@ -202,67 +189,67 @@ def _question(item: InboxItem) -> dict[str, Any]:
     }
 
 
-async def _history(desk: TenantService, run_id: str) -> list[Message]:
+async def _history(tenant: TenantService, run_id: str) -> list[Message]:
     session_id, _ = parse_run_id(run_id)
-    first, last = await run_range(desk.store, run_id)
+    first, last = await run_range(tenant.store, run_id)
     limit = None if last is None else last - first + 1
-    events = await desk.store.events(session_id, after=first - 1, limit=limit)
+    events = await tenant.store.events(session_id, after=first - 1, limit=limit)
     return [message for event in said(events) for message in _messages(event, run_id, session_id)]
 
 
 def _messages(event: Event, run_id: str, session_id: str) -> list[Message]:
-    made: list[Message] = []
-    for place, item in enumerate(event.items):
+    messages: list[Message] = []
+    for index, item in enumerate(event.items):
         text = text_of(item) if is_message(item) else ""
         if text and item.get("role") in ("user", "assistant"):
-            is_person = item["role"] == "user"
-            made.append(
+            is_user = item["role"] == "user"
+            messages.append(
                 Message(
-                    message_id=f"{session_id}:{event.seq}.{place}",
-                    role=Role.ROLE_USER if is_person else Role.ROLE_AGENT,
-                    parts=[text_part(text)],
+                    message_id=f"{session_id}:{event.seq}.{index}",
+                    role=Role.ROLE_USER if is_user else Role.ROLE_AGENT,
+                    parts=[_text_part(text)],
                     task_id=run_id,
                     context_id=session_id,
                 )
             )
-    return made
+    return messages
 
 
 _PAGE = 50
 _MOST = 100
 _MOST_PAGES = 20
-"""So many pages of sessions are looked through for tasks of a state."""
+"""The maximum number of pages of sessions that one request reads."""
 
 
-async def list_tasks(desk: TenantService, params: ListTasksRequest) -> ListTasksResponse:
+async def list_tasks(tenant: TenantService, params: ListTasksRequest) -> ListTasksResponse:
     """The runs of a context, or the last run of each session; newest first.
 
-    `total_size` counts what this page shows and those before cannot be counted cheaply: it is the
-    size of the page, and more where a next page is.
+    Counting all tasks would be slow, so `total_size` is the size of this page, plus one if there is
+    a next page.
     """
     validate_history_length(params if params.HasField("history_length") else None)
     size = params.page_size if params.HasField("page_size") else _PAGE
     if not 1 <= size <= _MOST:
         raise InvalidParamsError(f"a page has 1 to {_MOST} tasks, not {size}")
     if params.context_id:
-        return await _of_session(desk, params, size)
+        return await _list_of_session(tenant, params, size)
     found: list[Task] = []
     cursor: str | None = params.page_token or None
     for _ in range(_MOST_PAGES):
-        page = await desk.store.list(SessionFilter(), limit=size - len(found), cursor=cursor)
+        page = await tenant.store.list(SessionFilter(), limit=size - len(found), cursor=cursor)
         for row in page.sessions:
             if number := run_number(row):
-                await _add(desk, params, run_id_of(row.id, number), found)
+                await _add(tenant, params, run_id_of(row.id, number), found)
         cursor = page.next_cursor
         if cursor is None or len(found) >= size:
             break
     return _page(found, cursor or "", size)
 
 
-async def _of_session(
-    desk: TenantService, params: ListTasksRequest, size: int
+async def _list_of_session(
+    tenant: TenantService, params: ListTasksRequest, size: int
 ) -> ListTasksResponse:
-    row = await desk.store.get(params.context_id)
+    row = await tenant.store.get(params.context_id)
     newest = run_number(row)
     if params.page_token:
         if not (params.page_token.isascii() and params.page_token.isdigit()):
@@ -271,15 +258,15 @@ async def _of_session(
     found: list[Task] = []
     number = newest
     while number >= 1 and len(found) < size:
-        await _add(desk, params, run_id_of(row.id, number), found)
+        await _add(tenant, params, run_id_of(row.id, number), found)
         number -= 1
     return _page(found, str(number) if number >= 1 else "", size)
 
 
 async def _add(
-    desk: TenantService, params: ListTasksRequest, run_id: str, found: list[Task]
+    tenant: TenantService, params: ListTasksRequest, run_id: str, found: list[Task]
 ) -> None:
-    task = await read_task(desk, run_id)
+    task = await read_task(tenant, run_id)
     if params.status and task.status.state != params.status:
         return
     if params.HasField("status_timestamp_after"):
@@ -298,3 +285,104 @@ def _page(found: list[Task], token: str, size: int) -> ListTasksResponse:
         page_size=size,
         total_size=len(found) + bool(token),
     )
+
+
+_WAIT_EVENTS = (*ENDINGS, "inbox", "tool_confirmation")
+"""The events with which a run begins or stops to wait for people."""
+
+Update: TypeAlias = Task | StatusUpdate | TaskArtifactUpdateEvent
+
+
+async def run_updates(
+    tenant: TenantService, run_id: str, stream: AsyncGenerator[Shown | None, None]
+) -> AsyncGenerator[Update, None]:
+    """The current task, the updates from `stream`, and the final status with the answer.
+
+    If the stream continues while people are asked, both the question and the answer are updates.
+    """
+    async with aclosing(stream):
+        task = await read_task(tenant, run_id)
+        yield task
+        state = task.status.state
+        if state in TERMINAL:
+            return
+        updates = _EventUpdates(run_id, task.context_id)
+        async for shown in stream:
+            for update in updates.of(shown):
+                yield update
+            if shown is None or (isinstance(shown, Event) and shown.type in _WAIT_EVENTS):
+                run = await tenant.runs.read(run_id)
+                before, state = state, _state(run)
+                if before != state and state not in TERMINAL:
+                    yield await _status_update(tenant, run)
+    run = await tenant.runs.read(run_id)
+    if run.status == "done":
+        # The whole answer replaces the pieces that were sent before.
+        yield TaskArtifactUpdateEvent(
+            task_id=run.run_id,
+            context_id=run.session_id,
+            artifact=_answer_artifact(run.output),
+            last_chunk=True,
+        )
+    if _state(run) in TERMINAL or _state(run) != state:
+        yield await _status_update(tenant, run)
+
+
+async def _status_update(tenant: TenantService, run: Run) -> StatusUpdate:
+    return StatusUpdate(
+        task_id=run.run_id,
+        context_id=run.session_id,
+        status=await _task_status(tenant, run),
+    )
+
+
+class _EventUpdates:
+    """The updates for single events of a run."""
+
+    def __init__(self, run_id: str, session_id: str) -> None:
+        self._run_id = run_id
+        self._session_id = session_id
+        self._is_speaking = False
+        """Whether the last update was a piece of text, which the next piece continues."""
+
+    def of(self, shown: Shown | None) -> list[Update]:
+        """The updates for an event or a text delta: text, handoffs and tool calls."""
+        if isinstance(shown, ModelDelta):
+            return [self._piece(shown.text)] if shown.kind == "text" and shown.text else []
+        if shown is None:
+            return []
+        self._is_speaking = False
+        if is_transfer(shown) and shown.details is not None:
+            source, target = shown.details["from"], shown.details["to"]
+            text = f"{source} handed the conversation to {target}"
+            metadata = {"handoff": shown.details["id"], "from": source, "to": target}
+            return [self._progress(shown, text, metadata)]
+        if shown.type == "tool_call" and shown.details is not None:
+            tool = str(shown.details.get("tool", ""))
+            return [self._progress(shown, f"{shown.agent} used {tool}", {"tool": tool})]
+        return []
+
+    def _piece(self, text: str) -> TaskArtifactUpdateEvent:
+        append, self._is_speaking = self._is_speaking, True
+        return TaskArtifactUpdateEvent(
+            task_id=self._run_id,
+            context_id=self._session_id,
+            artifact=Artifact(artifact_id=_ANSWER, name=_ANSWER, parts=[_text_part(text)]),
+            append=append,
+        )
+
+    def _progress(self, event: Event, text: str, metadata: dict[str, Any]) -> StatusUpdate:
+        message = _agent_message(
+            [_text_part(text)], task_id=self._run_id, context_id=self._session_id
+        )
+        status = TaskStatus(
+            state=TaskState.TASK_STATE_WORKING,
+            message=message,
+            timestamp=_timestamp(event.at_us / 1e6),
+        )
+        return StatusUpdate(
+            task_id=self._run_id,
+            context_id=self._session_id,
+            status=status,
+            metadata=_struct(metadata),
+        )

@@ -1,4 +1,4 @@
-"""Replicates sessions to Vertex AI Sessions, over its REST interface, version ``v1beta1``."""
+"""Replicates sessions to Vertex AI Sessions, over its REST API, version ``v1beta1``."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ MISSING = "mirroring to Vertex needs {}: pip install 'ekiden[vertex]'"
 _VERSION = "v1beta1"
 _PAGE = 100
 _REFUSED = frozenset({400, 413, 422})
-_FIRST_LOOK_S = 0.1
-_LAST_LOOK_S = 1.0
-_PASSING = frozenset({1, 4, 7, 8, 10, 13, 14, 16})
-"""Codes of operations that failed and may go well later."""
+_FIRST_POLL_S = 0.1
+_LAST_POLL_S = 1.0
+_TRANSIENT = frozenset({1, 4, 7, 8, 10, 13, 14, 16})
+"""Error codes of operations that may succeed when they are repeated."""
 _ALREADY_EXISTS = 6
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _NAME = re.compile(NAME)
@@ -43,16 +43,16 @@ _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _TIMEOUT_S = 10.0
 
 
-class GoogleTokens:
-    """The headers that say who asks, of given credentials or of those of this machine."""
+class _GoogleTokens:
+    """The authorization headers for the given credentials, or for those of this machine."""
 
-    def __init__(self, credentials: Credentials | None, *, who: str) -> None:
+    def __init__(self, credentials: Credentials | None, *, replica: str) -> None:
         self._credentials = credentials
-        self._who = who
+        self._replica = replica
         self._lock = asyncio.Lock()
 
     async def headers(self, *, fresh: bool = False) -> Mapping[str, str]:
-        """With a token that holds, or with a new one; `ReplicaUnavailable` if there is none."""
+        """The headers with a valid token, or with a new one. Raises `ReplicaUnavailable`."""
         async with self._lock:
             return await asyncio.to_thread(self._headers, fresh)
 
@@ -60,24 +60,24 @@ class GoogleTokens:
         from google.auth import exceptions
 
         try:
-            credentials = self._found()
+            credentials = self._load()
             if fresh or not credentials.valid:
                 credentials.refresh(_request)
         except exceptions.DefaultCredentialsError as exc:
             raise ReplicaUnavailable(
-                self._who,
+                self._replica,
                 "no credentials: set GOOGLE_APPLICATION_CREDENTIALS, or call "
                 f"`gcloud auth application-default login` ({exc!s:.200})",
             ) from exc
         except (exceptions.GoogleAuthError, OSError, ValueError) as exc:
-            raise ReplicaUnavailable(self._who, f"no token: {exc!s:.300}") from exc
+            raise ReplicaUnavailable(self._replica, f"no token: {exc!s:.300}") from exc
         headers = {"authorization": f"Bearer {credentials.token}"}
         project = getattr(credentials, "quota_project_id", None)
         if project:
             headers["x-goog-user-project"] = project
         return headers
 
-    def _found(self) -> Any:
+    def _load(self) -> Any:
         if self._credentials is None:
             import google.auth
 
@@ -86,8 +86,8 @@ class GoogleTokens:
         return self._credentials
 
 
-class _Answer:
-    """What ``google.auth.transport.Response`` asks for."""
+class _Response:
+    """A ``google.auth.transport.Response``."""
 
     def __init__(self, status: int, headers: Mapping[str, str], data: bytes) -> None:
         self.status, self.headers, self.data = status, headers, data
@@ -100,8 +100,8 @@ def _request(
     headers: Mapping[str, str] | None = None,
     timeout: float | None = None,
     **_: Any,
-) -> _Answer:
-    """What ``google.auth.transport.Request`` is."""
+) -> _Response:
+    """A ``google.auth.transport.Request``."""
     import httpx2
     from google.auth import exceptions
 
@@ -112,7 +112,7 @@ def _request(
     except httpx2.HTTPError as exc:
         failed: Any = exceptions.TransportError
         raise failed(exc) from exc
-    return _Answer(answer.status_code, answer.headers, answer.content)
+    return _Response(answer.status_code, answer.headers, answer.content)
 
 
 class VertexReplica:
@@ -143,20 +143,20 @@ class VertexReplica:
         for module in ("google.auth", "httpx2"):
             if not _is_installed(module):
                 raise UserError(MISSING.format(module))
-        for what, value in (("project", project), ("location", location), ("engine", engine)):
+        for field, value in (("project", project), ("location", location), ("engine", engine)):
             if not isinstance(value, str) or not _NAME.fullmatch(value):
-                raise UserError(f"{value!r:.80} cannot be the {what} of a mirror in Vertex")
+                raise UserError(f"{value!r:.80} cannot be the {field} of a mirror in Vertex")
         self._parent = f"projects/{project}/locations/{location}/reasoningEngines/{engine}"
         self.name = f"vertex:{self._parent}"
         self._url = _checked(url or _endpoint(location))
-        self._tokens = GoogleTokens(credentials, who=self.name)
+        self._tokens = _GoogleTokens(credentials, replica=self.name)
         self._timeout_s = timeout_s
         self._client: httpx2.AsyncClient | None = None
 
     async def send(self, session: ReplicatedSession, event: ReplicatedEvent, *, again: bool) -> Any:
         """See `SessionReplica.send`."""
         try:
-            return {"name": await self._sent(session, wire_events(event), again=again)}
+            return {"name": await self._send(session, wire_events(event), again=again)}
         except (_NotFoundError, _ExistsError) as exc:
             raise ReplicaUnavailable(self.name, f"{exc}; is there such an engine?") from exc
 
@@ -166,14 +166,15 @@ class VertexReplica:
         if client is not None:
             await client.aclose()
 
-    async def _sent(
+    async def _send(
         self, session: ReplicatedSession, wires: Sequence[Mapping[str, Any]], *, again: bool
     ) -> str:
-        """Append what is not there yet; the name that the session has there."""
+        """Append the events that Vertex AI does not have yet; returns the name of its session."""
         name, is_new = (session.kept or {}).get("name"), False
         if name is None:
             name, is_new = await self._open(session)
         if again and not is_new and wires:
+            # The first attempt may have stored some of the events, in order.
             try:
                 wires = wires[await self._count(name, wires[0]) :]
             except _NotFoundError:
@@ -190,7 +191,7 @@ class VertexReplica:
         await self._call("POST", f"{name}:appendEvent", body=wire)
 
     async def _count(self, name: str, first: Mapping[str, Any]) -> int:
-        """How many parts of the event that begins with `first` are there."""
+        """The number of stored parts of the event that begins with `first`."""
         count = 0
         since = {"filter": f'timestamp>="{first["timestamp"]}"'}
         async for each in self._listed(f"{name}/events", "sessionEvents", since):
@@ -203,40 +204,40 @@ class VertexReplica:
         return name
 
     async def _open(self, session: ReplicatedSession) -> tuple[str, bool]:
-        """Make the session; its name, and whether it was not there before."""
-        wanted = vertex_session_id(session)
-        body = {"userId": user_of(session), "displayName": tidy(session.id)}
-        name = f"{self._parent}/sessions/{wanted}"
+        """Create the session if needed; returns its name, and whether it is new."""
+        session_id = _vertex_session_id(session)
+        body = {"userId": _user_of(session), "displayName": _clean(session.id)}
+        name = f"{self._parent}/sessions/{session_id}"
         try:
-            return await self._made(body, {"sessionId": wanted}) or name, True
+            return await self._create(body, {"sessionId": session_id}) or name, True
         except _ExistsError:
             return name, False
         except ReplicaRefused as exc:
             if "sessionId" not in exc.problem and "session_id" not in exc.problem:
                 raise
-        return await self._open_unnamed({**body, "displayName": wanted})
+        return await self._open_by_display_name({**body, "displayName": session_id})
 
-    async def _open_unnamed(self, body: Mapping[str, Any]) -> tuple[str, bool]:
-        """Where no id can be given: it is found by the name that is shown."""
+    async def _open_by_display_name(self, body: Mapping[str, Any]) -> tuple[str, bool]:
+        """Like `_open`, for a server that does not accept our session ids."""
         wanted = body["displayName"]
         where = {"filter": f"display_name={dumps(wanted)}"}
         async for each in self._listed(f"{self._parent}/sessions", "sessions", where):
             if each.get("displayName") == wanted and isinstance(each.get("name"), str):
                 return each["name"], False
-        made = await self._made(body, {})
-        if made is None:
+        name = await self._create(body, {})
+        if name is None:
             raise ReplicaUnavailable(self.name, "a session was made that has no name")
-        return made, True
+        return name, True
 
-    async def _made(self, body: Mapping[str, Any], params: Mapping[str, str]) -> str | None:
-        """Make a session and wait until it is; its name, if that was told."""
+    async def _create(self, body: Mapping[str, Any], params: Mapping[str, str]) -> str | None:
+        """Create a session and wait for the operation; returns the name if it is known."""
         operation = await self._call("POST", f"{self._parent}/sessions", body=body, params=params)
-        pause_s = _FIRST_LOOK_S
+        pause_s = _FIRST_POLL_S
         try:
             async with asyncio.timeout(2 * self._timeout_s):
                 while not operation.get("done"):
                     await asyncio.sleep(pause_s)
-                    pause_s = min(2 * pause_s, _LAST_LOOK_S)
+                    pause_s = min(2 * pause_s, _LAST_POLL_S)
                     operation = await self._call("GET", _operation(operation, self.name))
         except TimeoutError as exc:
             raise ReplicaUnavailable(self.name, "a session is being made for too long") from exc
@@ -250,18 +251,18 @@ class VertexReplica:
         code, problem = error.get("code"), f"no session was made: {error.get('message')!s:.300}"
         if code == _ALREADY_EXISTS:
             raise _ExistsError(problem)
-        if code in _PASSING:
+        if code in _TRANSIENT:
             raise ReplicaUnavailable(self.name, problem)
         raise ReplicaRefused(self.name, problem)
 
     async def _listed(
         self, path: str, field: str, params: Mapping[str, str]
     ) -> AsyncIterator[Mapping[str, Any]]:
-        """What a list has, page after page."""
+        """The items of all pages of a list."""
         token = ""
         while True:
-            asked = {**params, "pageSize": str(_PAGE), **({"pageToken": token} if token else {})}
-            page = await self._call("GET", path, params=asked)
+            query = {**params, "pageSize": str(_PAGE), **({"pageToken": token} if token else {})}
+            page = await self._call("GET", path, params=query)
             for each in page.get(field) or ():
                 yield each
             token = page.get("nextPageToken") or ""
@@ -276,9 +277,9 @@ class VertexReplica:
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        answer = await self._asked(method, path, params, body, fresh=False)
-        if answer.status_code == 401:
-            answer = await self._asked(method, path, params, body, fresh=True)
+        answer = await self._request(method, path, params, body, fresh=False)
+        if answer.status_code == 401:  # The token may have been revoked before its end.
+            answer = await self._request(method, path, params, body, fresh=True)
         if answer.is_success:
             try:
                 found = answer.json()
@@ -295,7 +296,7 @@ class VertexReplica:
                 raise ReplicaRefused(self.name, problem)
         raise ReplicaUnavailable(self.name, problem, retry_after_s=_retry_after(answer))
 
-    async def _asked(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -327,11 +328,11 @@ class VertexReplica:
 
 
 class _NotFoundError(Exception):
-    """There is no such thing there."""
+    """The session or engine does not exist in Vertex AI."""
 
 
 class _ExistsError(Exception):
-    """There is such a thing already."""
+    """The session exists already."""
 
 
 def _endpoint(location: str) -> str:
@@ -340,7 +341,7 @@ def _endpoint(location: str) -> str:
 
 
 def _checked(url: str) -> str:
-    """A token is sent there: never unencrypted, but on this machine."""
+    # Tokens are sent to this address: unencrypted only to this machine.
     try:
         parts = urlsplit(url)
         is_safe = parts.scheme == "https" or (
@@ -354,10 +355,10 @@ def _checked(url: str) -> str:
     return url.rstrip("/")
 
 
-def _operation(operation: Mapping[str, Any], who: str) -> str:
+def _operation(operation: Mapping[str, Any], replica: str) -> str:
     name = operation.get("name")
     if not isinstance(name, str) or not name.startswith("projects/"):
-        raise ReplicaUnavailable(who, "a session is being made, and nothing tells when it is")
+        raise ReplicaUnavailable(replica, "a session is being made, and nothing tells when it is")
     return name
 
 
@@ -387,47 +388,40 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _USER, _MODEL = "user", "model"
 
 
-def vertex_session_id(session: ReplicatedSession) -> str:
-    """The id that the session has there: up to 63 of ``a-z0-9-``, a letter first."""
+def _vertex_session_id(session: ReplicatedSession) -> str:
+    # Vertex AI accepts up to 63 characters of a-z0-9-, and the first must be a letter.
     text = f"{session.created_at_us}/{session.id}"
     return f"ekiden-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
 
 
-def user_of(session: ReplicatedSession) -> str:
-    """A session without an owner gets a user id of its own."""
-    return tidy(session.user_id) if session.user_id else vertex_session_id(session)
-
-
-def timestamp(at_us: int) -> str:
-    """RFC 3339, with microseconds."""
-    moment = _EPOCH + timedelta(microseconds=at_us)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _user_of(session: ReplicatedSession) -> str:
+    """The user of the session. A session without a user gets its own user id."""
+    return _clean(session.user_id) if session.user_id else _vertex_session_id(session)
 
 
 def wire_events(event: ReplicatedEvent) -> list[dict[str, Any]]:
-    """The event as ``SessionEvent`` objects: one for each turn of who speaks, in order.
+    """The event as ``SessionEvent`` objects, one for each change of the author.
 
-    The id is the ``invocationId`` of all of them: so what is there already can be found, and
-    whoever looks there finds the event here. Reasoning is not sent, and of pictures and files only
-    that there were some.
+    The event's id is the ``invocationId`` of all of them, so that a repeated request finds them.
+    Reasoning is not sent. Images and files are replaced with a placeholder.
     """
-    said = [
-        (speaker, {"role": speaker[1], "parts": [part for _, parts in turn for part in parts]})
-        for speaker, turn in groupby(_spoken(event), key=lambda each: each[0])
+    contents = [
+        (speaker, {"role": speaker[1], "parts": [part for _, parts in group for part in parts]})
+        for speaker, group in groupby(_parts_by_author(event), key=lambda each: each[0])
     ]
     wires: list[dict[str, Any]] = [
         {**_head(event, author, number), "content": content}
-        for number, ((author, _), content) in enumerate(said)
+        for number, ((author, _), content) in enumerate(contents)
     ]
     if event.state:
         if not wires:
             wires.append(_head(event, event.agent, 0))
         wires[-1]["actions"] = {"stateDelta": dict(event.state)}
-    return [tidy(wire) for wire in wires]
+    return [_clean(wire) for wire in wires]
 
 
-def tidy(value: Any) -> Any:
-    """`value` without halves of characters, which the other side does not read."""
+def _clean(value: Any) -> Any:
+    """`value` without lone surrogates, which are not valid in UTF-8."""
     if isinstance(value, str):
         return (
             value
@@ -435,22 +429,25 @@ def tidy(value: Any) -> Any:
             else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         )
     if isinstance(value, Mapping):
-        return {tidy(name): tidy(each) for name, each in value.items()}
+        return {_clean(name): _clean(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [tidy(each) for each in value]
+        return [_clean(each) for each in value]
     return value
 
 
 def _head(event: ReplicatedEvent, author: str, number: int) -> dict[str, Any]:
+    moment = _EPOCH + timedelta(microseconds=event.at_us + number)
     return {
         "author": author,
         "invocationId": event.id,
-        "timestamp": timestamp(event.at_us + number),
+        "timestamp": moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
     }
 
 
-def _spoken(event: ReplicatedEvent) -> Iterator[tuple[tuple[str, str], list[dict[str, Any]]]]:
-    """Who says what, as author and role, with the parts."""
+def _parts_by_author(
+    event: ReplicatedEvent,
+) -> Iterator[tuple[tuple[str, str], list[dict[str, Any]]]]:
+    """The author and role of each item, with its parts."""
     for item in event.items:
         parts = list(_parts(item, event.tools))
         if not parts:
@@ -473,10 +470,10 @@ def _parts(item: Item, tools: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         answer = {"id": call_id, "name": tools.get(call_id, "unknown")}
         yield {"functionResponse": {**answer, "response": {"output": item.get("output")}}}
     elif is_message(item):
-        yield from _said(item)
+        yield from _message_parts(item)
 
 
-def _said(item: Item) -> Iterator[dict[str, Any]]:
+def _message_parts(item: Item) -> Iterator[dict[str, Any]]:
     content = item.get("content")
     if not isinstance(content, list):
         if whole := text_of(item):
@@ -492,7 +489,7 @@ def _said(item: Item) -> Iterator[dict[str, Any]]:
 
 
 def _arguments(text: Any) -> dict[str, Any]:
-    """An object, whatever the model wrote."""
+    """The arguments as an object. Other JSON or invalid JSON becomes the field `arguments`."""
     try:
         value = loads(text) if isinstance(text, str) else text
     except ValueError:
