@@ -19,8 +19,8 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
+from ekiden.integrations.mcp_server.calls import McpClient
 from ekiden.integrations.mcp_server.server import Context, make_server
-from ekiden.integrations.mcp_server.tools import McpClient
 from ekiden.project.service import Service
 from ekiden.server.access.access import Caller, caller_of, may_answer, service_of
 

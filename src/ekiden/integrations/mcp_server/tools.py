@@ -1,41 +1,33 @@
-"""The tools of the MCP server: arguments, calls, progress and cancellation."""
+"""The tools of the MCP server."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-import anyio
 from pydantic import BaseModel, ConfigDict, Field
 
 from ekiden.api.local.agents import summary_of as agent_summary
 from ekiden.api.local.handoffs import end_of
 from ekiden.api.local.sessions import details_of, summary_of
 from ekiden.api.methods.values import SESSION_ID
-from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.documents import to_json
-from ekiden.core.errors import EkidenError
-from ekiden.core.events import Event
 from ekiden.core.handoffs.request import Actor
-from ekiden.core.runs import Run, run_id_of
 from ekiden.inbox import InboxQuery
+from ekiden.integrations.mcp_server.calls import (
+    ToolCallRequest,
+    run_result,
+    wait_for,
+    wait_for_last_run,
+)
 from ekiden.project.routing import AddressedMessage, decide
 from ekiden.project.runs.tasks import RunOrder
-from ekiden.project.service import Service, TenantService
-from ekiden.server.access.access import Caller, Scope
-from ekiden.server.streams.follow import FollowedRun, begin_run, join_run, last_event
-from ekiden.sessions import is_transfer
-from ekiden.sessions.progress import run_number
+from ekiden.server.access.access import Scope
+from ekiden.server.streams.follow import begin_run, join_run, last_event
 from ekiden.storage.base import SessionFilter
 
-_log = logging.getLogger("ekiden.integrations.mcp_server")
-
 _MAX_TEXT = 1_000_000
-_STOP_S = 5.0
 
 SessionId = Annotated[
     str,
@@ -220,48 +212,130 @@ class HandOver(ToolArguments):
     wait_s: Wait = 120
 
 
-async def list_agents(tool_call: ToolCallRequest, given: ListAgents) -> dict[str, Any]:
-    """The agents of the team."""
-    shown = [agent for agent in tool_call.tenant.team if agent.scope != "system"]
-    return {"items": [to_json(agent_summary(tool_call.service.project, agent)) for agent in shown]}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedTool:
+    """A tool of the MCP server."""
+
+    name: str
+    title: str
+    description: str
+    """For models: what the tool does, and when to use it."""
+    scope: Scope
+    """The scope that the client's key needs."""
+    arguments: type[ToolArguments]
+    call: Callable[[ToolCallRequest, Any], Awaitable[dict[str, Any]]]
+    result: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
+    """The JSON Schema of the result."""
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
 
 
-async def route(tool_call: ToolCallRequest, given: RouteArguments) -> dict[str, Any]:
-    """The agent that would get a request."""
-    address = AddressedMessage(text=given.input, to=None, strategy=given.strategy)
-    return (await decide(tool_call.service.project, address)).to_json()
+_PAGE: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "items": {"type": "array", "items": {"type": "object"}},
+        "next_cursor": {"type": ["string", "null"]},
+    },
+    "required": ["items"],
+}
+_RUN: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "run_id": {"type": "string"},
+        "session_id": {"type": "string"},
+        "status": {
+            "enum": [
+                *("queued", "running", "waiting", "stopped"),
+                *("done", "refused", "failed", "out_of_budget"),
+            ]
+        },
+        "agent": {"type": ["string", "null"]},
+        "output": {"description": "The answer, of a run that is done."},
+        "chain": {"type": "array", "items": {"type": "string"}},
+        "questions": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "What people have to decide before it continues.",
+        },
+        "error": {"type": ["object", "null"]},
+    },
+    "required": ["run_id", "session_id", "status", "output", "questions"],
+}
 
 
+def _with_run(name: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: {"type": "object"}, "run": {"anyOf": [_RUN, {"type": "null"}]}},
+        "required": [name, "run"],
+    }
+
+
+OFFERS: Final[list[OfferedTool]] = []
+"""All tools of the server, in the order in which clients see them."""
+
+_Call = TypeVar("_Call", bound=Callable[[ToolCallRequest, Any], Awaitable[dict[str, Any]]])
+
+
+def offered(
+    title: str, arguments: type[ToolArguments], *, scope: Scope, **options: Any
+) -> Callable[[_Call], _Call]:
+    """Offer the function as a tool. Its docstring is the description for models."""
+
+    def register(call: _Call) -> _Call:
+        tool = OfferedTool(
+            name=call.__name__,
+            title=title,
+            description=" ".join((call.__doc__ or title).split()),
+            scope=scope,
+            arguments=arguments,
+            call=call,
+            **options,
+        )
+        OFFERS.append(tool)
+        return call
+
+    return register
+
+
+@offered("Ask the team", AskTeam, scope="run", result=_RUN)
 async def ask_team(tool_call: ToolCallRequest, given: AskTeam) -> dict[str, Any]:
-    """Start a session, and wait for the answer."""
+    """Begin a conversation with the team of agents and wait for the answer. They hand the work to
+    each other as needed. A status of waiting means that people have to decide something first:
+    show them `questions`."""
     order = RunOrder(input=given.input, to=given.agent, title=given.title, user_id=given.user_id)
-    return await _wait(tool_call, await begin_run(tool_call.tenant, order), wait_s=given.wait_s)
+    return await wait_for(tool_call, await begin_run(tool_call.tenant, order), wait_s=given.wait_s)
 
 
+@offered("Continue a session", ContinueSession, scope="run", result=_RUN)
 async def continue_session(tool_call: ToolCallRequest, given: ContinueSession) -> dict[str, Any]:
-    """Send a message to a session, and wait for the answer."""
+    """Say something more in a session, and wait for the answer."""
     await tool_call.tenant.store.get(given.session_id)
     order = RunOrder(input=given.input, session_id=given.session_id, to=given.agent)
-    return await _wait(tool_call, await begin_run(tool_call.tenant, order), wait_s=given.wait_s)
+    return await wait_for(tool_call, await begin_run(tool_call.tenant, order), wait_s=given.wait_s)
 
 
+@offered("Look at a run", GetRun, scope="read", result=_RUN, read_only=True)
 async def get_run(tool_call: ToolCallRequest, given: GetRun) -> dict[str, Any]:
-    """A run in its current state, or after waiting for it."""
+    """Get a run. With wait_s, wait until it has ended or waits for people."""
     run = await tool_call.tenant.runs.read(given.run_id)
     if not given.wait_s:
-        return await _run_result(tool_call.tenant, run)
+        return await run_result(tool_call.tenant, run)
     after = await last_event(tool_call.tenant, run.session_id)
     joined = await join_run(tool_call.tenant, given.run_id, after=after)
-    return await _wait(tool_call, joined, wait_s=given.wait_s, stop_on_cancel=False)
+    return await wait_for(tool_call, joined, wait_s=given.wait_s, stop_on_cancel=False)
 
 
+@offered("Stop a run", CancelRun, scope="run", result=_RUN, destructive=True, idempotent=True)
 async def cancel_run(tool_call: ToolCallRequest, given: CancelRun) -> dict[str, Any]:
-    """Stop a run."""
-    return await _run_result(tool_call.tenant, await tool_call.tenant.runs.cancel(given.run_id))
+    """Stop a run. Its work is kept."""
+    return await run_result(tool_call.tenant, await tool_call.tenant.runs.cancel(given.run_id))
 
 
+@offered("List sessions", ListSessions, scope="read", result=_PAGE, read_only=True)
 async def list_sessions(tool_call: ToolCallRequest, given: ListSessions) -> dict[str, Any]:
-    """Sessions, newest first."""
+    """Conversations with the team, newest first."""
     where = SessionFilter(status=given.status, agent=given.agent)
     page = await tool_call.tenant.store.list(where, limit=given.limit, cursor=given.cursor)
     return {
@@ -270,8 +344,9 @@ async def list_sessions(tool_call: ToolCallRequest, given: ListSessions) -> dict
     }
 
 
+@offered("Look at a session", GetSession, scope="read", read_only=True)
 async def get_session(tool_call: ToolCallRequest, given: GetSession) -> dict[str, Any]:
-    """A session with the end of its conversation."""
+    """A conversation with its agents, its handoffs and its last messages."""
     store = tool_call.tenant.store
     row = await store.get(given.session_id)
     record = to_json(details_of(row, await store.events(given.session_id)))
@@ -279,15 +354,24 @@ async def get_session(tool_call: ToolCallRequest, given: GetSession) -> dict[str
     return {**record, "items": items[-given.last :], "items_before": len(items[: -given.last])}
 
 
+@offered("List the inbox", ListInbox, scope="read", result=_PAGE, read_only=True)
 async def list_inbox(tool_call: ToolCallRequest, given: ListInbox) -> dict[str, Any]:
-    """Questions to people, the most urgent first."""
+    """Questions of agents to people, the most urgent first."""
     query = InboxQuery(session_id=given.session_id, role=given.role)
     page = await tool_call.tenant.inbox.list(query, limit=given.limit, cursor=given.cursor)
     return {"items": [to_json(item) for item in page.items], "next_cursor": page.next_cursor}
 
 
+@offered(
+    "Answer a question of the inbox",
+    AnswerInbox,
+    scope="answer",
+    result=_with_run("item"),
+    destructive=True,
+)
 async def answer_inbox(tool_call: ToolCallRequest, given: AnswerInbox) -> dict[str, Any]:
-    """Answer a question in the name of the caller, and wait for the run that resumes."""
+    """Pass on a person's final decision about an inbox item; the waiting run continues, and its
+    answer is returned. Only ever pass on what a person decided, never decide yourself."""
     tenant = tool_call.tenant
     item = await tenant.inbox.get(given.item_id)
     after = 0 if item.session_id is None else await last_event(tenant, item.session_id)
@@ -301,12 +385,14 @@ async def answer_inbox(tool_call: ToolCallRequest, given: AnswerInbox) -> dict[s
     )
     run = None
     if item.session_id is not None and not item.notice:
-        run = await _wait_for_last_run(tool_call, item.session_id, after, given.wait_s)
+        run = await wait_for_last_run(tool_call, item.session_id, after, given.wait_s)
     return {"item": to_json(item), "run": run}
 
 
+@offered("Hand a session over", HandOver, scope="run", result=_with_run("handoff"))
 async def handoff(tool_call: ToolCallRequest, given: HandOver) -> dict[str, Any]:
-    """Hand a session to another agent, and wait for the answer."""
+    """Hand a session to another agent that is a handoff target of its agent, and wait for the
+    answer."""
     tenant = tool_call.tenant
     after = await last_event(tenant, given.session_id)
     result = await tenant.controller.start(
@@ -319,114 +405,20 @@ async def handoff(tool_call: ToolCallRequest, given: HandOver) -> dict[str, Any]
     )
     run = None
     if result.error is None:
-        run = await _wait_for_last_run(tool_call, given.session_id, after, given.wait_s)
+        run = await wait_for_last_run(tool_call, given.session_id, after, given.wait_s)
     end = await end_of(tenant.store, given.session_id, result)
     return {"handoff": to_json(end), "run": run}
 
 
-ReportProgress: TypeAlias = Callable[[float, str], Awaitable[None]]
-"""Reports the progress of a call, as a growing number and a text."""
+@offered("Find the agent for a request", RouteArguments, scope="run", read_only=True)
+async def route(tool_call: ToolCallRequest, given: RouteArguments) -> dict[str, Any]:
+    """Find out which agent would get a request, and why, without running it."""
+    address = AddressedMessage(text=given.input, to=None, strategy=given.strategy)
+    return (await decide(tool_call.service.project, address)).to_json()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpClient:
-    """A client of the MCP server."""
-
-    caller: Caller
-    may_answer: bool
-    """Whether the client may answer questions to people; agents may not."""
-
-    def may(self, scope: Scope) -> bool:
-        """Whether a tool that needs the scope is offered."""
-        return self.may_answer if scope == "answer" else self.caller.may(scope)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallRequest:
-    """One call of one tool."""
-
-    client: McpClient
-    service: Service
-    tenant: TenantService
-    report: ReportProgress
-
-
-async def _wait_for_last_run(
-    tool_call: ToolCallRequest, session_id: str, after: int, wait_s: float
-) -> dict[str, Any]:
-    row = await tool_call.tenant.store.get(session_id)
-    run_id = run_id_of(row.id, run_number(row))
-    joined = await join_run(tool_call.tenant, run_id, after=after)
-    return await _wait(tool_call, joined, wait_s=wait_s, stop_on_cancel=False)
-
-
-async def _wait(
-    tool_call: ToolCallRequest, run: FollowedRun, *, wait_s: float, stop_on_cancel: bool = True
-) -> dict[str, Any]:
-    """Wait at most `wait_s` seconds until the run has ended or waits for people.
-
-    With `stop_on_cancel` a cancelled call stops the run, which can be resumed. If the server is
-    stopping, the run continues on the next server instead.
-    """
-    try:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await _report(tool_call, run)
-    except asyncio.CancelledError:
-        if stop_on_cancel and not tool_call.service.is_stopping:
-            await _stop(tool_call.tenant, run.run_id)
-        raise
-    finally:
-        run.close()
-    return await _run_result(tool_call.tenant, await run.read())
-
-
-async def _run_result(tenant: TenantService, run: Run) -> dict[str, Any]:
-    """The run with its whole questions instead of their ids."""
-    questions = [to_json(await tenant.inbox.get(each)) for each in run.questions]
-    return {**to_json(run), "questions": questions}
-
-
-def text_of_run(run: dict[str, Any]) -> str | None:
-    """The run as text, for clients that show only text. `None`: the JSON is as good."""
-    if run["status"] == "done" and isinstance(run["output"], str):
-        return str(run["output"])
-    if run["questions"]:
-        questions = [
-            f"- {item['id']}: {item['subject']} ({', '.join(item['options']) or 'in words'})"
-            for item in run["questions"]
-        ]
-        return (
-            f"Run {run['run_id']} waits for a person's decision; it continues after an answer in "
-            "the inbox:\n" + "\n".join(questions)
-        )
-    if run["error"] is not None:
-        return f"Run {run['run_id']} ended: {run['error']['message']}"
-    return None
-
-
-async def _report(tool_call: ToolCallRequest, run: FollowedRun) -> None:
-    step = 0
-    async with aclosing(run.shown()) as stream:
-        async for shown in stream:
-            if shown is None or isinstance(shown, ModelDelta):
-                continue
-            step += 1
-            await tool_call.report(float(step), _progress_text(shown))
-
-
-def _progress_text(event: Event) -> str:
-    if is_transfer(event) and event.details is not None:
-        return f"{event.details['from']} handed the conversation to {event.details['to']}"
-    if event.type == "tool_call" and event.details is not None:
-        return f"{event.agent} used {event.details.get('tool', 'a tool')}"
-    return f"{event.agent}: {event.type}" if event.agent else event.type
-
-
-async def _stop(tenant: TenantService, run_id: str) -> None:
-    # The call is cancelled: without the shield, the first await here would be cancelled, too.
-    with anyio.move_on_after(_STOP_S, shield=True):
-        try:
-            await tenant.runs.cancel(run_id)
-        except EkidenError as exc:
-            _log.warning("run %s was given up, but continues: %s", run_id, exc)
+@offered("List the agents", ListAgents, scope="read", result=_PAGE, read_only=True)
+async def list_agents(tool_call: ToolCallRequest, given: ListAgents) -> dict[str, Any]:
+    """The agents of the team, with their descriptions and handoff targets."""
+    shown = [agent for agent in tool_call.tenant.team if agent.scope != "system"]
+    return {"items": [to_json(agent_summary(tool_call.service.project, agent)) for agent in shown]}
