@@ -10,7 +10,7 @@ from ekiden.integrations.mcp_server.tools import OFFERS
 from ekiden.integrations.openai_api.bodies import CHAT_REFUSED, RESPONSE_REFUSED
 from ekiden.project.keys import SCOPES
 from ekiden.server.access.access import OPEN
-from ekiden.server.metrics.metrics import Metrics
+from ekiden.server.metrics import Metrics
 from ekiden.tracing import SpanKind
 from tests.docs.pages import page
 
