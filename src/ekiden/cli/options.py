@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
@@ -14,7 +14,6 @@ from cyclopts.validators import Number
 from ekiden.api.methods.values import AGO, PAGE, UNITS, read_moment
 from ekiden.cli.errors import UsageError
 from ekiden.cli.terminal.output import emit, note, say
-from ekiden.core.dataclass import dataclass
 from ekiden.core.values import dumps, loads
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -21,7 +21,6 @@ from ekiden.cli.options import (
     TrustOption,
 )
 from ekiden.cli.terminal.output import note
-from ekiden.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from ekiden.api.administration import SettingsApi
