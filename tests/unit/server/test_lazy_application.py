@@ -28,7 +28,6 @@ from pathlib import Path
 from ekiden.cli.process import prepared_config
 from ekiden.project import load_project
 from ekiden.project.service import Service
-from ekiden.server.process import server
 from ekiden.server.lazy_application import LazyApplication
 from ekiden.server.process import listen, run_server
 
