@@ -316,7 +316,7 @@ class Broken:
         self.failure = failure
         self.busy = asyncio.Event()
 
-    def own_loop(self) -> asyncio.AbstractEventLoop:
+    def bind_loop(self) -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
 
     async def run(self, work: Callable[[Any], Awaitable[Any]]) -> Any:

@@ -214,4 +214,4 @@ async def test_an_onlooker_that_fails_hurts_no_run(caplog: pytest.LogCaptureFixt
         assert (await Runner.run(speaker("hi"), "hello")).final_output == "hi"
     finally:
         OBSERVERS.remove(observer)
-    assert "an onlooker could not take events" in caplog.text
+    assert "an observer could not take events" in caplog.text
