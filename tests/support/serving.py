@@ -18,6 +18,7 @@ from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server import ServerConfig, create_app
 from ekiden.server.access.access import Authorizer
+from ekiden.server.process import websocket_protocol
 from tests.support.until import until
 
 _GRACE_S = 2.0
@@ -63,7 +64,8 @@ async def served(app: FastAPI, *, port: int = 0, **options: Any) -> AsyncIterato
         listener.bind(("127.0.0.1", port))
         port = listener.getsockname()[1]
         listener.listen(2048)
-        config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, **options)
+        options = {"lifespan": "off", "log_config": None, "access_log": False, **options}
+        config = uvicorn.Config(app, ws=websocket_protocol(), **options)
         server = _Server(config)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:

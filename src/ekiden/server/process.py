@@ -145,6 +145,25 @@ def prompt_protocol(*, most: int, head_s: float = HEAD_S) -> type[Prompt]:
     return type("PromptProtocol", (Prompt,), {"most": most, "head_s": head_s})
 
 
+def websocket_protocol() -> type[asyncio.Protocol]:
+    """uvicorn's protocol for WebSockets. Its shutdown survives clients that leave meanwhile."""
+    from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
+    from websockets.exceptions import InvalidState
+
+    base: Any = AutoWebSocketsProtocol
+
+    class WebSocket(base):  # type: ignore[misc]
+        def shutdown(self) -> None:
+            # uvicorn sends a close frame also if the client has just sent its own. The exception
+            # would end the shutdown before all other connections are closed.
+            try:
+                super().shutdown()
+            except InvalidState:
+                self.transport.close()
+
+    return WebSocket
+
+
 def connections_allowed(wanted: int) -> int:
     """`wanted`, or as many as the limit of open files allows."""
     try:
@@ -199,6 +218,7 @@ class Listening(uvicorn.Server):
             uvicorn.Config(
                 app,
                 http=prompt_protocol(most=connections_allowed(config.max_connections)),
+                ws=websocket_protocol(),
                 lifespan="on",
                 log_config=None,
                 access_log=False,
