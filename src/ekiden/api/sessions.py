@@ -243,8 +243,9 @@ class SessionsApi(Protocol):
     ) -> ImportedSession:
         """Store an exported session. If its run was not finished, you can resume it.
 
-        The session uses the variables that its user has in this store. Earlier approvals do not
-        count: Ekiden asks for them again. A document that was not written by an export is refused.
+        User variables are not imported: the session uses the variables of its user in this store.
+        Earlier approvals do not count: Ekiden asks for them again. A document that was not written
+        by an export is refused.
         """
         ...
 

@@ -94,7 +94,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """An async function with a `CodeContext` parameter. The agent runs this code and needs no
     model."""
     title: str | None = None
-    """A title for people."""
+    """The display name of the agent."""
     description: str | None = None
     """The purpose of the agent in one sentence. People see it, and `semantic` routing uses it."""
     scope: Scope = "project"

@@ -155,8 +155,8 @@ class Worker:
 
         The worker runs only the named `agents` of its team, and only agents whose `runs_on` is in
         its `labels`. It leaves the sessions of other agents to other workers. The list of workers
-        shows `engine` and `tenant`. When a session has to stop, `also_stops` is called to stop runs
-        of this process outside of the worker.
+        shows `engine` and `tenant`. If a session must stop, the worker also calls
+        `also_stops`: use it to stop runs that this process started outside the worker.
         """
         members = team if isinstance(team, Team) else Team(team)
         found = check_labels(labels, "the labels of a worker")

@@ -52,7 +52,7 @@ _EDITS = ("Edit", "MultiEdit", "NotebookEdit", "Write")
 
 
 def adapter(options: Any) -> ClaudeAgent:
-    """The adapter of the options that an agent is started with."""
+    """The adapter for an agent's Claude Agent SDK options."""
     return ClaudeAgent(options)
 
 

@@ -222,7 +222,7 @@ class RunConfig:
                     )
 
     def with_limits(self, limits: Mapping[str, float | None]) -> RunConfig:
-        """A copy with new limits for the run, by name. `None` leaves a limit unchanged."""
+        """A copy with other limits of the run. `None` leaves a limit unchanged."""
         given = {name: limit for name, limit in limits.items() if limit is not None}
         if not given:
             return self

@@ -121,8 +121,8 @@ async def session_import(
 ) -> None:
     """Store an exported session. If its run was not finished, you can resume it.
 
-    The session then uses the variables that its user has in this store. Earlier approvals do not
-    count: Ekiden asks for them again.
+    User variables are not imported: the session uses the variables of its user in this store.
+    Earlier approvals do not count: Ekiden asks for them again.
     """
     from ekiden.core.documents import to_json
 

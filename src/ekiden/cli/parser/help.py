@@ -215,7 +215,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "handoff start": (
         "the fields id, session_id, status, source, target, error (code, message), "
         "rollback_performed, completed_at, agent, outcome, speaker, output and standing (running, "
-        "waiting, ready, idle). If the run failed, there is also the field problem (code, message)"
+        "waiting, ready, idle). A failed run also has the field problem (code, message)"
     ),
     "handoff list": (
         "the fields id, session_id, source, target, status, by, policy, started_at, settled_at "
@@ -242,7 +242,8 @@ FIELDS: Final[Mapping[str, str]] = {
     ),
     "inbox show": "the item",
     "inbox answer": (
-        "the item. With --identical, the fields are answered (ids) and closed (number of items)"
+        "the item. With --identical, it prints the fields answered (ids) and closed (number of "
+        "items)"
     ),
     "inbox assign": "the item",
     "inbox snooze": "the item",

@@ -126,7 +126,7 @@ _TRIGGER_FIELDS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffTerms:
-    """The policy of one handoff, without its tool; `handoff` creates it."""
+    """The policy of one handoff. `handoff()` creates it; the tool for the model is in `Handoff`."""
 
     policy: PolicyName = "graceful"
     condition: Name | None = None

@@ -204,7 +204,7 @@ async def _explain_dropped(
             return PutReceipt(id=0, is_new=False)
     if is_full:
         raise QueueFull(put.queue, put.bound or 0)
-    # The message that was in the way was settled or removed since the insert.
+    # The message that blocked the insert was settled or removed since.
     (receipt,) = await _insert(connection, [message], token)
     return receipt
 

@@ -45,7 +45,7 @@ _HANDLE = "select num, token from sessions where id = $1"
 
 
 class Role:
-    """Base class of the store's parts, which share the connection pool and the change hints."""
+    """Base class of the store's parts. They share the connection pool and the change signal."""
 
     def __init__(self, database: Database, changes: Changes) -> None:
         self._database = database
