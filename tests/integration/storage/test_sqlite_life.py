@@ -18,7 +18,7 @@ from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.storage.base import NewSession, SessionPage, SessionRow
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.storage.sqlite.connection import TransactionTime, connect, unavailable
-from ekiden.storage.sqlite.opening import StoreFile
+from ekiden.storage.sqlite.open_store import StoreFile
 from ekiden.storage.sqlite.readers import Readers
 from ekiden.storage.sqlite.writer import Writer
 from tests.support.sqlite import one_event

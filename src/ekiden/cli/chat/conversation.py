@@ -144,11 +144,13 @@ class Chat(ABC):
         return False
 
     async def until_ready(self) -> None:
-        """Return when the wait of a suspended turn is over."""
+        """Return when the wait of a suspended turn is over. Only called if `is_suspended`, which
+        never holds at a server."""
         raise NotImplementedError
 
     async def catch_up(self) -> int:
-        """Resume a suspended turn, or show how another process continued it; the exit code."""
+        """Resume a suspended turn, or show how another process continued it; returns the exit code.
+        Only called if `is_suspended`."""
         raise NotImplementedError
 
 

@@ -87,7 +87,8 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
             "approved": "whether the tool runs",
             "status": "`answered`, `expired`, `cancelled` (withdrawn) or `unavailable` (no person "
             "could be asked)",
-            "by": "who decided or withdrew the question, or `nobody`",
+            "by": "who decided or withdrew the question; `nobody` after a deadline or without an "
+            "answer",
             "reason": "the person's reason, or why there was no answer",
             "always": "further calls of the tool, or of the same program or host, need no "
             "approval in this session; their events name the approver",

@@ -54,7 +54,7 @@ from ekiden.storage.sqlite.connection import (
 )
 from ekiden.storage.sqlite.copy_rows import count_tables
 from ekiden.storage.sqlite.migrate import shipped
-from ekiden.storage.sqlite.opening import OpenStore, StoreFile
+from ekiden.storage.sqlite.open_store import OpenStore, StoreFile
 from ekiden.storage.sqlite.readers import Read, in_own_thread
 from ekiden.storage.sqlite.search import SqliteSearch, vector_engine
 from ekiden.storage.sqlite.writer import Work, Writer

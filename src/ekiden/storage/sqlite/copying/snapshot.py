@@ -42,7 +42,7 @@ from ekiden.storage.sqlite.connection import (
 )
 from ekiden.storage.sqlite.copy_rows import count_sql, count_tables, from_file, select_sql
 from ekiden.storage.sqlite.migrate import MIGRATIONS_TABLE, check_format, shipped
-from ekiden.storage.sqlite.opening import OpenStore
+from ekiden.storage.sqlite.open_store import OpenStore
 from ekiden.storage.sqlite.store import SqliteStore
 from ekiden.storage.values import EXACT_COUNT, parse_feed_cursor
 
