@@ -260,7 +260,7 @@ class AgentDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class AgentFileProblem:
-    """An error in a file, for its author to fix.
+    """An error in an agent file, with its position, for the author of the file to fix.
 
     For example::
 
@@ -270,13 +270,13 @@ class AgentFileProblem:
 
     path: Path
     line: int
-    """1 is the file's first line."""
+    """The line number, counted from 1."""
     column: int
-    """1 is the line's first character."""
+    """The position in the line in characters, counted from 1."""
     code: str
     """A stable code, such as `agent.unknown_key` or `agent.wrong_type`."""
     message: str
-    """The error, and a suggestion for the correct text."""
+    """Describes the error and suggests a correction."""
     severity: Literal["error", "warning"] = "error"
 
     def __str__(self) -> str:

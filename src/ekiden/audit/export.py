@@ -65,9 +65,9 @@ async def export_audit(store: Store, query: AuditQuery, write: Callable[[str], o
     """Write the records that match `query`, oldest first, one JSON object per line; the last line
     is the manifest.
 
-    Each call of `write` gets one line with its line feed. An export without a manifest was cut off.
-    `verify_audit(store, against=lines)` later checks that all its records still exist. For
-    example::
+    `write` is called once for each line; the line ends with a line feed. If the manifest is
+    missing, the export is incomplete. `verify_audit(store, against=lines)` later checks that all
+    its records still exist. For example::
 
         with open("audit.jsonl", "w", encoding="utf-8") as file:
             manifest = await export_audit(store, AuditQuery(), file.write)

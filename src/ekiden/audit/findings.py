@@ -64,18 +64,18 @@ class Verification:
     events: int = 0
     """The number of audited events whose hash was computed again."""
     unhashed: int = 0
-    """The number of audited events without a hash; changes of these cannot be detected."""
+    """The number of audited events without a hash. Changes of these events cannot be detected."""
     covered: int = 0
-    """The number of events of all types that match the digest of their commit; their stored data is
-    unchanged."""
+    """The number of events, of all types, whose stored data is unchanged: it matches the digest
+    stored with it."""
     uncovered: int = 0
     """The number of events without a digest, because an earlier version wrote them."""
     decisions: int = 0
-    """The number of closed inbox items that match the event that closed them."""
+    """The number of closed inbox items whose answer agrees with the event that closed them."""
     compared: int = 0
-    """The number of compared records of an earlier export."""
+    """The number of records of an earlier export that were compared with the store."""
     broken: int = 0
-    """The number of sessions with a broken link, and of damaged exports."""
+    """The number of sessions with a broken link, plus the number of damaged exports."""
     checked: Sequence[str] = ()
     """A description of the checked data, for people."""
     not_checked: Sequence[str] = ()
@@ -90,16 +90,17 @@ class Verification:
 
     @property
     def first(self) -> BrokenLink | None:
-        """The earliest broken link of all."""
+        """The earliest broken link; `None` if no link is broken."""
         return next(iter(self.links), None)
 
     @property
     def links(self) -> Sequence[BrokenLink]:
-        """The first broken link of each session, the earliest first; at most 1,000."""
+        """The first broken link of each session, sorted by time, at most 1,000."""
         return [link for _, _, link in sorted(self._kept, reverse=True)]
 
     def report(self, link: BrokenLink) -> None:
-        """Add a broken link; only the first of each session is kept, at most 1,000 in all."""
+        """Add a broken link. Only the first link of each session is kept, and at most 1,000 links
+        in total."""
         if link.session_id in self._sessions:
             return
         if link.session_id:
@@ -112,7 +113,7 @@ class Verification:
             heappushpop(self._kept, entry)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The result as JSON, as `ekiden audit verify --json` prints it."""
         return {
             "ok": self.ok,
             "sessions": self.sessions,

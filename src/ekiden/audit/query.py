@@ -43,28 +43,28 @@ class AuditQuery(Checked):
     """
 
     agent: str | None = None
-    """The source, the target or the actor of the record."""
+    """Only records that have this agent as source, target or actor."""
     task: str | None = None
     correlation_id: str | None = None
     status: str | None = None
-    """The new status of a handoff."""
+    """Only changes of a handoff to this status."""
     handoff_id: str | None = None
     session_id: str | None = None
     type: EventType | None = None
-    """The type of the event: one of `AUDITED`. If the filter has a task or a correlation id,
-    `message` finds queries between agents. Other types have no records."""
+    """Only records of this event type, one of `AUDITED`. The type `message` (queries between
+    agents) finds records only if the filter also names a task or a correlation id."""
     since: datetime | None = None
     """Only records from this time or later. A time without a zone is in the zone of the machine."""
     until: datetime | None = None
     """Only records before this time."""
     text: str = ""
-    """A text in the agents, reason, error, code, ids or facts of the record; case does not
-    matter."""
+    """Only records that contain this text in their agents, reason, error, code, ids or facts. Case
+    does not matter."""
     newest_first: bool = True
 
     def matches(self, record: AuditRecord) -> bool:
-        """Whether the record matches. This does not check type, session and time: the store filters
-        these."""
+        """Whether the record passes the filter. Type, session and time are not checked here,
+        because the store filters by them."""
         return (
             (self.status is None or record.move == self.status)
             and (self.task is None or record.task_id == self.task)
@@ -75,7 +75,7 @@ class AuditQuery(Checked):
         )
 
     def event_filter(self) -> EventFilter:
-        """The part of the query that the store filters."""
+        """A filter for the store, with the type, session and time of this query."""
         known: frozenset[EventType] = AUDITED
         if self.task is not None or self.correlation_id is not None:
             known |= {"message"}
@@ -110,10 +110,10 @@ async def audit_records(
 ) -> AuditPage:
     """One page of the records that match `query`, newest first by default.
 
-    Records of one event have the same order. Raises `UserError` for a malformed cursor and for a
-    limit below 1. Filters by type, session and time use an index; other filters read the events. A
-    call reads at most about `most` events, so a page can be short or empty. The next page continues
-    after these events. For example::
+    Raises `UserError` for a malformed cursor and for a limit below 1. Filters by type, session and
+    time use an index; other filters read the events. If `most` is given, a call reads at most about
+    this many events, so a page can be short or empty although later pages have records. For
+    example::
 
         page = await audit_records(store, AuditQuery(agent="billing"), limit=20)
         for record in page.records:

@@ -42,12 +42,13 @@ class AuditActor(Value):
 class AuditRecord:
     """An audit record: a status change of a handoff, a decision, or a question to a person.
 
-    A handoff event may contain several status changes; each is one record.
+    A handoff event may contain several status changes. Each change becomes one record.
     """
 
     id: str
-    """``session/number`` of the event. If the event gives several records, ``.1``, ``.2`` … follow.
-    ``no-session/number`` if the event belongs to no session."""
+    """The session id and the number of the event, as ``session/number``. If one event has several
+    records, the later ones end in ``.1``, ``.2`` and so on. Events without a session have
+    ``no-session`` instead of the session id."""
     at_us: int
     """Microseconds since 1970."""
     session_id: str
@@ -60,13 +61,13 @@ class AuditRecord:
     source: str | None
     """The agent that had the work before."""
     target: str | None
-    """The agent that got the work, or was supposed to get it."""
+    """The agent that received the work, or would have received it."""
     handoff_id: str | None
     task_id: str
     correlation_id: str
     reason: str | None
     code: str | None
-    """The code of a refused or rolled-back handoff, for programs."""
+    """The error code of a refused or rolled-back handoff."""
     error: str | None
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Additional facts of the event, such as the tool of an approval, the answer, or the matching

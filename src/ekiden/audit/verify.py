@@ -129,11 +129,11 @@ async def verify_audit(
 ) -> Verification:
     """Compute every hash again, and report the first broken link of each session.
 
-    The check detects changed, moved, added and removed records, also at the end of a session.
-    It does not detect a deleted session, or a session whose events and hashes were all
-    rewritten. To detect these changes, pass the lines of an earlier export as `against`: each
-    exported record must still exist unchanged. Events without hashes, from an earlier version
-    or from runs with ``events=False``, are counted but not verified. The fields `checked` and
+    The check detects changed, moved, added and removed records, including records removed from the
+    end of a session. It does not detect that a whole session was deleted, or that all its events
+    and hashes were replaced. To detect this, pass the lines of an earlier export as `against`: each
+    exported record must still exist unchanged. Events without hashes, from an earlier version or
+    from runs with ``events=False``, are counted but not verified. The fields `checked` and
     `not_checked` of the result describe what was verified.
 
     Raises `SessionNotFound` for an unknown `session_id`. Sessions may run during the verification.

@@ -74,7 +74,7 @@ class Bus:
         """Stop serving: handlers are cancelled, and their messages are returned to the mailbox.
 
         Callers that wait for an answer on this bus get `BusError`, and their queries are cancelled.
-        The store stays open, unless the bus opened it. A second call does nothing.
+        A store passed to the constructor stays open. A second call does nothing.
         """
         self._closed = True
         exchange, self._exchange = self._exchange, None
@@ -92,10 +92,11 @@ class Bus:
 
     async def send(self, message: AgentMessage) -> str:
         """Store a message and return its id. The message is delivered when a process serves the
-        agent, unless its `ttl` has passed.
+        agent, unless the message has expired (see `AgentMessage.ttl`).
 
-        If the store already has a message with this id, nothing changes. Raises `MailboxFull`: at
-        once or after `timeout_seconds`, depending on `on_full`. Raises `SenderForged`, and
+        If the store already has a message with this id, nothing changes. Raises `MailboxFull` if
+        the mailbox has no space: at once or after `timeout_seconds`, depending on
+        `BusSettings.on_full`. Raises `SenderForged` if the caller is the code of another agent, and
         `UserError` for an invalid message.
         """
         return await self._core().send(message)
@@ -104,13 +105,13 @@ class Bus:
         """Send a query and return its answer: a message of the type ``response``.
 
         If the store already has a query with this id, it is not delivered again: the call returns
-        the stored answer, or waits for it. So you can repeat a query with the same id after a
-        crash.
+        the stored answer, or waits for it. After a crash you can therefore repeat a query with the
+        same id.
 
         Raises `AgentUnavailableError` at once if no process serves the agent, `QueryTimeout` after
         `timeout_seconds`, `QueryFailed` with the other agent's error, `DeadlockError` if agents
-        wait for each other and this query was cancelled to end the deadlock, `MailboxFull`,
-        `SenderForged`, `UserError`, and `ValueError` for a message of another type.
+        wait for each other and this query was cancelled to end the deadlock, and `ValueError` if
+        the message is not a query. Also raises the errors of `send`.
         """
         exchange = self._core()
         if getattr(message, "type", None) != "query":
@@ -129,21 +130,21 @@ class Bus:
         )
 
     async def respond(self, query: AgentMessage, payload: Any = None) -> Settled:
-        """Answer a query for which the handler returned `LATER`.
+        """Answer a query later: its handler returned `LATER` instead of an answer.
 
-        Returns ``settled`` if the asker gets the answer. Returns ``late`` if the asker no longer
-        waits; the answer is still stored. Returns ``no`` if the query was already answered; then
-        nothing changes. Only the agent that was asked can answer. Raises `SenderForged` if the
+        Returns ``settled`` if the asking agent gets the answer. Returns ``late`` if that agent no
+        longer waits; the answer is still stored. Returns ``no``, and changes nothing, if the query
+        was already answered. Only the agent that was asked can answer: raises `SenderForged` if the
         caller is the code of another agent, or a program that does not serve the agent. Also raises
-        `MessageNotFound` and `UserError`.
+        `MessageNotFound` for an unknown query, and `UserError` for an invalid answer.
         """
         return await self._core().respond(query, payload, by=None)
 
     async def broadcast(self, message: AgentMessage) -> Broadcast:
         """Store one message for each agent that is served now, except the sender.
 
-        An agent with a full mailbox is skipped; the result names it. Raises `SenderForged` and
-        `UserError`.
+        Agents with a full mailbox are skipped; the result names them. Raises `SenderForged` if the
+        caller is the code of another agent, and `UserError` for an invalid message.
         """
         return await self._core().broadcast(message)
 
@@ -169,9 +170,10 @@ class Bus:
 
         With `blocking` the call waits for the answer. The wait has no limit unless the message has
         a `ttl`. If you cancel the call, the question is withdrawn. Without `blocking` the call
-        returns the stored item. A message creates only one item: after a crash, escalate the
-        message again with the same id to get the answer. An option is a text, or a mapping with a
-        ``label``. Raises `InboxItemClosed`, and `UserError` if the bus has no inbox.
+        returns the stored inbox item at once. A message creates only one item: after a crash,
+        escalate the message again with the same id to get the answer. An option is a text, or a
+        mapping with a ``label``. Raises `InboxItemClosed` if the question expired or was withdrawn,
+        and `UserError` if the bus has no inbox.
         """
         return await self._core().escalate(message, blocking=blocking, options=options)
 
@@ -181,14 +183,14 @@ class Bus:
         """Handle the agent's messages with `handler`, up to `concurrency` at a time.
 
         The handler returns the answer to a query, as JSON. It can also return `LATER`, and answer
-        with `respond` later. If the handler raises an exception, a query gets the error as its
-        answer at once. Any other message is retried later; after `max_attempts` it becomes a dead
-        letter. A message is delivered at least once: if the process dies, the message is delivered
-        again, with the same id and with `redelivered` set.
+        with `respond` later. If the handler raises an exception for a query, the asking agent gets
+        the error at once. Any other message is retried later; after `max_attempts` attempts it
+        becomes a dead letter. A message is delivered at least once: if the process dies, the
+        message is delivered again, with the same id and with `redelivered` set.
 
         A handler is cancelled after `handler_timeout_s`, and when the service is closed. A handler
-        is not cancelled when the asker stops waiting, because the handler may have side effects.
-        Its answer is then stored as late. Use the result with ``await`` or ``async with``::
+        keeps running when the asking agent stops waiting, because it may have side effects; its
+        answer is then stored as late. Use the returned service with ``await`` or ``async with``::
 
             async with bus.serve("sales", sales, concurrency=8):
                 ...
@@ -206,8 +208,8 @@ class Bus:
     # Reading
 
     async def blocked(self) -> list[BlockingContext]:
-        """The waiting agents of all processes. Each entry has the reason, and the agent or people
-        that the agent waits for."""
+        """The waiting agents of all processes. Each entry names the agents or people that the agent
+        waits for, and the reason."""
         return await blocked(self.store)
 
     async def deadlocks(self, *, limit: int = 50) -> list[Deadlock]:
@@ -215,8 +217,8 @@ class Bus:
         return await deadlocks(self.store, limit=limit)
 
     async def message(self, message_id: str) -> MessageRecord:
-        """A message and its delivery. Raises `MessageNotFound` for an unknown id, and for a message
-        that was removed (see `keep_s`)."""
+        """A message and its delivery state. Raises `MessageNotFound` for an unknown id, and for a
+        message that was removed (see `BusSettings.keep_s`)."""
         return await read_message(self.store, message_id)
 
     async def messages(
@@ -232,8 +234,9 @@ class Bus:
     ) -> MessagePage:
         """One page of messages with their answers, oldest first.
 
-        `correlation_id` finds messages with this correlation id, and the message with this id. A
-        finished message is kept for `keep_s` seconds. Raises `UserError` for a malformed cursor.
+        `correlation_id` selects messages with this correlation id, and also the message whose own
+        id is `correlation_id`. A finished message is kept for `BusSettings.keep_s` seconds. Raises
+        `UserError` for a malformed cursor.
         """
         query = MessageQuery(
             sender=sender,
@@ -253,7 +256,7 @@ class Bus:
 
     async def requeue(self, ids: Collection[str]) -> int:
         """Deliver dead or expired messages again, as if for the first time; returns their number.
-        An unknown id raises `MessageNotFound`, and no message is delivered.
+        If an id is unknown, raises `MessageNotFound` and delivers no message.
 
         The agent that sent a requeued query no longer waits for its answer.
         """

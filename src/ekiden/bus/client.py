@@ -46,8 +46,8 @@ class BusClient:
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> str:
         """Store a message for an agent and return its id. The message waits until a process serves
-        the agent, at most `ttl` seconds. `timeout_s` is the time to wait for space in a full
-        mailbox. See `Bus.send`."""
+        the agent, at most `ttl` seconds (`None` means no limit). `timeout_s` is the time to wait
+        for space in a full mailbox. See `Bus.send`."""
         exchange = self._exchange()
         message = AgentMessage(
             type=type,
@@ -101,8 +101,8 @@ class BusClient:
         return await exchange.queries.ask_all([self._query(exchange, each) for each in questions])
 
     async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
-        """Ask several agents; returns the first good answer and its agent, and cancels the other
-        queries.
+        """Ask several agents; returns the first successful answer and the agent that gave it, and
+        cancels the other queries.
 
         Agents that no process serves are skipped. If all queries fail, the last failure is raised.
         """
@@ -115,7 +115,7 @@ class BusClient:
         return asked.to_agent or "", answer
 
     async def respond(self, query: AgentMessage, payload: Any = None) -> Settled:
-        """Answer a query later, as this agent; see `Bus.respond`."""
+        """Answer a query as this agent, after the handler returned `LATER`; see `Bus.respond`."""
         return await self._exchange().respond(query, payload, by=self.name)
 
     async def broadcast(
@@ -174,7 +174,7 @@ class BusClient:
         priority: Priority | int = "normal",
         role: str | None = None,
     ) -> InboxAnswer | InboxItem:
-        """Ask or notify people, by their role; see `Bus.escalate`."""
+        """Ask or notify the people with a role; see `Bus.escalate`."""
         exchange = self._exchange()
         message = AgentMessage(
             type="escalate",

@@ -35,12 +35,14 @@ WhenFull: TypeAlias = Literal["wait", "refuse"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusSettings(BusLimits):
-    """Delivery settings of a bus; use the same for all processes on one store."""
+    """Delivery settings of a bus. All processes that use one store should have the same
+    settings."""
 
     visibility_s: Seconds = 30.0
-    """A message whose process was killed is delivered again after this time at the latest."""
+    """The maximum time, in seconds, before a message is delivered again if the process that handled
+    it was killed."""
     max_attempts: Count = 5
-    """After this many deliveries with a failing handler, a message becomes a dead letter."""
+    """A message becomes a dead letter after its handler has failed this many times."""
     max_deliveries: Count = 20
     """After this many unfinished deliveries a message becomes a dead letter. A delivery is
     unfinished if its process was killed or its service was closed."""
@@ -49,28 +51,29 @@ class BusSettings(BusLimits):
     retry."""
     retry_max_s: Seconds = 60.0
     on_full: WhenFull = "wait"
-    """What happens if a mailbox is full: the sender waits for space, up to `timeout_seconds` of the
-    message, or is refused at once."""
+    """What happens if a mailbox is full. ``wait``: the sender waits for space, up to
+    `timeout_seconds` of the message. ``refuse``: the send fails at once."""
     oldest_every: Count = 8
     """Every n-th delivery takes the oldest message regardless of its priority, so that no message
-    starves. 1: always the oldest message."""
+    starves. With 1, every delivery takes the oldest message."""
     handler_timeout_s: Seconds | None = 3600.0
-    """A handler is cancelled after this time and counts as failed; `None`: no limit."""
+    """A handler is cancelled after this many seconds, and counts as failed. `None` means no
+    limit."""
     keep_s: Seconds = 86_400.0
-    """How long a finished message is kept. A repeated message with the same id is recognised during
-    this time."""
+    """Seconds for which a finished message is kept. During this time a second message with the same
+    id counts as a repetition."""
     keep_most: Count = 10_000
     """The maximum number of finished messages that a bus on a `MemoryStore` keeps."""
     role: Name = DEFAULT_ROLE
-    """The role of escalations that name no role."""
+    """The role of the people who get an escalation without a role of its own."""
 
     @classmethod
     def within(cls, limits: BusLimits) -> Self:
-        """The default settings with the limits `limits`."""
+        """The default settings, with these limits."""
         return cls(**{each.name: getattr(limits, each.name) for each in fields(BusLimits)})
 
     def retry_delay_s(self, attempts: int) -> float:
-        """The delay before the next attempt after this many failed attempts."""
+        """The delay, in seconds, before the next attempt after this many failed attempts."""
         return float(min(self.retry_s * 2.0 ** min(attempts - 1, 60), self.retry_max_s))
 
 

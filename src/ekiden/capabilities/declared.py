@@ -104,19 +104,20 @@ class Fit(Value):
     """
 
     required: str
-    """The requested capability."""
+    """The required name, as passed to `find`."""
     capability: str
     """The name of the agent's capability that meets `required`."""
     proficiency: float
     """The proficiency of the agent in that capability."""
     by: By
     similarity: float | None = None
-    """For a match by meaning: the similarity of the two capabilities, up to 1."""
+    """For a match by meaning: the similarity of the two capabilities, from 0 to 1. `None` for other
+    matches."""
 
     @property
     def score(self) -> float:
-        """The score, 0 to 1: the proficiency. For a match by meaning: proficiency times
-        similarity."""
+        """The score, from 0 to 1. It is the proficiency; for a match by meaning, it is proficiency
+        times similarity."""
         return self.proficiency * (1.0 if self.similarity is None else self.similarity)
 
 
@@ -132,19 +133,20 @@ class Match(Value):
 
     agent: str
     score: float
-    """0 to 1: the mean score of all requirements; a missing capability counts as 0."""
+    """The mean score of all required capabilities, from 0 to 1. A missing capability counts as
+    0."""
     matched: tuple[str, ...] = ()
     """The required names that the agent has, in the requested order."""
     missing: tuple[str, ...] = ()
     """The required names that the agent lacks, in the requested order."""
     by: By = "name"
-    """How the capabilities were matched. If they were matched in several ways, this is the least
-    certain one."""
+    """How the capabilities were matched: by name, tag or meaning. If they were matched in several
+    ways, this is the least certain way."""
     fits: tuple[Fit, ...] = ()
     """The matched capabilities, in the requested order."""
     available: bool = True
     load: float = 0.0
-    """The workload of the agent, in the unit of the caller."""
+    """The workload of the agent, in any unit that the caller chooses."""
 
 
 class Held(NamedTuple):
@@ -244,9 +246,9 @@ def missing_capabilities(
 ) -> tuple[str, ...]:
     """The names in `required` that match no name and no tag of `capabilities`.
 
-    They are returned unchanged, in order, each once. ``tag:name`` matches only tags. The
-    proficiency does not matter, and names are not compared by meaning. Raises `UserError` for an
-    empty name, and for a text instead of a list::
+    The result has these names unchanged and in order, without duplicates. ``tag:name`` matches only
+    tags. The proficiency does not matter, and names are not compared by meaning. Raises `UserError`
+    for an empty name, and for a text instead of a list::
 
         missing_capabilities(["refunds", "tag:money", "visa"], billing.capabilities)  # ("visa",)
     """

@@ -34,11 +34,11 @@ pairs with the same meaning have a higher similarity, and one in thirty of other
 class CapabilityMatcher:
     """Finds agents by the capabilities that a task requires.
 
-    A required name matches a capability with that name. If there is none, the required name matches
-    the best capability with that tag. ``tag:name`` matches tags only. If no registered agent has
-    the name or tag, an `embedder` compares the required name by meaning. A match above
-    `min_similarity` counts as proficiency times similarity. The comparison ignores case, full or
-    half width, spaces, underscores and hyphens.
+    A required name matches the agent's capability with that name. If the agent has none, the
+    required name matches the agent's best capability with that tag. ``tag:name`` matches tags only.
+    If no registered agent has the name or tag, an `embedder` compares the required name by meaning.
+    A match with a similarity above `min_similarity` has the score proficiency times similarity.
+    Comparisons of names ignore case, character width, spaces, underscores and hyphens.
 
     `availability` and `load` are called with an agent's name during a search, and override the
     registered values. Use a matcher from one thread only::
@@ -110,7 +110,7 @@ class CapabilityMatcher:
         available: bool = True,
         load: float = 0.0,
     ) -> None:
-        """Register the capabilities of `agent`, replacing earlier ones.
+        """Register the capabilities of `agent`. They replace its earlier capabilities.
 
         If two capabilities have the same name, the higher proficiency counts. Raises `UserError`
         for a proficiency outside 0 to 1, an empty name, or a negative or invalid load; then nothing
@@ -160,10 +160,10 @@ class CapabilityMatcher:
     ) -> list[Match]:
         """The agents with a score of at least `min_score`, best match first, at most `limit`.
 
-        The score is the mean proficiency over the requirements, each name counted once; a
-        missing capability counts as 0. Ties are ordered by availability, then lower load, then
-        name. Without requirements every agent has a score of 1. `exclude` are names of agents,
-        registered or not.
+        The score is the mean proficiency of the agent in the required capabilities; a missing
+        capability counts as 0, and a repeated name counts once. Agents with the same score are
+        sorted by availability, then by lower load, then by name. Without requirements every agent
+        has a score of 1. `exclude` are names of agents, registered or not.
 
         With an embedder this call blocks while it computes missing vectors; call `prepare` before
         to compute them in a thread. Raises `UserError` for an empty name, a text instead of a list,
@@ -198,9 +198,9 @@ class CapabilityMatcher:
         return found[0] if found else None
 
     async def prepare(self, required: Iterable[str]) -> None:
-        """Compute in a thread the vectors that `find` with the same names will need.
+        """Compute, in a thread, the vectors that `find` needs for these names.
 
-        Does nothing without an embedder, or when all names are known names or tags.
+        Does nothing without an embedder, or if every name is a registered name or tag.
         """
         unknown = [each.key for each in requirements(required) if self._is_unknown(each)]
         if self._meaning is None or not unknown:

@@ -54,9 +54,9 @@ RESOURCES: Final[Mapping[str, str]] = {
 
 
 class Ekiden:
-    """All resources of a store in this process, or of a server.
+    """The client: all resources of a store that this process opens, or of a server.
 
-    Methods, values and errors are the same in both cases::
+    The resources have the same methods, values and errors in both cases::
 
         async with Ekiden.open("ekiden.db", team=team) as ek:
             run = await ek.runs.run("Where is my order 1042?")
@@ -89,7 +89,8 @@ class Ekiden:
     workers: WorkersApi
 
     def __init__(self, url: str, make: Callable[[str, type], Any]) -> None:
-        """Use `open` or `connect`. `make` returns the resource for an interface."""
+        """Do not call this yourself: use `open` or `connect`. `make` is a function that returns the
+        resource for an interface."""
         self.url = url
         self._make = make
 

@@ -144,8 +144,8 @@ class Collaborations:
         return self._ledger.settings
 
     def as_agent(self, name: str) -> Party:
-        """A handle that acts as this agent. Raises `SenderForged` if it is called in the code of
-        another agent."""
+        """A `Party`: the object through which this agent acts. Raises `SenderForged` if the caller
+        is the code of another agent."""
         return Party(name, self._ledger, self._gate, known=self._bus.agents)
 
     # Messages
@@ -176,9 +176,10 @@ class Collaborations:
     ) -> Callable[[AgentMessage], Awaitable[Any]]:
         """The `Bus.serve` handler of an agent that takes part in collaborations.
 
-        Messages of the protocol are verified and then passed to `respond`. Calls for bids go to
-        `bid`; an `Agent` with capabilities bids automatically. `otherwise` gets all other messages.
-        An answer is dropped if the collaboration has changed in the meantime. For example::
+        Messages of the protocol are verified and then passed to `respond`. Calls for bids are
+        passed to `bid`; if `agent` is an `Agent` with capabilities, it bids automatically. All
+        other messages are passed to `otherwise`. An answer is dropped if the collaboration has
+        changed in the meantime. For example::
 
             async def respond(incoming: Incoming) -> None:
                 if incoming.move == "request":
@@ -218,10 +219,11 @@ class Collaborations:
     # Work
 
     async def resume(self) -> Sequence[Collaboration]:
-        """Do all due work now: expire overdue collaborations, and execute agreements.
+        """Do all work that is due: expire overdue collaborations, and execute agreements.
 
-        Due work includes the work of dead processes, after their leases have expired. Unfinished
-        handoffs are checked again. Returns the collaborations that ended.
+        This includes work that a dead process left unfinished, after its lease has expired.
+        Agreements whose handoff was in progress are checked again. Returns the collaborations that
+        ended.
         """
         ended = [each for each in await expire_due(self._ledger) if each.is_closed]
         if self._executions is None:
@@ -259,8 +261,8 @@ class Collaborations:
                 await self._ledger.store.wait_for_change(await self._pause_s(next_us))
 
     async def cleanup(self, older_than_s: float = DAY_S) -> int:
-        """Delete collaborations that were closed at least this long ago; returns their number. Open
-        collaborations are kept."""
+        """Delete collaborations that were closed at least `older_than_s` seconds ago; returns their
+        number. Open collaborations are kept."""
         if not older_than_s >= 0:
             raise UserError(f"`older_than_s` is 0 or more, not {older_than_s!r:.40}")
         return await cleanup(self._ledger.store, older_than_s=older_than_s)

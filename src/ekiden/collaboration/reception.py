@@ -37,7 +37,7 @@ class Offer:
     score: float
     """0 to 1."""
     offer: Any = None
-    """JSON."""
+    """The offered terms, as JSON."""
 
 
 BidFunction: TypeAlias = Callable[[Collaboration], Awaitable[Offer | None]]

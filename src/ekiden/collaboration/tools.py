@@ -26,10 +26,9 @@ def negotiation_tools(
 ) -> list[FunctionTool]:
     """The tools `propose`, `counter`, `accept`, `reject`, `request_handoff` and `show_negotiation`.
 
-    The tools can be used only with the agents in `with_agents`. If a model proposes or requests
-    something, the id of its session is stored as ``session_id`` in the context of the
-    collaboration, for the executor. The other side's messages are shown as quoted JSON. For
-    example::
+    The model can negotiate only with the agents in `with_agents`. A proposal or request stores the
+    id of the model's session as ``session_id`` in the context of the collaboration; the executor
+    needs this id. The other side's messages are shown as quoted JSON. For example::
 
         Agent("sales", tools=negotiation_tools(collaborations, with_agents=["purchasing"]))
     """

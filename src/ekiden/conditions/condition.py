@@ -117,8 +117,8 @@ class ConditionSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """The result of a condition for some facts; later changes of the facts do not affect the
-    trace."""
+    """The result of a condition for given facts, with a trace. Later changes of the facts do not
+    change it."""
 
     value: bool
     """Whether the condition holds."""
@@ -129,7 +129,7 @@ class Evaluation:
 
     @property
     def text(self) -> str:
-        """The condition."""
+        """The text of the condition."""
         return self._source.text
 
     @property
@@ -143,7 +143,7 @@ class Evaluation:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The dotted names that the condition needed but the facts do not contain."""
+        """The dotted names that the condition read but that the facts do not contain."""
         names = {
             seen.name: None
             for part, seen in zip(self._source.parts, self._seen, strict=True)
@@ -164,9 +164,8 @@ class Evaluation:
         return {**shown, "left_out": left_out} if left_out > 0 else shown
 
     def explain(self) -> str:
-        """One line for people: each decided part, with its values and result, for example
-        ``confidence < 0.5 → 0.3 < 0.5 → true; error_count > 3 → 1 > 3 → false``.
-        """
+        """A one-line explanation for people: each comparison with its values and its result, for
+        example ``confidence < 0.5 → 0.3 < 0.5 → true; error_count > 3 → 1 > 3 → false``."""
         decided = list(_decisions(self._source.root))
         parts = [part for part in decided if not isinstance(part, Constant)] or decided
         lines = [self._explained(part) for part in parts if self._of(part) is not UNSEEN]
@@ -273,15 +272,16 @@ class Condition:
 
     text: str
     names: frozenset[str] = field(compare=False)
-    """The fields that the condition may read, as dotted names: ``user.tier``, ``items[0]``."""
+    """The facts that the condition may read, as dotted names such as ``user.tier`` or
+    ``items[0]``."""
     _source: ConditionSource = field(compare=False, repr=False)
     _plain: Code = field(compare=False, repr=False)
     _traced: Code = field(compare=False, repr=False)
 
     def evaluate(self, facts: Mapping[str, Any], *, now: float | None = None) -> Evaluation:
-        """Evaluate the condition for `facts`, with a trace. Never raises.
+        """Evaluate the condition for `facts`, and record the value of each part. Never raises.
 
-        `now` is the present time in seconds since 1970, by default the machine's.
+        `now` is the current time in seconds since 1970; the default is the clock of this machine.
         """
         seen: list[Any] = [UNSEEN] * len(self._source.parts)
         run = ConditionRun(facts, now, seen)
@@ -295,7 +295,8 @@ class Condition:
         return Evaluation(value, _plain_result(found), self._source, seen)
 
     def holds(self, facts: Mapping[str, Any], *, now: float | None = None) -> bool:
-        """Return `evaluate(facts).value` without making a trace, in half the time. Never raises."""
+        """Return the same as `evaluate(facts).value`, but in half the time, because no trace is
+        made. Never raises."""
         try:
             return is_true(self._plain(ConditionRun(facts, now, [])))
         except Exception:

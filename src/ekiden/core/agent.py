@@ -88,7 +88,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     tools: list[FunctionTool[TContext, Any]] = field(default_factory=list)
     handoffs: list[Agent[Any] | Handoff[Any, Any]] = field(default_factory=list)
     output_type: type[TOutput] | None = None
-    """A type for structured answers; `None` or `str` for text."""
+    """The type of structured answers. `None` or `str` means that answers are text."""
     hooks: AgentHooks[TContext] | None = None
     run: Callable[[Any], Awaitable[Any]] | None = None
     """An async function with a `CodeContext` parameter. The agent runs this code and needs no
@@ -113,8 +113,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """The maximum number of concurrent sessions. At this limit the agent refuses handoffs. `None`:
     no limit."""
     runner: AgentRunner | None = None
-    """If set, this runner does the work of the agent, for example as a plan or as a remote
-    agent."""
+    """If set, this `AgentRunner` does the work of the agent, for example on a remote system."""
     person: Name | None = None
     """If set, the agent represents people with this role: a handoff to it waits for one of them."""
     can_ask: Sequence[Name] = ()
@@ -131,9 +130,11 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     handoff_guardrails: list[HandoffGuardrail[Any]] = field(default_factory=list)
     """Guardrails that check the data of handoffs from this agent."""
     memory: MemorySettings | None = None
-    """The long-term memory of the agent. Its model uses the tools ``remember`` and ``recall``."""
+    """The settings of the agent's long-term memory; the model gets the tools ``remember`` and
+    ``recall``. `None` means no memory."""
     budget: Budget | None = None
-    """The budget of this agent in a run; the spending of other agents does not count."""
+    """The budget of this agent in a run. Only the agent's own spending counts, not that of other
+    agents."""
     plan: PlanSettings | None = None
     """If set, the agent is a supervisor: it splits its input into tasks for other agents.
     `Supervisor` sets this field."""
@@ -143,11 +144,11 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """A function that wraps each tool that Ekiden adds to the agent, such as ``ask_agent`` and
     ``remember``. Agent files use it to add guardrails and approval to these tools."""
     kind: Name | None = None
-    """The name of a kind registered with `register_agent_kind`, such as agents of another
-    framework. `None`: a built-in kind, which the fields above define."""
+    """The name of a kind that was registered with `register_agent_kind`, for example for agents of
+    another framework. If `None`, the agent is of a built-in kind, which follows from the fields
+    above."""
     implementation: Any = None
-    """The object that implements an agent of a registered `kind`, such as a graph. The kind
-    interprets it."""
+    """The object that the registered `kind` runs as this agent, such as a graph of a framework."""
 
     def __post_init__(self) -> None:
         self._check_name()
@@ -248,13 +249,13 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         needs_approval: bool | Confirmation | ApprovalFunction = False,
         failure_error_function: ToolErrorFunction | Literal["default"] | None = "default",
     ) -> FunctionTool:
-        """Make this agent a tool of another agent. This agent answers the call, and the caller
-        continues.
+        """Return a tool with which another agent can call this agent. This agent answers the call,
+        and the calling agent continues.
 
         This agent works in its own session, and does not see the caller's conversation. Its input
-        is the ``input`` that the caller's model writes, or the fields of `parameters`, a pydantic
-        model. It can ask people, at any depth of calls; the caller is suspended until they answer.
-        It spends from the remaining budget of the caller, at most `budget`::
+        is a text that the caller's model writes; with `parameters`, a pydantic model, the input has
+        the fields of that model. If this agent asks people, the caller is suspended until they
+        answer. This agent spends from the remaining budget of the caller, at most `budget`::
 
             Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
 
@@ -382,10 +383,10 @@ def _shown(value: object) -> str:
 
 
 class Team:
-    """A set of agents: `agents`, and all agents that these reach through handoffs, as tools, or as
-    members of supervisors.
+    """A set of agents: the given `agents`, and all agents that they can reach through handoffs, as
+    tools, or as members of a supervisor.
 
-    The agent `entry` gets new conversations; the default is the first of `agents`::
+    The agent `entry` gets new conversations. The default of `entry` is the first of `agents`::
 
         team = Team(triage, name="desk")
         await Runner.run(team, "Where is my parcel?")

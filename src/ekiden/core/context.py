@@ -66,10 +66,10 @@ class RunLink(Protocol):
 
 
 class RunContextWrapper(Generic[TContext]):
-    """The caller's own object, the usage so far, and the session's variables.
+    """The context of a run: the caller's own object, the usage so far, and the session's variables.
 
-    `context` is yours: Ekiden never reads it, stores it or shows it to a model. Use `set` for data
-    that must survive a restart: it is stored with the step that set it::
+    `context` is yours: Ekiden never reads it, stores it or shows it to a model. For data that must
+    survive a restart, use `set`: the data is stored together with the step::
 
         def instructions(ctx: RunContextWrapper[Shop], agent: Agent) -> str:
             return f"You serve {ctx.context.name}, visit {ctx.get('visits', 1)}."
@@ -93,19 +93,19 @@ class RunContextWrapper(Generic[TContext]):
         self.variables: MutableMapping[str, Any] = {} if variables is None else variables
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a copy of the variable `name`. To change the variable, call `set`. A prefix of the
-        name says who owns the variable; see `set`.
-        """
+        """Return a copy of the variable `name`, or `default` if the variable does not exist. To
+        change the variable, call `set`; see there for the prefixes of names."""
         return self.variables.get(name, default)
 
     def set(self, name: str, value: Any) -> None:
         """Store the JSON value `value` under `name`, together with the current step.
 
-        A name without a prefix belongs to the session. A ``run:`` (or ``temp:``) variable belongs
-        to this run; the next run does not see it. All sessions of the same user share ``user:``
-        variables. All runs with the same `RunConfig.app` share ``app:`` variables. Without a user
-        or an app, `set` raises `UserError`, and `get` returns the default. Shared variables are
-        read when a run starts or resumes; the last write wins::
+        A name without a prefix belongs to the session. A name with the prefix ``run:`` (or
+        ``temp:``) belongs to this run; the next run does not see the variable. All sessions of the
+        same user share ``user:`` variables. All runs with the same `RunConfig.app` share ``app:``
+        variables. For a session without a user, or a run without an app, `set` raises `UserError`,
+        and `get` returns the default. Shared variables are read when a run starts or resumes; the
+        last write wins::
 
             ctx.set("order", 42)
             ctx.set("user:language", "fr")
@@ -123,12 +123,13 @@ class RunContextWrapper(Generic[TContext]):
         back.
 
         The function may be sync or async. It gets a `Rollback`, or no argument if it takes no
-        parameter. Compensations are called in the reverse order of registration. The function is
-        called once for each `key`. A second call happens only if the process died before the
-        success was stored. `arguments` is JSON, available in ``rollback.arguments``. After a
-        restart Ekiden finds a module-level function again. It cannot find a lambda or an inner
-        function; that rollback then waits for a person. Register the compensation before you act.
-        With ``await`` it is stored at once, otherwise with the step::
+        parameter. Compensations are called in the reverse order of registration, and once for each
+        `key`. A second call with the same key happens only if the process died before the success
+        was stored. `arguments` is JSON, available in ``rollback.arguments``. The function must be
+        defined at the top level of a module: after a restart, Ekiden cannot find a lambda or an
+        inner function, and a person has to decide about the rollback. Register the compensation
+        before its effect. If you ``await`` this call, the registration is stored at once; otherwise
+        it is stored with the step::
 
             await ctx.on_rollback(refund, key=ctx.idempotency_key, arguments={"order": order_id})
             await ctx.context.bank.pay(order_id, key=ctx.idempotency_key)
@@ -140,18 +141,18 @@ class RunContextWrapper(Generic[TContext]):
         return self.link.on_rollback(function, key=key, arguments=arguments)
 
     def publish(self, name: str, data: Any = None) -> None:
-        """Publish an event with JSON `data`. The event is recorded. After the step it fires the
-        triggers of type ``event`` with this name."""
+        """Publish an event with JSON `data`. The event is recorded. After the current step, it
+        fires the triggers of type ``event`` that name this event."""
         if self.link is None:
             raise UserError("publish works in tools, callbacks and code of a run only")
         self.link.publish(name, data)
 
     @property
     def epoch(self) -> int:
-        """A fencing token: it grows whenever another process takes over the session.
+        """A fencing token: a number that grows whenever another process takes over the session.
 
-        Pass it to a service that refuses requests with an older token; then a stale process has no
-        effect there. Outside of a run it is 0::
+        Pass it to a service that refuses requests with an older token. Then a process that lost the
+        session can no longer cause effects there. Outside of a run the token is 0::
 
             await bank.pay(order, key=ctx.idempotency_key, fence=ctx.epoch)
         """
@@ -159,14 +160,14 @@ class RunContextWrapper(Generic[TContext]):
 
     @property
     def memory(self) -> LongTermMemory:
-        """The long-term memory of the agent. `Agent.memory` decides if it belongs to the user or to
-        the app. Raises `NoMemory` if the agent has no memory::
+        """The long-term memory of the agent. Depending on `Agent.memory`, it belongs to the user or
+        to the app. Raises `NoMemory` if the agent has no memory::
 
             await ctx.memory.store("colour", "Her favourite colour is blue.")
             found = await ctx.memory.retrieve("what colour does she like?")
 
-        Memories are stored at once, not with the step. Code that is repeated after a crash stores
-        the same content under the same key again.
+        Memories are stored at once, not with the step. If code is repeated after a crash, it stores
+        the memory again under the same key, so there is no duplicate.
         """
         if self.link is None:
             raise UserError("memory works in tools, callbacks and code of a run only")
@@ -181,7 +182,7 @@ class RunContextWrapper(Generic[TContext]):
         timeout_s: float = 30.0,
         priority: Priority = "normal",
     ) -> Any:
-        """Query another agent; returns its answer: JSON, its text or its structured output.
+        """Query another agent, and return its answer: a text, a structured output, or other JSON.
 
         The question is stored, and the other agent gets its own session. This session is suspended
         until the answer arrives. Then the code runs again from its start, and this call returns the
@@ -212,8 +213,8 @@ class RunContextWrapper(Generic[TContext]):
     ) -> Any:
         """Call an agent of the team with the message `input`.
 
-        Like `ask`, but the called agent does not see the name of the caller. `Agent.as_tool` uses
-        it.
+        This is like `ask`, but the called agent does not see the name of the caller.
+        `Agent.as_tool` uses this method.
         """
         from ekiden.core.questions import Ask
         from ekiden.core.values import dumps
@@ -239,10 +240,10 @@ class RunContextWrapper(Generic[TContext]):
         return [answer for _, answer in await self._scope("ask").ask(questions, mode="all")]
 
     async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
-        """Ask several questions; returns the first answer and its agent, and withdraws the other
-        questions.
+        """Ask several questions at the same time; returns the first answer and the agent that gave
+        it, and withdraws the other questions.
 
-        If all fail, the last failure is raised.
+        If all questions fail, the last failure is raised.
         """
         [first] = await self._scope("ask").ask(questions, mode="any")
         return first
@@ -282,7 +283,7 @@ class RunContextWrapper(Generic[TContext]):
 
         The question appears in the inbox. The session is suspended until a person answers. By
         default there is no time limit. If there is no answer within `deadline_s` seconds, `default`
-        becomes the answer; the record names ``nobody`` as the person. An option is a text, or a
+        becomes the answer, recorded with ``nobody`` as the person. An option is a text, or a
         mapping with a ``label``. `role` is the role of the people to ask; by default the operator.
         After the answer the code runs again, as with `ask`. Raises `InboxItemClosed` if the
         question was withdrawn or expired without a default::
@@ -309,7 +310,7 @@ class RunContextWrapper(Generic[TContext]):
 
 
 class AgentHookContext(RunContextWrapper[TContext]):
-    """The context of `on_start` hooks, with the agent's input."""
+    """The context that `on_start` hooks get; it also has the agent's input."""
 
     __slots__ = ("turn_input",)
 

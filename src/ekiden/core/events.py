@@ -97,7 +97,7 @@ class Event:
 
     @property
     def speaks(self) -> bool:
-        """Whether the event changes the conversation: it adds or removes items."""
+        """Whether the event changes the conversation by adding or removing items."""
         return bool(self.items) or (self.details is not None and "undoes" in self.details)
 
     @property
@@ -130,7 +130,7 @@ class Event:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
+        """The event from the JSON that `to_json` returns."""
         duration_ms = data.get("duration_ms")
         return cls(
             session_id=data["session_id"],

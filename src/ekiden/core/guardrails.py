@@ -36,7 +36,8 @@ class Violation:
 
     message: str
     path: str = ""
-    """The place, as a JSON Pointer; empty: the whole value."""
+    """The place of the violation in the value, as a JSON Pointer. An empty text means the whole
+    value."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
@@ -61,11 +62,12 @@ class GuardrailFunctionOutput:
     """The result of a guardrail."""
 
     output_info: Any = None
-    """Facts for people and programs; recorded as JSON."""
+    """Additional facts about the decision. They are recorded as JSON."""
     tripwire_triggered: bool = False
     """Whether the guardrail blocks the input, the output or the handoff."""
     violations: tuple[Violation, ...] = ()
-    """All violations. With `repair` the model reads them and answers again."""
+    """The violations that the guardrail found. If `on_failure` is ``repair``, the model reads them
+    and answers again."""
 
 
 InputGuardrailFunction: TypeAlias = Callable[
@@ -90,17 +92,19 @@ class InputGuardrail(Generic[TContext]):
     """Checks an agent's input; `input_guardrail` makes one from a function."""
 
     guardrail_function: InputGuardrailFunction
-    """Sync or async. A sync function runs on the event loop and must be fast."""
+    """The function that checks the data, sync or async. A sync function runs on the event loop and
+    must be fast."""
     name: Name | None = None
     run_in_parallel: bool = True
-    """`True`: run in parallel with the model; if the guardrail trips, the answer is discarded.
-    `False`: run before the model call."""
+    """If true, the guardrail runs in parallel with the model call, and the answer is discarded if
+    the guardrail trips. If false, it runs before the model call."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def get_name(self) -> str:
-        """The recorded name: `name`, or the name of the function."""
+        """The name of the guardrail in records: `name` if it is set, otherwise the name of the
+        function."""
         return self.name or name_of(self.guardrail_function)
 
     async def run(
@@ -117,17 +121,20 @@ class OutputGuardrail(Generic[TContext]):
     """Checks an agent's final output; `output_guardrail` makes one from a function."""
 
     guardrail_function: OutputGuardrailFunction
-    """Sync or async. A sync function runs on the event loop and must be fast."""
+    """The function that checks the data, sync or async. A sync function runs on the event loop and
+    must be fast."""
     name: Name | None = None
     on_failure: OnFailure = "reject"
     tries: WholeAmount = 2
-    """With `repair`: the maximum number of new answers that are requested from the model."""
+    """If `on_failure` is ``repair``, the maximum number of times that the model is asked for a new
+    answer."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def get_name(self) -> str:
-        """The recorded name: `name`, or the name of the function."""
+        """The name of the guardrail in records: `name` if it is set, otherwise the name of the
+        function."""
         return self.name or name_of(self.guardrail_function)
 
     async def run(
@@ -145,8 +152,8 @@ class OutputGuardrail(Generic[TContext]):
 class HandoffGuardrail(Generic[TContext]):
     """Checks the content of a handoff; `handoff_guardrail` makes one from a function.
 
-    `reject` ends the run. `repair` refuses the handoff and gives the model the reason. `warn`
-    allows the handoff and marks it.
+    `on_failure` says what happens when the guardrail trips: `reject` ends the run, `repair` refuses
+    the handoff and gives the model the reason, and `warn` allows the handoff and marks it.
     """
 
     guardrail_function: HandoffGuardrailFunction
@@ -157,7 +164,8 @@ class HandoffGuardrail(Generic[TContext]):
         check_fields(self)
 
     def get_name(self) -> str:
-        """The recorded name: `name`, or the name of the function."""
+        """The name of the guardrail in records: `name` if it is set, otherwise the name of the
+        function."""
         return self.name or name_of(self.guardrail_function)
 
     async def run(
@@ -318,7 +326,7 @@ class GuardrailError(EkidenError):
 
     code = "guardrail.error"
     violations: tuple[Violation, ...] = ()
-    """The violations, each with its path."""
+    """The violations that the guardrail found, each with its path."""
     outside = "a guardrail blocked it"
     """The error text for other agents. It contains the name of the guardrail and the paths, but no
     values."""

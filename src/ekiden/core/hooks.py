@@ -54,17 +54,17 @@ class RunHooks(_CallHooks[TContext]):
     """
 
     async def on_agent_start(self, context: AgentHookContext[TContext], agent: Any) -> None:
-        """An agent starts, or gets the conversation back."""
+        """Called when an agent starts, or when it gets the conversation back."""
 
     async def on_agent_end(
         self, context: RunContextWrapper[TContext], agent: Any, output: Any
     ) -> None:
-        """An agent gave the run's answer."""
+        """Called when an agent has given the final answer of the run."""
 
     async def on_handoff(
         self, context: RunContextWrapper[TContext], from_agent: Any, to_agent: Any
     ) -> None:
-        """Control passes from one agent to another."""
+        """Called when an agent hands the conversation to another agent."""
 
 
 class AgentHooks(_CallHooks[TContext]):
@@ -80,12 +80,12 @@ class AgentHooks(_CallHooks[TContext]):
     """
 
     async def on_start(self, context: AgentHookContext[TContext], agent: Any) -> None:
-        """This agent starts, or gets the conversation back."""
+        """Called when this agent starts, or when it gets the conversation back."""
 
     async def on_end(self, context: RunContextWrapper[TContext], agent: Any, output: Any) -> None:
-        """This agent gave the run's answer."""
+        """Called when this agent has given the final answer of the run."""
 
     async def on_handoff(
         self, context: RunContextWrapper[TContext], agent: Any, source: Any
     ) -> None:
-        """This agent (`source`) passes control to `agent`."""
+        """Called when this agent (`source`) hands the conversation to `agent`."""

@@ -82,7 +82,7 @@ class AgentResult(Value):
     agent: str
     success: bool
     data: Any = None
-    """JSON."""
+    """The result of a successful task, as JSON."""
     error: str | None = None
     execution_time: float = 0.0
     """Time in seconds, including all attempts."""

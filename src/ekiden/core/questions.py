@@ -182,9 +182,10 @@ class Ask:
     agent: str
     subject: str
     payload: Any = None
-    """JSON."""
+    """The content of the question; any JSON value."""
     timeout_s: float = DEFAULT_TIMEOUT_S
-    """The maximum wait. Time in which the other agent waits for a person does not count."""
+    """The maximum wait in seconds. While the other agent waits for a person, the time does not
+    count."""
     priority: Priority = "normal"
     budget: Budget | None = None
     """The budget of the other agent for the question; it comes from the remaining budget of the

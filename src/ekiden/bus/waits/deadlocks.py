@@ -56,8 +56,8 @@ class Deadlock(Value):
     """The id of the record; later deadlocks have a higher id. Empty if the deadlock is not
     recorded."""
     cycle: tuple[str, ...]
-    """The agents of the cycle. The first and the last entry are the same agent: the victim, if
-    there is one."""
+    """The agents of the cycle. The first and the last entry are the same agent. If a victim was
+    chosen, it is this agent."""
     message_ids: tuple[str, ...]
     """The ids of the queries that the agents wait, or waited, for."""
     victim: str | None = None
@@ -73,13 +73,13 @@ class Deadlock(Value):
     versions."""
 
     def with_texts(self, texts: Mapping[str | None, str]) -> Deadlock:
-        """A copy with the texts of the queries, by message id. A query without an entry has no
-        text."""
+        """A copy in which the queries have these texts, by message id. Queries that are not in
+        `texts` have no text."""
         asks = (replace(ask, text=texts.get(ask.message_id) or None) for ask in self.asks)
         return replace(self, asks=tuple(asks))
 
     def with_cancelled(self, messages: Collection[str]) -> Deadlock:
-        """A copy with these cancelled queries of the victim."""
+        """A copy in which `given_up` has these queries."""
         asks = (replace(ask, given_up=ask.message_id in messages) for ask in self.asks)
         return replace(self, given_up=tuple(messages), asks=tuple(asks))
 

@@ -184,7 +184,8 @@ class Collaboration:
     """The agent that the initiator negotiates with; `None` until the initiator has chosen one."""
     phase: Phase
     phases: tuple[tuple[Phase, int], ...]
-    """All phases so far with their start in microseconds; the last one is `phase`."""
+    """All phases so far, each with its start in microseconds since 1970. The last entry is the
+    current phase."""
     messages: tuple[ProtocolMessage, ...]
     context: Mapping[str, Any] = field(default_factory=dict)
     """Facts from the initiator, such as ``session_id``; JSON."""
@@ -199,10 +200,10 @@ class Collaboration:
     rounds: int = 0
     max_rounds: int = 0
     deadline_us: int
-    """In discovery: the deadline for bids. In negotiation: the time at which the negotiation
-    expires."""
+    """In the phase `discovery`, the deadline for bids; in the phase `negotiation`, the time at
+    which the negotiation expires. In microseconds since 1970."""
     expires_us: int
-    """The time at which the collaboration expires, in any phase."""
+    """The time at which the collaboration expires in any phase, in microseconds since 1970."""
     attempts: int = 0
     """How many times the execution was started."""
     outcome: CollaborationOutcome | None = None
@@ -232,7 +233,8 @@ class Collaboration:
 
     @property
     def due_us(self) -> int | None:
-        """When the collaboration expires; `None` after it was closed."""
+        """The time at which the collaboration expires, in microseconds since 1970; `None` after it
+        was closed."""
         if self.is_closed:
             return None
         is_negotiating = self.phase == "negotiation"
@@ -247,20 +249,21 @@ class Collaboration:
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """For a call: the agents that have sent neither a bid nor a refusal."""
+        """For a call for bids: the agents that have sent neither a bid nor a refusal."""
         answered = {bid.agent for bid in self.bids} | set(self.declined)
         return tuple(name for name in self.participants[1:] if name not in answered)
 
     def message(self, message_id: str | None) -> ProtocolMessage | None:
-        """The message with this id, if it belongs to this collaboration."""
+        """The message with this id; `None` if the collaboration has no such message."""
         return next((each for each in self.messages if each.id == message_id), None)
 
     def other_side(self, agent: str) -> str | None:
-        """The agent that `agent` has to agree with."""
+        """The other party of the negotiation: the partner for the initiator, and the initiator for
+        the partner."""
         return self.initiator if agent == self.partner else self.partner
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as JSON. The stored record also has a format number."""
+        """The fields as JSON."""
         return {
             "id": self.id,
             "pattern": self.pattern,

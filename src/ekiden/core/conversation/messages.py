@@ -42,8 +42,8 @@ def check_policy(policy: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusLimits(Checked):
-    """The section `bus` of the settings: limits of messages between agents, and the rule that
-    chooses the victim of a deadlock.
+    """Limits of messages between agents, and the rule that chooses the victim of a deadlock. It is
+    the section `bus` of the settings.
 
     For example::
 
@@ -66,7 +66,7 @@ DEFAULT_LIMITS = BusLimits()
 
 @dataclass(slots=True, kw_only=True)
 class AgentMessage:
-    """One message; treat it as read-only.
+    """A message between agents; treat it as read-only.
 
     For example::
 
@@ -77,28 +77,29 @@ class AgentMessage:
     type: MessageType = "notify"
     from_agent: str
     to_agent: str | None = None
-    """The receiving agent. `None`: all agents (a broadcast)."""
+    """The receiving agent. `None` means all agents (a broadcast)."""
     subject: str = ""
     payload: Any = None
-    """JSON."""
+    """The content of the message; any JSON value."""
     priority: int = 2
-    """1 low, 2 normal, 3 high, 4 urgent."""
+    """The priority: 1 is low, 2 normal, 3 high, and 4 urgent."""
     correlation_id: str | None = None
     """The id of the message that this message answers, or of the task that it belongs to."""
     timeout_seconds: float = DEFAULT_TIMEOUT_S
-    """How long a query waits for its answer."""
+    """Seconds that a query waits for its answer."""
     ttl: float | None = None
-    """Seconds until the message expires; an expired message is not delivered. `None`: no limit."""
+    """Seconds until the message expires; an expired message is not delivered. `None` means that it
+    never expires."""
     id: str = field(default_factory=lambda: new_id("msg"))
     created_at: float = field(default_factory=time)
     """Seconds since 1970."""
     redelivered: bool = False
     """Whether the message may have been delivered before."""
     task: str | None = None
-    """The task of the message. Queries within one task form one chain."""
+    """The id of the task that the message belongs to. The queries of one task form a chain."""
     depth: int = 0
-    """The number of messages before this one in its chain: 0 for the first message, or 1 if a
-    session sent it."""
+    """The number of messages before this one in its chain. The first message of a chain has 0; if a
+    session sent it, 1."""
 
     def to_json(self) -> dict[str, Any]:
         """The message as JSON, as it is stored and shown."""
@@ -109,7 +110,8 @@ class AgentMessage:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AgentMessage:
-        """The inverse of `to_json`; fields of a newer version are ignored."""
+        """Create the object from the JSON that `to_json` returns. Fields of a newer version are
+        ignored."""
         return cls(**{name: data[name] for name in cls.__slots__ if name in data})
 
 
@@ -126,7 +128,7 @@ class BlockingContext(Value):
     agent: str = ""
     status: BlockingStatus = "none"
     waiting_for: tuple[str, ...] = ()
-    """Agents, or people as ``person:role``."""
+    """The names of agents; people are named as ``person:role``."""
     reason: str = ""
     message_id: str | None = None
     """The message or inbox item that the agent waits for."""
@@ -179,7 +181,8 @@ class Letter:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Letter:
-        """The inverse of `to_json`; fields of a newer version are ignored."""
+        """Create the object from the JSON that `to_json` returns. Fields of a newer version are
+        ignored."""
         group = body.get("group")
         return cls(
             message=AgentMessage.from_json(body),

@@ -219,11 +219,12 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """The number of all tokens, also if the provider reports no total."""
+        """The total number of tokens. If the provider reports no total, it is the sum of input and
+        output tokens."""
         return max(self.total_tokens, self.input_tokens + self.output_tokens)
 
     def add(self, other: Usage) -> None:
-        """Add `other`."""
+        """Add the counts of `other` to this object."""
         self.requests += other.requests
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
@@ -233,7 +234,7 @@ class Usage:
         self.cost += other.cost
 
     def take(self, other: Usage) -> None:
-        """Subtract `other`."""
+        """Subtract the counts of `other` from this object."""
         self.requests -= other.requests
         self.input_tokens -= other.input_tokens
         self.output_tokens -= other.output_tokens
@@ -243,7 +244,7 @@ class Usage:
         self.cost -= other.cost
 
     def to_json(self) -> dict[str, int | float]:
-        """The counts that are not zero."""
+        """The counts as JSON; counts of zero are left out."""
         counts: dict[str, int | float] = {
             name: count for name in _TOKEN_COUNTS if (count := getattr(self, name))
         }
@@ -283,7 +284,7 @@ class OutputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings(Checked):
-    """Settings for model calls; with `None` the default of the provider applies.
+    """Settings for model calls. A value of `None` means the default of the provider.
 
     For example::
 
@@ -301,7 +302,7 @@ class ModelSettings(Checked):
     """Additional settings; they are passed to the provider unchanged."""
 
     def resolve(self, override: ModelSettings | None) -> ModelSettings:
-        """A copy of these settings; values of `override` that are not `None` win."""
+        """A copy of these settings, changed by all values of `override` that are not `None`."""
         if override is None:
             return self
         changes = {f.name: getattr(override, f.name) for f in fields(override)}
@@ -320,7 +321,7 @@ class ModelRequest:
     settings: ModelSettings = field(default_factory=ModelSettings)
     output: OutputSpec | None = None
     stream: bool = False
-    """Whether the caller wants deltas. A model without streaming may ignore this."""
+    """Whether the caller reads deltas. A model that cannot stream may ignore this field."""
     agent: str = ""
     session_id: str = ""
     step: str = ""
@@ -329,19 +330,19 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDelta:
-    """A piece of the current step: a part of an answer, or progress that code published. It is not
-    stored."""
+    """A streamed piece of the current step: a part of an answer, or an event that code published.
+    Deltas are not stored."""
 
     kind: Literal["text", "reasoning", "arguments", "published"]
     text: str
-    """The text. With `published`: the name of the event."""
+    """The text. If `kind` is ``published``, the name of the event."""
     index: int = 0
     """The index of the output item that the delta belongs to."""
     data: Any = None
-    """With `published`: the published data."""
+    """If `kind` is ``published``, the data of the event."""
     session_id: str | None = None
-    """With `published`: the session of the code. Otherwise the session of an agent that answers a
-    call of the run; `None` means the session of the run."""
+    """The session that the delta comes from. `None` means the session of the run. Another id is the
+    session of an agent that the run calls, or of the code that published the event."""
 
     def to_json(self) -> dict[str, Any]:
         """The delta as JSON, for observers of the run."""
@@ -370,7 +371,7 @@ class ModelResponse:
     """The number of the successful attempt."""
 
     def to_input_items(self) -> list[Item]:
-        """The answer as input of the next call."""
+        """The output items, in the form in which the next call gets them as input."""
         return [to_input_item(item) for item in self.output]
 
 

@@ -70,8 +70,8 @@ class EkidenError(Exception):
 
     code: ClassVar[str] = "ekiden.error"
     run_data: Any = None
-    """The `RunResult` of the run that failed with this error, with its work so far. `None` if the
-    error did not end a run."""
+    """The `RunResult` of the run that this error ended, with the work so far. `None` if the error
+    did not end a run."""
 
 
 def error_names(exc: BaseException) -> list[str]:
@@ -81,7 +81,7 @@ def error_names(exc: BaseException) -> list[str]:
 
 
 class UserError(EkidenError):
-    """The code or the configuration of the caller is wrong; the message names the error."""
+    """The code or the configuration of the caller is wrong; the message says how."""
 
     code = "user.error"
 
@@ -124,7 +124,8 @@ class AgentFilesInvalid(UserError):
 
 
 class SettingsInvalid(UserError):
-    """Settings are wrong; `problems` lists them with file, line and column, or the variable."""
+    """Settings are wrong. `problems` lists the errors, each with file, line and column, or with the
+    environment variable."""
 
     code = "settings.invalid"
 
@@ -182,8 +183,8 @@ class TrustNotStored(UserError):
 
 
 class UnknownTool(UserError):
-    """A name in `tools.allow` is not a tool: it is not registered, not built in, not in a module
-    and not on an MCP server. The message suggests the nearest name."""
+    """A name in `tools.allow` is unknown: no registered or built-in tool, no tool in a module and
+    no tool of an MCP server has this name. The message suggests the nearest name."""
 
     code = "tool.unknown"
 
@@ -196,7 +197,8 @@ class UnknownTool(UserError):
 
 
 class ToolUnusable(UserError):
-    """The module of a tool cannot be imported, or the name in it is not a tool; see the message."""
+    """The module of a tool cannot be imported, or the name in this module is not a tool. The
+    message has the details."""
 
     code = "tool.unusable"
 
@@ -206,11 +208,11 @@ class ToolUnusable(UserError):
 
 
 class CallChanged(UserError):
-    """The code of a resumed run makes a different call than before the interruption. Answer the
-    inbox item `item`, or restore the earlier code.
+    """The code of an agent has changed: after an interruption it makes a different call than
+    before. Answer the inbox item `item`, or restore the earlier code.
 
-    `before` is the original call. `item` is set if the session is stored; the answer to this inbox
-    item decides how the run continues.
+    `before` is the call before the interruption. `item` is the id of an inbox item whose answer
+    decides how the run continues; it is set if the session is stored.
     """
 
     code = "run.call_changed"
@@ -268,9 +270,10 @@ class HandoffError(EkidenError):
 
 
 class HandoffRefused(HandoffError):
-    """The handoff was refused or rolled back; `refusal` is the code, such as `MAX_DEPTH_EXCEEDED`.
+    """The handoff was refused or rolled back. `refusal` is the code of the reason, such as
+    `MAX_DEPTH_EXCEEDED`.
 
-    The agent keeps the conversation.
+    The source agent keeps the conversation.
     """
 
     code = "handoff.refused"
@@ -315,7 +318,8 @@ class ModelBehaviorError(EkidenError):
 
 
 class ModelError(EkidenError):
-    """The provider failed after all retries; `status` is the HTTP status; resume later."""
+    """The model provider failed, and retries did not help; resume later. `status` is the HTTP
+    status."""
 
     code = "model.failed"
 
@@ -338,13 +342,13 @@ class ModelTimeout(ModelError):
 
 
 class ModelRefused(ModelError):
-    """The model declined to answer. Raised only by `raise_for_outcome()`."""
+    """The model declined to answer. Only `RunResult.raise_for_outcome()` raises this error."""
 
     code = "model.refused"
 
 
 class ToolError(EkidenError):
-    """A tool failed that code called with `ctx.call`, or that is set to end the run on a
+    """A tool failed: either code called it with `ctx.call`, or the tool is set to end the run on a
     failure."""
 
     code = "tool.failed"
@@ -372,7 +376,7 @@ class McpUnavailable(ToolError):
 
 class OutOfBudgetError(EkidenError):
     """A limit of tokens, seconds or money was reached. The work is kept; resume with a higher
-    limit. Raised only by `raise_for_outcome()`."""
+    limit. Only `RunResult.raise_for_outcome()` raises this error."""
 
     code = "run.out_of_budget"
 
@@ -511,7 +515,8 @@ class StoreReadOnly(StoreUnavailable):
 
 
 class StoreEmpty(StoreError):
-    """The file or database does not contain a store; restore it, or name another one."""
+    """The file or database does not contain a store. Restore it from a backup, or use another
+    address."""
 
     code = "store.empty"
 

@@ -63,7 +63,8 @@ class CollaborationBusy(CollaborationError):
 
 
 class ProtocolError(CollaborationError):
-    """The move is not allowed in this phase; `fits` lists the phases that allow it."""
+    """The move is not allowed in the current phase of the collaboration; `fits` lists the phases
+    that allow it."""
 
     code = "collaboration.phase"
 

@@ -40,14 +40,15 @@ class RemoteAgentFailed(RemoteAgentError):
 
 
 class RemoteAgentInvalid(RemoteAgentError):
-    """The remote agent has no card, the card points to another host, or the answer is too long."""
+    """The remote agent has no valid agent card, the card points to another host, or the answer is
+    too long."""
 
     code = "a2a.invalid"
 
 
 class ForeignAgentError(EkidenError):
-    """An agent of another framework raised an exception (see `__cause__`), or broke the contract; a
-    handoff to it is rolled back."""
+    """An agent of another framework raised an exception (see `__cause__`), or broke the contract of
+    `ForeignAdapter`. A handoff to this agent is rolled back."""
 
     code = "agent.foreign_failed"
 

@@ -26,7 +26,8 @@ class MemoryFailed(EkidenError):
 
 
 class NoMemory(MemoryFailed):
-    """The session has no user, or the agent has no memory; the message names the setting."""
+    """The session has no user, or the agent has no memory. The message names the setting to
+    change."""
 
     code = "memory.none"
 

@@ -24,7 +24,7 @@ from ekiden.core.errors import EkidenError
 
 
 class BusError(EkidenError):
-    """Base class of bus errors. It is also raised if the bus was closed, or if a chain of questions
+    """Base class of bus errors. Raised directly if the bus was closed, or if a chain of questions
     is longer than `Limits.depth`."""
 
     code = "bus.failed"
@@ -140,8 +140,8 @@ class InboxItemNotFound(InboxError):
 
 
 class InboxItemClosed(InboxError):
-    """The item was already answered, expired or withdrawn; see `status` and `by`. It is raised for
-    late answers, and in code that waits for the answer."""
+    """The item was already answered, expired or withdrawn; see `status` and `by`. This error is
+    raised for a late answer, and in code that waits for an answer."""
 
     code = "inbox.closed"
 

@@ -96,8 +96,8 @@ class ToolMissing(UserError):
 
 
 class ReplicaFailed(EkidenError):
-    """A replica did not accept an event. The event waits in the store. Runs do not get this
-    error."""
+    """A replica did not accept an event. The event stays in the store, to be sent later. Runs never
+    raise this error."""
 
     code = "mirror.failed"
 
@@ -107,7 +107,7 @@ class ReplicaFailed(EkidenError):
 
 
 class ReplicaUnavailable(ReplicaFailed):
-    """The replica is unavailable, slow or busy, or it denies access; Ekiden tries again."""
+    """The replica is unavailable, slow or busy, or denies access. Ekiden tries again later."""
 
     code = "mirror.unavailable"
 
@@ -118,7 +118,8 @@ class ReplicaUnavailable(ReplicaFailed):
 
 
 class ReplicaRefused(ReplicaFailed):
-    """The replica refused this event permanently. The event is set aside and not sent again."""
+    """The replica refused this event permanently. Ekiden skips the event and does not send it
+    again."""
 
     code = "mirror.refused"
 
@@ -141,7 +142,8 @@ class SessionImportInvalid(UserError):
 
 
 class StaleState(EkidenError):
-    """The state has changed since it was read. Nothing was written; see `expected` and `found`."""
+    """The state has changed since it was read. Nothing was written. `expected` is the version that
+    the caller read, and `found` the current version."""
 
     code = "state.stale"
 

@@ -83,19 +83,20 @@ class HandoffTrigger:
 
     type: TriggerType
     expression: Name | None = None
-    """For the type `condition`: the expression; the handoff starts when it is true."""
+    """For the type `condition`: the handoff starts when this expression is true."""
     event: Name | None = None
     """For the type `event`: the name of an event that code publishes with ``ctx.publish``."""
     seconds: Seconds | None = None
     """For the type `timeout`: the handoff starts after the active agent has worked this many
     seconds."""
     errors: tuple[Name, ...] = ()
-    """For the type `error`: names of exceptions, or error codes. Empty: any error."""
+    """For the type `error`: names of exceptions, or error codes. An empty tuple means any error."""
     capabilities: tuple[Name, ...] = ()
     """For the type `capability`: the handoff starts when the active agent lacks one of these
     capabilities."""
     priority: int = 0
-    """If several triggers fire, the highest priority wins, then the first handoff in `handoffs`."""
+    """If several triggers fire, the one with the highest priority wins. At equal priority, the
+    first handoff in `handoffs` wins."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -130,25 +131,25 @@ class HandoffTerms:
 
     policy: PolicyName = "graceful"
     condition: Name | None = None
-    """With the policy `conditional`: the handoff is refused unless this condition is true. With
-    ``when="conditional"``: the model sees the handoff only while this condition is true."""
+    """With the policy `conditional`, the handoff is refused unless this condition is true. With
+    ``when="conditional"``, the model sees the handoff only while this condition is true."""
     when: HandoffWhen = "manual"
     trigger: HandoffTrigger | None = None
     allow_return: bool | Literal["always"] = False
-    """`True`: the handoff may return to an agent that had the task before, if something changed
-    since then. ``"always"``: it may return even without a change; only the depth limit ends a
-    loop."""
+    """If `True`, the handoff may return the task to an agent that had it before, provided that
+    something has changed since then. If ``"always"``, it may return the task even without a change,
+    and only the depth limit ends a loop."""
     capabilities: tuple[Name, ...] = ()
     """Capabilities that the target must have."""
     confirm: Confirmation | None = None
     """If set, the handoff needs human approval (see `RunConfig.approver`)."""
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
-    """The timeout in seconds: first for the source to finish its work, then again for the target to
-    confirm the handoff."""
+    """A timeout in seconds that applies twice: first the source must finish its work within this
+    time, then the target must confirm the handoff within this time."""
     restrict_tools: bool = False
-    """`True`: the target may use only tools that the source may also use."""
+    """If true, the target may use only tools that the source may also use."""
     budget: Budget | None = None
-    """If set, the budget of the target for its work after the handoff."""
+    """The budget of the target for its work after the handoff. `None` means no separate budget."""
     completes: Completion = "answer"
 
     def __post_init__(self) -> None:
@@ -162,8 +163,8 @@ class HandoffTerms:
 
     @property
     def is_decided_by_model(self) -> bool:
-        """Whether only the model decides about the handoff: there is no trigger and no
-        condition."""
+        """Whether only the model decides when to make the handoff, because there is no trigger and
+        no condition."""
         if self.when == "auto":
             return self.trigger is None
         return self.when == "conditional" and not self.condition
@@ -198,8 +199,8 @@ class HandoffInputData:
     output."""
     run_context: RunContextWrapper[Any] | None = None
     input_items: tuple[RunItem, ...] | None = None
-    """If set, the target sees these items instead of `new_items`. The output of the run still
-    contains `new_items`."""
+    """If set, the target sees these items instead of `new_items`. In both cases the output of the
+    run contains `new_items`."""
 
     def clone(self, **changes: Any) -> HandoffInputData:
         """A copy with some fields changed."""
@@ -213,7 +214,7 @@ HandoffInputFilter: TypeAlias = Callable[
 
 @dataclass(eq=False)
 class Handoff(Generic[TContext, TAgent]):
-    """A possible handoff to another agent; `ekiden.handoff` creates it.
+    """A handoff that an agent may make to another agent; create it with `ekiden.handoff`.
 
     For example::
 
@@ -229,27 +230,27 @@ class Handoff(Generic[TContext, TAgent]):
     Raises `ModelBehaviorError` when the arguments are invalid."""
     agent_name: str
     input_filter: HandoffInputFilter | None = None
-    """A function that changes the conversation that the target sees. It is used instead of the
-    filter of the run."""
+    """A function that changes the conversation that the target sees. It replaces the filter in
+    `RunConfig.handoff_input_filter`."""
     strict_json_schema: bool = True
     is_enabled: Enabled = True
-    """Whether the handoff is enabled. A function is called in each turn. The model does not see a
-    disabled handoff."""
+    """Whether the handoff is enabled: a bool, or a function that is called in each turn. The model
+    does not see a disabled handoff."""
     agent: TAgent | None = None
     """The target agent, if it is known before the handoff."""
     include_context: bool = True
-    """`True`: the target sees the conversation. `False`: it sees only the message of the
+    """If true, the target sees the conversation. If false, the target sees only the message of the
     handoff."""
     has_callback: bool = True
-    """Whether `on_invoke_handoff` calls a callback. If not, `on_invoke_handoff` only returns
-    `agent`, and Ekiden does not await it."""
+    """Whether `on_invoke_handoff` calls a callback. If false, Ekiden uses `agent` directly, without
+    a call."""
     terms: HandoffTerms = DEFAULT_TERMS
-    """The handoff's policy: when and how it is made, and the target's limits."""
+    """The policy of the handoff: when and how it is made, and the limits of the target."""
     needs_approval: ApprovalFunction | None = None
     """A function that decides whether a handoff needs the approval that `terms.confirm` requires.
-    `None`: every handoff needs it."""
+    If `None`, every such handoff needs approval."""
     spec: ToolSpec = field(init=False, repr=False)
-    """The tool definition that the model sees; created once."""
+    """The tool definition that the model sees. It is created at the first use."""
 
     def __post_init__(self) -> None:
         check_tool_name(self.tool_name, "the tool name of a handoff")

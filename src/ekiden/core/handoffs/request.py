@@ -18,8 +18,7 @@ StatusName: TypeAlias = Literal[
 
 
 class HandoffStatus(StrEnum):
-    """Names for the values of a handoff's `status`. You can also compare with the texts themselves,
-    such as ``"rolled_back"``.
+    """The status of a handoff. You can also compare with plain texts, such as ``"rolled_back"``.
 
     For example::
 
@@ -59,7 +58,7 @@ RefusalCode: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """The origin of an action: the agent's model, a trigger, a person, a program, or the system."""
+    """The origin of an action: an agent's model, a trigger, a person, a program, or the system."""
 
     kind: ActorKind
     name: str = ""
@@ -90,13 +89,14 @@ class HandoffContext:
     context: Any = None
     summary: str = ""
     payload: Any = None
-    """Further data from the requesting program; JSON."""
+    """Further JSON from the requesting program."""
     priority: int = 0
     timeout: float = DEFAULT_TIMEOUT_S
-    """Seconds for the target to confirm. By default the timeout of the handoff between the two
-    agents applies."""
+    """Seconds within which the target must confirm. The default is the timeout in the policy of the
+    handoff."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """`timestamp`, `handoff_chain` (begins with ``user``), `chain_depth`, `correlation_id`."""
+    """Facts with the keys `timestamp`, `handoff_chain` (begins with ``user``), `chain_depth` and
+    `correlation_id`."""
 
     @property
     def given_timeout(self) -> float | None:
@@ -120,7 +120,7 @@ class HandoffRequest:
     capabilities: Sequence[str] = ()
     """Capabilities that the target must have, in addition to the capabilities in `HandoffTerms`."""
     condition: str = ""
-    """A condition for any policy: if it is false, the handoff is refused."""
+    """If set, the handoff is refused when this condition is false, whatever the policy."""
     created_at: float = 0.0
     """Seconds since 1970."""
     by: Actor = A_PROGRAM
