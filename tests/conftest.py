@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 
 import pytest
 
@@ -22,6 +23,9 @@ pytest_plugins = [
 
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are tried with all examples unless slow tests are left out."""
+    # A shell starts background jobs with Ctrl-C ignored, and the programs of tests inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     choose_profile(slow_tests_too="not slow" not in str(config.getoption("markexpr")))
 
 

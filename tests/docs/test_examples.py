@@ -49,7 +49,8 @@ def folder(
     monkeypatch.setattr(socket.socket, "connect", guarded(socket.socket.connect, refuse))
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
-    for name, module in list(sys.modules.items()):
+    # A copy is made at once, even if a thread is still importing.
+    for name, module in sys.modules.copy().items():
         if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
 
