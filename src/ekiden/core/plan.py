@@ -28,7 +28,7 @@ AskModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelResponse]]
 
 
 class PlanFailed(EkidenError):
-    """No task of a supervisor's plan succeeded; the message has their errors. Correct the cause and
+    """Every task of a supervisor's plan failed; the message lists the errors. Correct the cause and
     send the request again."""
 
     code = "plan.failed"
@@ -50,7 +50,7 @@ class AgentTask(Value):
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Additional parameters, as JSON."""
     depends_on: tuple[str, ...] = ()
-    """Ids of the tasks that must finish first. This task gets their results."""
+    """Ids of the tasks that must finish before this task. This task gets their results."""
     created_at: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
@@ -70,13 +70,13 @@ class AgentTask(Value):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AgentTask:
-        """The inverse of `to_json`."""
+        """Create the object from the JSON that `to_json` returns."""
         return cls(**data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResult(Value):
-    """The result of a task: a success has `data`, a failure has `error`."""
+    """The result of a task. If the task succeeded, `data` is set; if it failed, `error` is set."""
 
     task_id: str
     agent: str
@@ -85,7 +85,7 @@ class AgentResult(Value):
     """The result of a successful task, as JSON."""
     error: str | None = None
     execution_time: float = 0.0
-    """Time in seconds, including all attempts."""
+    """The duration of all attempts together, in seconds."""
 
     def __post_init__(self) -> None:
         if self.success and self.data is None:
@@ -100,15 +100,16 @@ class AgentResult(Value):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AgentResult:
-        """The inverse of `to_json`."""
+        """Create the object from the JSON that `to_json` returns."""
         return cls(**data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskDecomposition:
-    """A request split into one or more tasks.
+    """A plan: a request that is split into one or more tasks.
 
-    Raises `UserError` if an id in `depends_on` is not a task of this plan, or if there is a cycle::
+    Raises `UserError` if there is no task, if two tasks have the same id, if `depends_on` names an
+    unknown task, or if tasks depend on each other in a cycle::
 
         weather = AgentTask(agent="weather", description="Kyoto on Monday", task_id="t1")
         hotel = AgentTask(agent="hotels", description="A hotel that suits it", depends_on=("t1",))
@@ -118,7 +119,8 @@ class TaskDecomposition:
     tasks: tuple[AgentTask, ...]
     reasoning: str = ""
     notes: tuple[str, ...] = ()
-    """Corrections of the proposed plan, for example that a task goes to the fallback."""
+    """Corrections that Ekiden made to the proposed plan, for example that a task was given to the
+    fallback."""
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -136,7 +138,7 @@ class TaskDecomposition:
 
     @property
     def requires_aggregation(self) -> bool:
-        """Whether several results must be combined into an answer."""
+        """Whether there are several results, which must be combined into one answer."""
         return len(self.tasks) > 1
 
     def to_json(self) -> dict[str, Any]:
@@ -150,7 +152,7 @@ class TaskDecomposition:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TaskDecomposition:
-        """The inverse of `to_json`."""
+        """Create the object from the JSON that `to_json` returns."""
         return cls(
             tasks=tuple(map(AgentTask.from_json, data["tasks"])),
             reasoning=data.get("reasoning", ""),
@@ -160,14 +162,14 @@ class TaskDecomposition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiAgentState:
-    """A plan with its progress."""
+    """The current state of a supervisor's plan: its tasks, their progress and their results."""
 
     user_input: str
     phase: PlanPhase = "init"
     decomposition: TaskDecomposition | None = None
     pending_tasks: tuple[AgentTask, ...] = ()
     results: tuple[AgentResult, ...] = ()
-    """The results, in the order of completion; append-only."""
+    """The results of finished tasks, in the order of completion."""
     final_response: str | None = None
     error: str | None = None
     session_id: str = ""
@@ -189,7 +191,7 @@ class MultiAgentState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """The description of an agent that can get tasks, for a decomposer."""
+    """Describes an agent that can get tasks. A decomposer chooses between members."""
 
     name: str
     description: str = ""
@@ -221,9 +223,11 @@ class Decomposer(Protocol):
         fallback: str | None,
         ask: AskModel | None,
     ) -> TaskDecomposition:
-        """Return the tasks, each for one member. `ask` is `None` if there is no model.
+        """Return the tasks, each for one member. `ask` calls the supervisor's model; it is `None`
+        if the supervisor has no model.
 
-        Raises `ModelBehaviorError` if the model's output is unusable, after one repair.
+        Raises `ModelBehaviorError` if the model's output is still unusable after one attempt to
+        repair it.
         """
         ...
 
@@ -241,8 +245,8 @@ class Aggregator(Protocol):
     """
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """Return the answer, which should also name missing results. Ekiden calls this method if
-        the plan has at least two tasks and at least one succeeded."""
+        """Return the answer to the request. The answer should also name missing results. Ekiden
+        calls this method if the plan has at least two tasks, and at least one of them succeeded."""
         ...
 
 
@@ -278,20 +282,24 @@ def keywords_taken(function: Callable[..., Any], names: Sequence[str], what: str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """The settings of a supervisor; `Supervisor` creates this object."""
+    """The settings of a supervisor. `Supervisor` creates this object from its arguments."""
 
     members: tuple[Any, ...]
-    """The agents that get tasks: `Agent` objects."""
+    """The agents that get tasks, as `Agent` objects."""
     fallback: str | None = None
-    """The member that gets a task if the plan names an unknown agent. `None`: the last member."""
+    """The name of the member that gets a task if the plan names an unknown agent. `None` means the
+    last member."""
     decomposer: Decomposer | DecomposeFunction | None = None
-    """`None`: the model splits the request with a schema. Without a model, rules split it."""
+    """Splits the request into tasks. If `None`, the model splits the request; without a model,
+    rules do (see `RuleDecomposer`)."""
     aggregator: Aggregator | AggregateFunction | None = None
-    """`None`: the model combines the results. Without a model the results are listed."""
+    """Combines the results into one answer. If `None`, the model combines the results; without a
+    model, they are joined (see `JoinAggregator`)."""
     concurrency: Count = 8
     """The maximum number of concurrent tasks."""
     timeout_s: Seconds = 60.0
-    """The timeout of each attempt of a task; time spent waiting for people does not count."""
+    """The timeout of each attempt of a task, in seconds. Time spent waiting for people does not
+    count."""
     retries: WholeAmount = 1
     """The maximum number of retries of a failed task."""
     backoff_s: Amount = 0.5

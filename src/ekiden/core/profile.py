@@ -43,7 +43,7 @@ Scope: TypeAlias = Literal["project", "user", "system"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triggers(Value):
-    """The features of requests that an agent should get.
+    """Describes the requests that an agent should get, for routing.
 
     For example::
 
@@ -52,11 +52,12 @@ class Triggers(Value):
 
     keywords: tuple[Text, ...] = ()
     patterns: tuple[Text, ...] = ()
-    """Regular expressions in RE2's syntax, matched without regard to case."""
+    """Regular expressions in the syntax of RE2. They ignore case."""
     priority: Annotated[int, Allowed(high=100)] = 50
-    """The weight of the score, from 0 to 100."""
+    """The weight of this agent's score in routing by rules, from 0 to 100."""
     examples: tuple[Text, ...] = ()
-    """Requests that this agent should get; `semantic` routing learns from them."""
+    """Examples of requests that this agent should get. The routing strategy `semantic` compares new
+    requests with them."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -72,7 +73,7 @@ NO_TRIGGERS = Triggers()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability(Checked, Value):
-    """A capability of an agent.
+    """Something that an agent can do. Handoffs and searches choose agents by their capabilities.
 
     For example::
 
@@ -82,7 +83,7 @@ class Capability(Checked, Value):
     name: Name
     description: str = ""
     proficiency: Annotated[float, Allowed(high=1)] = 1.0
-    """From 0 to 1."""
+    """How well the agent can do this, from 0 to 1."""
     tags: tuple[Name, ...] = ()
 
 
@@ -97,14 +98,16 @@ class Confirmation:
     """
 
     prompt_template: str = "Run {tool_name} with {tool_args}?"
-    """The question to the person; the placeholders ``{tool_name}`` and ``{tool_args}`` are
-    replaced."""
+    """The question to the person. The placeholders ``{tool_name}`` and ``{tool_args}`` are replaced
+    by the name and the arguments of the tool."""
     timeout_s: Seconds | None = None
     """The time for an answer, in seconds. After this time the question expires, and the tool does
-    not run. `None`: 30 seconds if an approver asks a person directly; no deadline in the inbox."""
+    not run. `None` means 30 seconds if an `Approver` asks the person, and no deadline if the
+    question is in the inbox."""
     title: Text | None = None
-    """The title of the question in the inbox, such as ``Refund {amount} {currency}``: each name in
-    braces is an argument of the tool. `None`: the title names the agent and the tool."""
+    """The title of the question in the inbox, such as ``Refund {amount} {currency}``. Each name in
+    braces is replaced by this argument of the tool. If `None`, the title names the agent and the
+    tool."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -155,38 +158,42 @@ class MemorySettings(Checked):
 
     type: MemoryKind = "key_value"
     scope: MemoryScope = "user"
-    """With `user`, a session without a user has no memory: each call raises `NoMemory`."""
+    """Whether the memories belong to the user or to the app. With `user`, a session without a user
+    has no memory, and every memory call raises `NoMemory`."""
     backend: Name | None = None
-    """The name of the back end, such as ``pinecone``. `None`: the store of the session."""
+    """The name of the back end for the search, such as ``pinecone``. If `None`, the session's store
+    does the search."""
     top_k: Annotated[int, Allowed(low=1, high=100)] = 5
     """The maximum number of memories that `recall` returns."""
     threshold: Annotated[float | None, Allowed(high=1)] = None
-    """The lowest similarity of a result, from 0 to 1. `None`: the default of the memory type."""
+    """The lowest similarity of a search result, from 0 to 1. `None` means the default of the memory
+    type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindTraits:
-    """The traits of all agents of a kind; the runtime executes their turns.
+    """The traits that all agents of one kind share. The runtime treats agents according to their
+    traits.
 
-    `Agent.traits` returns the traits of an agent's kind::
+    `Agent.traits` returns the traits of an agent::
 
         KindTraits(name="council", is_human=True)
     """
 
     name: str
-    """The name of the kind in lists, such as ``code``. For a registered kind it is the value of
-    `Agent.kind`."""
+    """The name of the kind, as lists of agents show it, such as ``code``. Agents of a registered
+    kind have this name as `Agent.kind`."""
     uses_model: bool = False
-    """A turn is one model call, whose answer is parsed as the agent's `output_type`."""
+    """Whether a turn is a model call, whose answer is parsed as the agent's `output_type`."""
     is_router: bool = False
-    """The agent routes every conversation to another agent. Routing never chooses it, and lists
-    omit it."""
+    """Whether the agent only routes conversations to other agents. Routing never chooses such an
+    agent, and lists omit it."""
     is_human: bool = False
-    """People answer instead of a model. Routing, plans and negotiations do not choose such an
-    agent."""
+    """Whether people answer instead of a model. Routing, plans and negotiations do not choose such
+    an agent."""
     is_supervisor: bool = False
-    """The agent gives tasks to other agents. Its turn ends with an answer that combines their
-    answers."""
+    """Whether the agent gives tasks to other agents. Its turn ends with an answer that combines
+    their answers."""
 
 
 MODEL = KindTraits(name="model", uses_model=True)
@@ -232,8 +239,8 @@ def traits_named(kind: str) -> KindTraits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Checked):
-    """The budget of an agent, of a handoff's target, or of a task. It cannot exceed the remaining
-    budget of the agent that hands over the work.
+    """A budget for an agent, for the target of a handoff, or for a task. A field of `None` means no
+    limit. The agent that hands over work cannot give more than the rest of its own budget.
 
     For example::
 
@@ -242,6 +249,6 @@ class Budget(Checked):
 
     tokens: Count | None = None
     seconds: Seconds | None = None
-    """Seconds of work; time spent waiting for people does not count."""
+    """The maximum time of work, in seconds. Time spent waiting for people does not count."""
     money: Positive | None = None
-    """The cost of model calls, in the currency of `RunConfig.prices`."""
+    """The maximum cost of model calls, in the currency of `RunConfig.prices`."""

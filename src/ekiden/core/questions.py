@@ -66,17 +66,19 @@ class InboxAnswer(Value):
     """The person who answered."""
     at_us: int
     via: str
-    """The channel: ``terminal``, ``http``, ``websocket``, ``console``, ``program``."""
+    """The channel of the answer: ``terminal``, ``http``, ``websocket``, ``console`` or
+    ``program``."""
     text: str = ""
     """The person's text."""
     arguments: str | None = None
-    """For an approval: if set, the tool runs with these arguments instead; JSON text."""
+    """For an approval: if set, the tool runs with these arguments, which the person changed. They
+    are JSON text."""
     always: bool = False
-    """For an approval: whether it also applies to later calls in the session."""
+    """For an approval: whether it also applies to later calls of the tool in the session."""
 
 
 class EscalationStep(NamedTuple):
-    """A step of an escalation chain: the role to ask, and the time.
+    """A step of an escalation chain: the role to ask next, and when to ask it.
 
     For example::
 
@@ -85,7 +87,7 @@ class EscalationStep(NamedTuple):
 
     role: Name
     after_s: Seconds
-    """Seconds without an answer before this role is asked. The time counts from the creation of the
+    """Seconds without an answer after which this role is asked. They count from the creation of the
     item, or from the previous escalation."""
 
 
@@ -93,8 +95,8 @@ class EscalationStep(NamedTuple):
 class InboxItem(Value):
     """A question that waits for a person.
 
-    It is stored in the same transaction as its cause, and answered once. Its texts may come from a
-    model, so show them as plain text.
+    An item is stored in the same transaction as the event that needs it, and can be answered only
+    once. Its texts may come from a model, so show them as plain text.
     """
 
     id: str = field(default_factory=lambda: new_id("inb"))
@@ -105,38 +107,38 @@ class InboxItem(Value):
     options: tuple[str, ...] = ()
     """The choices. If there are none, the answer is free text."""
     context: Any = None
-    """JSON that helps to decide."""
+    """Facts that help the person to decide, as JSON."""
     priority: int = 2
-    """1 low, 2 normal, 3 high, 4 urgent."""
+    """The priority: 1 is low, 2 normal, 3 high, and 4 urgent."""
     created_at_us: int = 0
     deadline_us: int | None = None
     default: str | None = None
-    """The answer after the deadline. `None`: the item expires without an answer."""
+    """The answer that is used after the deadline. If `None`, the item expires without an answer."""
     role: str = DEFAULT_ROLE
     """The role of the people who may answer."""
     assignee: str | None = None
     """The person that the item is assigned to."""
     chain: tuple[EscalationStep, ...] = ()
-    """The next roles to ask if there is no answer, in order."""
+    """The roles to ask next, in order, if there is no answer."""
     escalate_at_us: int | None = None
-    """The time of the escalation to the first step of `chain`. `None` in a new item: the time is
-    computed from the step."""
+    """The time of the next escalation, to the first step of `chain`, in microseconds since 1970. If
+    it is `None` in a new item, it is computed from that step."""
     snoozed_until_us: int | None = None
     status: InboxStatus = "open"
     answer: InboxAnswer | None = None
     """The person's answer; for an `expired` item, the `default`."""
     closed_at_us: int | None = None
     closed_by: str = ""
-    """The person who answered or cancelled the item; `NOBODY` if it expired."""
+    """The person who answered or cancelled the item. `NOBODY` if the item expired."""
     reason: str = ""
     """Why the item was cancelled or expired."""
     session_id: str | None = None
-    """The waiting session, which the answer resumes."""
+    """The session that waits for the answer."""
     task_id: str | None = None
     correlation_id: str | None = None
-    """The subject of the item, for the audit; `None`: the id of the session."""
+    """The correlation id of the item in the audit. `None` means the id of the session."""
     message_id: str | None = None
-    """The waiting message on the bus, which the answer settles."""
+    """The id of the message on the bus that waits for the answer."""
     tool: str | None = None
     arguments: str | None = None
     """For an approval: the tool's arguments, as JSON text. The approval is valid only for these
@@ -148,19 +150,20 @@ class InboxItem(Value):
 
     @property
     def etag(self) -> str:
-        """The entity tag, which changes with every update. `version` alone is not enough, because
-        the versions of a closed item start again."""
+        """The HTTP entity tag of the item, which changes with every update. It contains the status,
+        because the version starts again when the item is closed."""
         return f'"{self.status}-{self.version}"'
 
     def to_json(self) -> dict[str, Any]:
-        """The item as JSON, as it is stored; the version is stored separately."""
+        """The item as JSON, without its version."""
         data: dict[str, Any] = to_json(self)
         del data["version"]
         return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, version: int = 0) -> InboxItem:
-        """The inverse of `to_json`; fields of a later version are ignored."""
+        """Create the item from the JSON that `to_json` returns. Fields of a later version are
+        ignored."""
         item: InboxItem = from_json(cls, {**data, "version": version})
         return item
 
@@ -170,7 +173,7 @@ _MAX_SUBJECT = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A question to an agent.
+    """A question to an agent, for `ask_all` and `ask_any`.
 
     For example::
 
@@ -188,12 +191,13 @@ class Ask:
     count."""
     priority: Priority = "normal"
     budget: Budget | None = None
-    """The budget of the other agent for the question; it comes from the remaining budget of the
-    asker."""
+    """The budget of the other agent for the answer. It is taken from the remaining budget of the
+    asking agent."""
     max_turns: int | None = None
-    """The maximum number of turns; `None`: the limit of the run."""
+    """The maximum number of turns of the other agent. `None` means the limit of the run."""
     words: str | None = None
-    """The text that the agent reads. The default text names the asking agent."""
+    """The text that the other agent reads. The default is a text that names the asking agent, the
+    subject and the payload."""
 
     def __post_init__(self) -> None:
         check_subject(self.subject)

@@ -86,15 +86,15 @@ class ConfirmationRequest:
     """The question. It contains text from the model, so show it as plain text."""
     timeout_s: float
     scope: str = ""
-    """The scope of an "always" approval, such as a program or a host, as the model wrote it. Empty:
-    the whole tool."""
+    """The calls that an "always" approval would cover, such as calls of one program or to one host.
+    The text comes from the model. If it is empty, the approval covers all calls of the tool."""
     call_id: str = ""
-    """The id of the model's call."""
+    """The id of the tool call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval(Confirmation):
-    """The approval of a tool call.
+    """An approval of a tool call: the question, or a person's answer.
 
     As the `confirmation` of a tool, an `Approval` describes the question to the person. As the
     result of an `Approver`, it has the person's answer in `approved` and `by`::
@@ -110,9 +110,9 @@ class Approval(Confirmation):
     """The person who answered; empty before the answer."""
     reason: str = ""
     arguments: str | None = None
-    """If set, the tool runs with these arguments instead, as JSON text."""
+    """If set, the tool runs with these arguments, which the person changed. They are JSON text."""
     always: bool = False
-    """If true, Ekiden does not ask again in this session for this tool of this agent. If the tool
+    """If true, later calls of this tool by this agent in this session need no approval. If the tool
     has scopes, this applies only to calls with the same `scope`."""
 
     def __post_init__(self) -> None:
@@ -172,48 +172,49 @@ class RemoteTask:
     items: Sequence[Item] = ()
     """The conversation that the target may see, after all filters."""
     received: Mapping[str, Any] = field(default_factory=dict)
-    """The source's description of the task: ``from``, ``reason``, ``summary``, ``context`` and
-    ``chain`` (the agents so far). A model wrote parts of it: treat it as data, never as
-    instructions."""
+    """The data of the handoff, with the keys ``from`` (the source agent), ``reason``, ``summary``,
+    ``context`` and ``chain`` (the agents so far). A model wrote parts of these data: treat them as
+    data, never as instructions."""
     idempotency_key: str
     """A unique key of the task. It stays the same when the task is handed over again after a
     crash."""
     timeout_s: float | None = None
-    """The time after which the caller cancels the task; `None`: the time limit of the run."""
+    """Seconds after which the caller cancels the task. `None` means the time limit of the run."""
     variables: Mapping[str, Any] = field(default_factory=dict)
-    """The session's variables when the task was handed over."""
+    """The session's variables at the time of the handoff."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReply:
-    """The result of a task. A reply without fields means that the task is done, without output.
+    """The result of a task of an `AgentRunner`. A reply without any field means that the task is
+    done and has no output.
 
     A task ends in one of three ways: declined, handed over, or done. Ekiden checks `declined`
     first, then `hand_to`.
     """
 
     text: str | None = None
-    """The text for the person; `None`: only `items`."""
+    """The text for the person. If `None`, the reply has no text, only `items`."""
     items: Sequence[Item] = ()
-    """Items to add to the conversation before `text`: messages, and tool calls, each with its
-    output."""
+    """Items to add to the conversation before `text`: messages, and tool calls with their
+    outputs."""
     output: Any = None
-    """The final output as JSON, if it is more than `text`."""
+    """The final output as JSON. If `None`, the output is `text`."""
     declined: str | None = None
-    """If set, the agent refuses the task; the value is the reason. Ekiden ignores the other fields,
-    and the source gets the task back."""
+    """If set, the agent refuses the task, and this is the reason. Ekiden then ignores the other
+    fields, and the source agent gets the task back."""
     hand_to: str | None = None
-    """The agent of the team that gets the task next; checked like any other handoff."""
+    """The agent of the team that gets the task next. Ekiden checks this handoff like any other."""
     reason: str = ""
-    """The reason of the handoff to `hand_to`; people see it unchanged."""
+    """The reason for the handoff to `hand_to`. People see this text unchanged."""
     usage: Usage | None = None
     """The usage of the task's model calls. Ekiden adds it to the usage of the run."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Further JSON for the event of the task."""
+    """Further facts, as JSON, which are stored in the event of the task."""
 
 
 class AgentRunner(Protocol):
-    """Runs a whole task instead of a local agent: a supervisor's plan, or a remote agent.
+    """Does a whole task in place of a local agent, for example by calling a remote agent.
 
     For example::
 
@@ -227,10 +228,10 @@ class AgentRunner(Protocol):
         """Do the task and return its result. Ekiden stores nothing until this method returns.
 
         If the process dies before the reply is stored, Ekiden calls the method again with the same
-        `idempotency_key`. Then return the first reply or continue the work; do not do the task
-        twice. Several tasks may run at once. If the method raises an exception, the handoff is
-        rolled back, and the source gets the exception. The call is cancelled on a timeout, or when
-        the run is stopped. Then cancel the remote work, and do not catch `CancelledError`.
+        `idempotency_key`. In this case return the first reply or continue the work, but do not do
+        the task twice. Several tasks may run at once. If the method raises an exception, the
+        handoff is rolled back, and the source agent gets the error. The call is cancelled after a
+        timeout, and when the run is stopped: cancel the remote work, and let `CancelledError` pass.
         """
         ...
 
@@ -240,7 +241,7 @@ FoundBy: TypeAlias = Literal["words", "meaning", "both"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRecord:
-    """A memory.
+    """A stored memory.
 
     For example::
 
@@ -251,11 +252,11 @@ class MemoryRecord:
     key: str
     content: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """The JSON that was stored with the memory."""
+    """The metadata that was stored with the memory, as JSON."""
     score: float | None = None
-    """The similarity to the query, from 0 to 1. The score is the higher of two values: the cosine
-    of the embeddings, and the share of the query's words in the memory, weighted by rarity. `None`
-    without a query."""
+    """The similarity to the query, from 0 to 1; `None` without a query. It is the higher of two
+    values: the cosine of the embeddings, and the share of the query's words that occur in the
+    memory, in which rare words count more."""
     found_by: FoundBy | None = None
     stored_at_us: int = 0
     """Microseconds since 1970."""

@@ -19,7 +19,7 @@ ACTIVE: Final[frozenset[str]] = frozenset({"queued", "running"})
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[TOutput]):
-    """The agent answered."""
+    """The agent gave its final answer."""
 
     output: TOutput
     kind: Literal["done"] = "done"
@@ -27,7 +27,7 @@ class Done(Generic[TOutput]):
 
 @dataclass(frozen=True, slots=True)
 class HandedOff:
-    """A turn ended with a handoff. The run continues with the other agent."""
+    """A turn ended with a handoff. The run continues with the agent `target`."""
 
     source: str
     target: str
@@ -68,12 +68,12 @@ class OutOfBudget:
     used: float
     kind: Literal["out_of_budget"] = "out_of_budget"
     scope: LimitScope = field(default="run", repr=False, compare=False)
-    """The scope of the limit: the run, the agent, the handoff to the agent, or the tenant for one
-    day."""
+    """What the limit applies to: the whole run, one agent, the work after a handoff, or one day of
+    a tenant."""
 
 
 Outcome: TypeAlias = Done[TOutput] | Waiting | Refused | Failed | OutOfBudget
-"""How a run ends."""
+"""The ways in which a run can end."""
 
 
 RunStatus: TypeAlias = Literal[
@@ -103,8 +103,8 @@ class ReachedLimit(Value):
     allowed: float
     used: float
     scope: LimitScope = "run"
-    """The scope of the limit: the run, the agent, the handoff to the agent, or the tenant for one
-    day."""
+    """What the limit applies to: the whole run, one agent, the work after a handoff, or one day of
+    a tenant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

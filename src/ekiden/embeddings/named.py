@@ -37,10 +37,10 @@ def embedder_for(
 ) -> Embedder:
     """The embedder with this `name`.
 
-    ``local`` computes in this process and needs the extra ``local``. ``hashing`` also computes in
-    this process, without a language model. ``openai:text-embedding-3-small`` and
-    ``gemini:gemini-embedding-001`` call a vendor. Your own server is
-    ``openai:model@http://host/v1``, or `base_url`. For example::
+    ``local`` runs a language model in this process, and needs the extra ``local``. ``hashing`` also
+    runs in this process, but without a language model. ``openai:text-embedding-3-small`` and
+    ``gemini:gemini-embedding-001`` call a vendor. For your own server, use
+    ``openai:model@http://host/v1``, or pass its address as `base_url`. For example::
 
         embedder_for("openai:text-embedding-3-small", dimension=512)
 

@@ -106,9 +106,9 @@ class AutomaticAnswers:
 class BusServer:
     """Serves the agents of a team on the bus of a store.
 
-    A message becomes a new `ready` session of its agent: a `Worker` of the same store runs it. The
-    output of the agent becomes its answer on the bus. The answer has no time limit, and
-    this process may end before the answer is ready::
+    Each message creates a new `ready` session of the addressed agent, which a `Worker` of the same
+    store runs. The output of the agent becomes its answer on the bus. The answer may take any time,
+    and this process may end before the answer is ready::
 
         async with Bus(store) as bus, BusServer(bus, store, team):
             await Worker(store, team).run()
@@ -125,11 +125,11 @@ class BusServer:
         answers: bool = False,
         serves: Collection[str] | None = None,
     ) -> None:
-        """With `collaborations` the agents take part in collaborations. A verified request or
+        """With `collaborations`, the agents take part in collaborations: a verified request or
         proposal creates a session, in which the agent answers with its `negotiation_tools`. Agents
-        answer calls for bids by their capabilities. With `answers`, agents without these tools
-        answer automatically, and bids include load and availability: see `own_answers`. With
-        `serves`, only these agents are served."""
+        answer calls for bids according to their capabilities. With `answers`, agents without these
+        tools answer automatically, and bids consider load and availability (see `own_answers`).
+        With `serves`, only the named agents are served."""
         self._bus = bus
         self._collaborations = collaborations
         self._answers: AutomaticAnswers | None = None

@@ -123,12 +123,12 @@ def background_work(
 
 
 class Worker:
-    """Claims `ready` sessions and runs each to an outcome, up to `concurrency` at a time.
+    """Claims `ready` sessions and runs each of them to an outcome, up to `concurrency` at a time.
 
-    It claims only sessions whose active agent is in its team. Any number of workers may use one
-    store; only one worker claims a session. Other workers take over the sessions of a dead worker
-    when its lease expires. If `run` is cancelled, other workers take over the sessions of this
-    worker at once::
+    A worker claims only sessions whose active agent is in its team. Any number of workers may use
+    one store; each session is claimed by one worker only. Other workers take over the sessions of a
+    dead worker when its lease expires. If `run` is cancelled, other workers take over the sessions
+    of this worker at once::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
         await Worker(store, team).run(until_idle=True)
@@ -153,10 +153,10 @@ class Worker:
     ) -> None:
         """With `retention` the worker also deletes old data, at most once an hour.
 
-        The worker runs only the named `agents` of its team, and only agents whose `runs_on` is in
-        its `labels`. It leaves the sessions of other agents to other workers. The list of workers
-        shows `engine` and `tenant`. If a session must stop, the worker also calls
-        `also_stops`: use it to stop runs that this process started outside the worker.
+        The worker runs only the named `agents` of its team, and only agents whose `runs_on` labels
+        are all in its `labels`. It leaves the sessions of other agents to other workers. `engine`
+        and `tenant` appear in the list of workers. When a session must stop, the worker also calls
+        `also_stops`, which can stop a run that this process started outside the worker.
         """
         members = team if isinstance(team, Team) else Team(team)
         found = check_labels(labels, "the labels of a worker")
@@ -198,11 +198,11 @@ class Worker:
         return await self._store_worker.stop_session(session_id)
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Work until `stop` is called. With `until_idle` also end when no session is ready, running
-        here, or waiting for a retry.
+        """Work until `stop` is called. With `until_idle`, also end as soon as no session is ready,
+        waiting for a retry, or running in this worker.
 
-        If the database is unreachable, the worker waits for it. Other store failures raise
-        `StoreError`.
+        If the database is unreachable, the worker waits until it is reachable again. Other failures
+        of the store raise `StoreError`.
         """
         if not await once_reachable(self._store.open, self._store.url, self._fleet.stopping):
             return

@@ -154,15 +154,15 @@ def schema_guardrail(
         invoice = {"type": "object", "required": ["total"], "properties": {"total": {"minimum": 0}}}
         clerk = Agent("clerk", output_guardrails=[schema_guardrail(invoice, on_failure="repair")])
 
-    A text answer is parsed as JSON. The whole text may also be one fenced code block; your code
-    then has to remove the fence itself. If the schema's `type` is ``string``, the text itself is
-    checked. A refusal of the model is not checked. The keyword `format` is enforced. The guardrail
+    A text answer is parsed as JSON. A text that is one fenced code block is accepted, but the fence
+    stays in the answer. If the schema's `type` is ``string``, the text itself is checked. A refusal
+    of the model is not checked. The keyword `format` of the schema is enforced. The guardrail
     reports at most `MAX_VIOLATIONS` violations, each with a JSON Pointer. For a very large answer
     it reports only the first violation.
 
-    This call compiles the schema; equal schemas are compiled once. No schema is downloaded: a
-    `$ref` can only point into the schema itself. Raises `SchemaUnusable` with the place of the
-    error, and `GuardrailUnusable` without the extra ``guardrails``.
+    This call compiles the schema; equal schemas are compiled only once. A `$ref` can only point
+    into the schema itself, because no schema is downloaded. Raises `SchemaUnusable` with the place
+    of the error, and `GuardrailUnusable` without the extra ``guardrails``.
     """
     validator, text = compile_schema(schema)
     is_text = isinstance(schema, Mapping) and schema.get("type") == "string"

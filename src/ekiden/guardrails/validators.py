@@ -61,8 +61,8 @@ def validator_guardrail(
 
         clerk = Agent("clerk", output_guardrails=[validator_guardrail(polite, on_failure="repair")])
 
-    The module is searched first in the folder `root`. Raises `GuardrailUnusable` for an unknown
-    name, or a function that does not take one argument.
+    The module of a named function is searched first in the folder `root`. Raises
+    `GuardrailUnusable` for an unknown name, and for a function that does not take one argument.
     """
     check = _Check.of(validator, arguments=1, root=root)
 

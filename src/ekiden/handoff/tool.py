@@ -163,7 +163,7 @@ def handoff(
     `agent` may also be an async function, which becomes a code agent. With ``"*"`` the target is
     the member of the team that best matches the `capabilities`. The other arguments are the policy
     of the handoff: see `HandoffTerms`. A `trigger` starts the handoff without the model. The model
-    is then not offered the handoff, unless ``when="manual"``. ``confirm=True`` or
+    then does not see the handoff, unless ``when="manual"``. ``confirm=True`` or
     ``needs_approval=True`` requires human approval. A function as `needs_approval` decides which
     handoffs need approval, as in `function_tool`. `tool_name` is short for `tool_name_override`,
     `tool_description` for `tool_description_override`.
@@ -291,8 +291,8 @@ def code_target(function: Callable[[Any], Awaitable[Any]]) -> Agent[Any]:
 
 
 def person(role: str, *, description: str | None = None) -> Agent[Any]:
-    """A team member that represents people with a role: a handoff to it waits until one of these
-    people answers.
+    """Create an agent that represents the people with a role. After a handoff to this agent, the
+    session waits until one of these people answers.
 
     For example::
 

@@ -26,10 +26,11 @@ _LONGEST_ID = 200
 class EventHub:
     """Streams the events of a store to all subscribers.
 
-    One task reads new events for all subscribers. A subscriber that is behind reads pages from the
-    store until it has caught up. Every subscriber gets every event of its filter once, in the same
-    order. After a restart, a subscriber continues after its last id. If the store is unreachable,
-    the hub calls `on_outage` and tries again. A hub belongs to one event loop::
+    One task reads new events for all subscribers. A slow subscriber reads pages from the store
+    until it has caught up. Every subscriber gets every event that matches its filter exactly once,
+    and all get the events in the same order. After a restart, a subscriber can continue after the
+    last id that it got. If the store is unreachable, the hub calls `on_outage` and tries again. A
+    hub belongs to one event loop::
 
         async with EventHub(store) as hub:
             async for found in hub.subscribe(after=last_id):
@@ -39,8 +40,8 @@ class EventHub:
     def __init__(
         self, store: EventFeed, *, on_outage: OnOutage | None = None, retry_s: float = 0.05
     ) -> None:
-        """`retry_s` is the delay before the first retry. The delay doubles with each retry, up to 5
-        seconds."""
+        """`retry_s` is the delay before the first retry after a failure of the store. The delay
+        doubles with each retry, up to 5 seconds."""
         self._store = store
         self._patience = StoreRetry(first_s=retry_s, tell=on_outage)
         self._reader = LiveReader(store, self._patience)
@@ -52,10 +53,10 @@ class EventHub:
     ) -> EventStream:
         """A stream of the events that match `where`, after the event with the id `after`.
 
-        ``after=""`` starts with the first event. Without `after` the stream has only new events:
-        events after the first `anext`, or after the start of ``async with``. With ``follow=False``
-        the stream ends with the last event stored at its start. Raises `UserError` for an invalid
-        id when the stream starts.
+        ``after=""`` starts with the first event. Without `after` the stream has only events that
+        are stored after its start; it starts with the first `anext`, or with ``async with``. With
+        ``follow=False`` the stream ends after the last event that was stored when it started. If
+        the id is invalid, `UserError` is raised when the stream starts.
         """
         if self._closed:
             raise UserError("the event hub is closed: make another one")
@@ -70,7 +71,7 @@ class EventHub:
     async def close(self) -> None:
         """End all streams and stop reading; a second call does nothing.
 
-        A closed stream keeps its `position`; use it to continue later.
+        A closed stream keeps its `position`. Pass this value as `after` to continue later.
         """
         self._closed = True
         for stream in tuple(self._streams):

@@ -101,8 +101,8 @@ class HubEvent:
     """An event, with its position among all events of the store."""
 
     id: str
-    """A subscription with this id as `after` gets exactly the later events. The id is opaque, and
-    valid in every process that uses the store."""
+    """The position of the event. A subscription that gets this id as `after` receives exactly the
+    later events. The id is opaque, and valid in every process that uses the store."""
     event: Event
 
     def to_json(self) -> dict[str, Any]:
@@ -112,7 +112,8 @@ class HubEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A filter for events: all parts must match; `None` matches all.
+    """A filter for events. An event must match all fields that are set; a field of `None` matches
+    all events.
 
     For example::
 
@@ -120,12 +121,12 @@ class Subscription:
     """
 
     sessions: Collection[str] | None = None
-    """Events of these sessions, and events about one of them."""
+    """Only events of these sessions, and events about one of them."""
     agents: Collection[str] | None = None
-    """Events of these agents, and handoffs and messages from and to them."""
+    """Only events of these agents, and handoffs and messages from or to them."""
     types: Collection[EventType] | None = None
     inbox: bool = False
-    """Only inbox items and their changes."""
+    """Whether to match only new and changed inbox items."""
 
     def __post_init__(self) -> None:
         for name in ("sessions", "agents", "types"):
@@ -137,7 +138,7 @@ class Subscription:
             object.__setattr__(self, name, frozenset(given))
 
     def matches(self, event: Event) -> bool:
-        """Whether the event matches."""
+        """Whether the event passes the filter."""
         return (
             (self.types is None or event.type in self.types)
             and (not self.inbox or event.type == "inbox")

@@ -60,11 +60,11 @@ class BulkAnswer(Value):
 
 
 class Inbox:
-    """Questions to people, kept in a store. An `Inbox` is an `Escalator`.
+    """Questions to people, kept in a store. An `Inbox` can be the `people` of a `Bus`.
 
-    Any number of processes may use one store. Each change is one transaction, which stores an event
-    with actor, time and origin, and wakes the waiting session. All times come from the clock of the
-    store::
+    Any number of processes may use one store. Each change is one transaction. It also stores an
+    event with actor, time and origin, and wakes the session that waits. All times come from the
+    clock of the store::
 
         inbox = Inbox(store)
         item = await inbox.post(
@@ -109,11 +109,11 @@ class Inbox:
         return replace(new, version=1), True
 
     def item_writes(self, item: InboxItem) -> Writes:
-        """The writes that store a new item. Commit them together with other writes, such as the
-        writes of the waiting session. `created_at_us` must be set.
+        """The store writes that create the item, for callers that commit them together with other
+        writes, such as those of the waiting session. `created_at_us` of the item must be set.
 
-        The commit raises `StaleDocument` if the id is taken. Raises `UserError` in the same cases
-        as `post`.
+        If the id is taken, the later commit raises `StaleDocument`. Raises `UserError` in the same
+        cases as `post`.
         """
         if not item.created_at_us:
             raise UserError("the inbox item needs `created_at_us`: the store's `now_us`")
@@ -154,8 +154,8 @@ class Inbox:
         return await find_items(self._store, query, now_us=now_us, limit=limit, cursor=cursor)
 
     async def ids(self, prefix: str) -> tuple[str, ...]:
-        """At most ten ids that begin with `prefix`; open items first. For a complete id the result
-        is only this id."""
+        """At most ten ids that begin with `prefix`, those of open items first. If `prefix` is a
+        complete id, the result is only this id."""
         if await read_item(self._store, prefix) is not None:
             return (prefix,)
         return tuple(await ids_with(self._store, prefix))
@@ -178,9 +178,10 @@ class Inbox:
         """Answer a question in the name of the person `by`; returns the answered item. An item can
         be answered only once.
 
-        `choice` is one of the item's options, ignoring case; answer an item without options with
-        `text`. If `arguments` differ from the arguments in the item, `confirm_edit` is required.
-        With `seen_version` the answer is refused if the item has changed since that version.
+        `choice` is one of the item's options, ignoring case. If the item has no options, pass
+        `text` instead. If `arguments` differ from the arguments in the item, ``confirm_edit=True``
+        is required. With `seen_version`, the answer is refused if the item has changed since that
+        version.
 
         Raises `InboxItemClosed`, which names the person who answered first; `InboxAnswerInvalid`,
         which lists the valid answers; `InboxForbidden` if an agent tries to answer; and
@@ -209,7 +210,7 @@ class Inbox:
         always: bool = False,
         via: str = PROGRAM,
     ) -> BulkAnswer:
-        """Answer the item and all identical open items (see `fingerprint`) in the same way.
+        """Give the same answer to the item and to all identical open items (see `fingerprint`).
 
         Each item is answered only once, as with `answer`. Raises `InboxAnswerInvalid` if
         `arguments` differ from the arguments in the item.
@@ -233,7 +234,7 @@ class Inbox:
         self, item_id: str, to: str | None, *, by: str, via: str = PROGRAM
     ) -> InboxItem:
         """Assign the item to a person; `None` removes the assignment. Other people may still answer
-        it."""
+        the item."""
         refuse_agents("assign")
         who = person(by)
         name = None if to is None else check_name(to, what="the name of the assignee")
@@ -271,7 +272,8 @@ class Inbox:
     async def cancel(
         self, item_id: str, *, by: str, reason: str = "", via: str = PROGRAM
     ) -> InboxItem:
-        """Withdraw a question. The waiting session learns that there will be no answer.
+        """Withdraw a question. The session that waits for the answer is told that there will be
+        none.
 
         An agent may withdraw only its own questions.
         """

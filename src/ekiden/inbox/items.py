@@ -165,8 +165,8 @@ class InboxSettings(Checked):
     """The role of the people who get questions that name no role."""
     escalation: tuple[EscalationStep, ...] = ()
     """The roles to ask next if there is no answer, each after a number of seconds. The setting
-    applies to items for ``inbox.role`` that an agent waits for. Items with their own escalation
-    chain ignore this setting."""
+    applies to items for the role ``inbox.role`` whose answer an agent waits for. It does not apply
+    to items with an escalation chain of their own."""
 
 
 MAX_NAME = 200

@@ -35,27 +35,28 @@ _MAX_LIMIT = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxQuery(Checked):
-    """A filter for items; `None` matches all."""
+    """A filter for inbox items. A field of `None` matches all items."""
 
     status: StatusFilter = "open"
     role: str | None = None
     assignee: str | None = None
-    """The assigned person; empty: only unassigned items."""
+    """Only items assigned to this person. An empty text means unassigned items."""
     kind: InboxKind | None = None
     agent: str | None = None
-    """The agent that asks."""
+    """Only items from this agent."""
     session_id: str | None = None
     priority: int | None = None
     """Only items with this priority."""
     snoozed: bool = False
-    """Include snoozed items."""
+    """Whether to include snoozed items."""
     text: str | None = None
     """Only items that contain this text; case does not matter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxPage:
-    """A page of items, and the cursor of the next page, if there may be more items.
+    """A page of items, and the cursor of the next page. The cursor is `None` if there are no more
+    items.
 
     Open items come first: the most urgent first, then the newest. Closed items follow, the last
     closed first.

@@ -116,7 +116,7 @@ def _request(
 
 
 class VertexReplica:
-    """A `SessionReplica` in an agent engine of Vertex AI.
+    """A `SessionReplica` that copies sessions to an agent engine of Vertex AI.
 
     For example::
 
@@ -125,9 +125,10 @@ class VertexReplica:
 
     The id of the Vertex AI session is computed from the session's id, so that the session is
     created only once. If Vertex AI does not accept this id, Ekiden stores the name that Vertex AI
-    returns. The ``invocationId`` of an event is the event's id. Before Ekiden repeats a request, it
-    checks whether Vertex AI already has this id. By default the credentials are those of this
-    machine (``google-auth``). `timeout_s` is the timeout of each request.
+    returns. The ``invocationId`` of an event at Vertex AI is the id of the event here. Before
+    Ekiden repeats a request, it checks whether Vertex AI already has an event with this
+    ``invocationId``. The default credentials are those of this machine (``google-auth``).
+    `timeout_s` is the timeout of each request.
     """
 
     def __init__(

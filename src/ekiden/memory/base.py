@@ -44,13 +44,14 @@ class RemoteHit:
 
 
 class MemoryBackend(Protocol):
-    """Holds copies of memories by space and key, and searches them by vector.
+    """A back end for long-term memory: it holds copies of memories by space and key, and searches
+    them by vector.
 
-    A space is at most 80 ASCII characters: letters, digits, ``.`` and ``-``. The name of a space
-    does not reveal its owner. Every call uses only one space. Raise `BackendUnavailable` for every
-    failure. Pass `retry=False` if a retry cannot help, for example after a wrong key or dimension.
-    Ekiden cancels a `search` after about two seconds, and other calls after about ten. Calls may be
-    repeated, and may run concurrently. For example::
+    A space holds the memories of one owner; every call uses only one space. Its name has at most 80
+    ASCII characters (letters, digits, ``.`` and ``-``), and does not reveal the owner. Raise
+    `BackendUnavailable` for every failure. Pass `retry=False` if a retry cannot help, for example
+    after a wrong key or dimension. Ekiden cancels a `search` after about two seconds, and other
+    calls after about ten. Calls may be repeated, and may run concurrently. For example::
 
         register_backend("shelf", lambda options: Shelf(options.dimensions))
         memory = Memory(store, user="mira", settings=MemorySettings(type="vector", backend="shelf"))
@@ -62,7 +63,8 @@ class MemoryBackend(Protocol):
         ...
 
     async def upsert(self, space: str, entries: Sequence[RemoteEntry]) -> None:
-        """Store at most 100 entries of one embedder. They replace entries with the same key."""
+        """Store at most 100 entries, all with vectors of one embedder. They replace entries with
+        the same key."""
         ...
 
     async def delete(self, space: str, keys: Sequence[str]) -> None:
@@ -76,12 +78,12 @@ class MemoryBackend(Protocol):
     async def search(
         self, space: str, vector: Sequence[float], *, model: str, limit: int
     ) -> Sequence[RemoteHit]:
-        """The nearest entries with a vector of this embedder, nearest first. An unknown space has
-        no entries."""
+        """The entries whose vectors are nearest to the given vector, nearest first; only vectors of
+        the same embedder are compared. The result for an unknown space is empty."""
         ...
 
     async def close(self) -> None:
-        """Close connections; a second call does nothing, and a later use opens them again."""
+        """Close all connections. A second call does nothing. A later use connects again."""
         ...
 
 

@@ -58,8 +58,9 @@ _Found: TypeAlias = list[MemoryRecord]
 class Memory:
     """The memories of one user of an app, or of the app itself. It implements `LongTermMemory`.
 
-    Everything is in the store, including vectors. With `settings.backend` an external service holds
-    copies and searches by meaning. If the service is unavailable, the store answers. For example::
+    Everything is in the store, including vectors. With `settings.backend`, an external service also
+    holds copies, and does the search by meaning. If the service is unavailable, the store does the
+    search. For example::
 
         memory = Memory(store, app="shop", user="u-17", settings=MemorySettings(type="vector"))
         await memory.store("colour", "Her favourite colour is blue.")
@@ -77,9 +78,10 @@ class Memory:
         embedder: Embedder | Callable[[], Embedder] | None = None,
         agent: str | None = None,
     ) -> None:
-        """The type `vector` uses `embedder`: an embedder, or a function that returns one. The
-        default embedder runs in this process. The default of `app` is ``ekiden``, as in the command
-        `ekiden memory`. `agent` is recorded with each stored memory."""
+        """`embedder` is an embedder, or a function that returns one; only memories of the type
+        `vector` need it. The default embedder runs in this process. The default of `app` is
+        ``ekiden``, as in the command `ekiden memory`. The name `agent` is recorded with each stored
+        memory."""
         self._store = store
         self._settings = settings
         self._user, self._app, self._agent = user, app, agent
@@ -89,7 +91,8 @@ class Memory:
 
     @property
     def space(self) -> str:
-        """The store's name for these memories; raises `NoMemory` if the user is missing."""
+        """The name of the space of the store that has these memories. Raises `NoMemory` if there is
+        no user, but the memories belong to a user."""
         return space_of(self._settings.scope, app=self._app, user=self._user)
 
     async def store(
@@ -160,8 +163,8 @@ class Memory:
             return await self._store.delete_entries(space)
 
     async def deliver(self) -> DeliveryReport:
-        """Send all pending changes of all users to the back end. Changes that fail stay pending;
-        see `ekiden.memory.outbox`."""
+        """Send all pending changes of all users to the back end. A change that fails stays pending,
+        and is sent again later; see `ekiden.memory.outbox`."""
         mirror, total = self._mirrored(), DeliveryReport()
         while mirror is not None:
             one = await deliver(self._store, mirror, model=model_of(self._meanings()))

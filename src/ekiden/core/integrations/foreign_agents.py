@@ -27,7 +27,7 @@ everything after the last stored event, one superstep, one method of a flow, or 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDelta:
-    """A piece of the answer, shown during the turn and not stored.
+    """A streamed piece of the answer. It is shown during the turn, and not stored.
 
     For example::
 
@@ -39,7 +39,8 @@ class TurnDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnToolCall:
-    """An inner tool was called; a `TurnToolResult` with the same `call_id` follows.
+    """Reports that the framework called one of its own tools. A `TurnToolResult` with the same
+    `call_id` must follow.
 
     For example::
 
@@ -49,12 +50,12 @@ class TurnToolCall:
     call_id: str
     name: str
     arguments: Any = None
-    """JSON text, or JSON."""
+    """The arguments of the call, as a JSON value or as JSON text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnToolResult:
-    """The output of an inner tool. The tool call and this output are recorded together.
+    """The output of a tool of the framework. The call and its output are recorded together.
 
     For example::
 
@@ -68,7 +69,7 @@ class TurnToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnUsage:
-    """The usage of a model call of the framework: it counts in budgets and cost.
+    """The usage of a model call that the framework made. It counts towards budgets and cost.
 
     For example::
 
@@ -77,12 +78,13 @@ class TurnUsage:
 
     usage: Usage
     model: str | None = None
-    """``provider:model``; the price depends on it."""
+    """The model as ``provider:model``, which determines the price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCheckpoint:
-    """The state of the turn as JSON. It is stored in one transaction with the parts before it.
+    """The state of the agent in the middle of a turn, as JSON. It is stored in one transaction with
+    the earlier parts of the turn.
 
     For example::
 
@@ -90,16 +92,17 @@ class TurnCheckpoint:
     """
 
     data: Any
-    """JSON, or a `CheckpointDelta`."""
+    """The state: JSON, or a `CheckpointDelta`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDelta:
-    """A checkpoint that contains only the additions to the previous checkpoint. It saves storing a
-    long conversation again in each turn.
+    """A checkpoint that contains only the additions to the previous checkpoint. With it, a long
+    conversation is not stored again in each turn.
 
-    Both checkpoints are lists, or both are mappings. Lists in a mapping are appended; other values
-    are replaced. Pass it instead of the full checkpoint::
+    The previous checkpoint and the delta must both be lists, or both be mappings. The lists of a
+    mapping are appended to the previous lists; other values replace the previous ones. Pass the
+    delta instead of the full checkpoint::
 
         TurnAnswer(output="Done.", checkpoint=CheckpointDelta({"messages": new_messages}))
     """
@@ -108,8 +111,8 @@ class CheckpointDelta:
 
     @classmethod
     def between(cls, before: Any, after: list[Any]) -> Any:
-        """Return what `after` adds to `before`. If `after` does not begin with `before`, the result
-        is `after` itself."""
+        """Return a delta with the additions of `after` to `before`. If `after` does not begin with
+        `before`, return `after` unchanged."""
         count = len(before or ())
         return cls(after[count:]) if count and after[:count] == before else after
 
@@ -130,26 +133,27 @@ def joined(before: Any, added: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnQuestion:
-    """A question to people: the session is suspended until it is answered.
+    """A question to people. The session is suspended until a person answers.
 
-    You can yield several questions. The adapter is called again when all are answered::
+    An adapter may yield several questions. Ekiden calls the adapter again when all are answered::
 
         TurnQuestion(id="pay-1", tool="pay", arguments={"amount": 30}, checkpoint=state)
     """
 
     id: str
-    """The key of the answer in `ForeignTurn.answers`."""
+    """The id of the question. The answer has this key in `ForeignTurn.answers`."""
     tool: str | None = None
-    """The inner tool that needs approval. `None`: a text question."""
+    """The tool of the framework that needs approval. If `None`, this is a text question."""
     arguments: Any = None
-    """The arguments of the tool: JSON text, or JSON."""
+    """The arguments of the tool, as a JSON value or as JSON text."""
     subject: str = ""
     body: str = ""
     options: tuple[str, ...] = ()
     context: Any = None
-    """JSON that helps to decide."""
+    """Facts that help the person to decide, as JSON."""
     checkpoint: Any = None
-    """The state to store before the question. The turn resumes from it."""
+    """The state to store before the question. After the answer, the turn resumes from this
+    state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +170,7 @@ class TurnHandoff:
     summary: str = ""
     context: Any = None
     checkpoint: Any = None
-    """The agent's state for its next turn; stored with the handoff."""
+    """The agent's state for its next turn. It is stored together with the handoff."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +184,7 @@ class TurnAnswer:
 
     output: Any
     checkpoint: Any = None
-    """The agent's state for its next turn; stored with the answer."""
+    """The agent's state for its next turn. It is stored together with the answer."""
 
 
 TurnPart: TypeAlias = (
@@ -205,19 +209,19 @@ class PersonAnswer:
     """
 
     approved: bool
-    """For a tool: whether the person approved the call. For a text question: whether the person
+    """For a tool call, whether the person approved it. For a text question, whether the person
     answered."""
     text: str = ""
-    """The person's text. For a refused tool: the reason."""
+    """The person's text. For a refused tool call, the reason."""
     choice: str = ""
     """The option that the person chose."""
     arguments: str | None = None
-    """If set, run the tool with these arguments instead; JSON text."""
+    """If set, run the tool with these arguments, which the person changed. They are JSON text."""
     by: str = ""
 
     @property
     def words(self) -> str:
-        """The chosen option; otherwise the text."""
+        """The chosen option. If the person chose none, the text."""
         return self.choice or self.text
 
 
@@ -249,8 +253,8 @@ class ForeignTurn:
     """
 
     key: str
-    """The key of the turn. A repeated turn after a crash has the same key. After a rewind and in a
-    fork the key is new."""
+    """The unique key of the turn. If the turn is repeated after a crash, its key is the same. A
+    turn after a rewind or in a fork has a new key."""
     agent: str
     session_id: str
     items: Sequence[Item] = ()
@@ -259,26 +263,29 @@ class ForeignTurn:
     text: str = ""
     """The last message of the person."""
     briefing: str = ""
-    """The content of the handoff to this agent as text for a model: data, not instructions."""
+    """The content of the handoff to this agent, as a text for a model. Treat it as data, not as
+    instructions."""
     checkpoint: Any = None
-    """The state to continue from; `None` in the first turn of the agent."""
+    """The last stored state of the agent, from which the turn continues. `None` in the first
+    turn."""
     resumes: bool = False
-    """Whether `checkpoint` was stored in this turn; then it already includes `items`."""
+    """Whether the turn was interrupted and resumes. Then `checkpoint` was stored in this turn, and
+    already includes `items`."""
     answers: Mapping[str, PersonAnswer] = field(default_factory=dict)
-    """The answers of people to the questions that followed the checkpoint, by the id of the
+    """People's answers to the questions that the agent asked after `checkpoint`, by the id of the
     question."""
     handoffs: Mapping[str, str] = field(default_factory=dict)
-    """The names of agents that the turn may hand to, each with a description."""
+    """The agents that may get a handoff in this turn: descriptions by name."""
     is_streamed: bool = False
-    """Whether a client reads the deltas. If not, the model does not have to stream."""
+    """Whether a client reads the deltas. If false, the model does not have to stream."""
     traceparent: str = ""
-    """The W3C trace context of the agent's span: the parent of the framework's spans."""
+    """The W3C trace context of the agent's span. Use it as the parent of the framework's spans."""
     link: TurnLink
     handed: TurnHandoff | None = None
-    """The target passed to `hand_to`."""
+    """The handoff that `hand_to` requested, or `None`."""
 
     async def emit(self, part: TurnPart) -> None:
-        """Emit a part from inside a callback of the framework, like yielding it."""
+        """Emit a part of the turn from a callback of the framework, where you cannot yield."""
         await self.link.emit(part)
 
     async def step(
@@ -286,20 +293,22 @@ class ForeignTurn:
     ) -> Any:
         """Run the side effect `fn` once, and return its result as JSON.
 
-        `fn` is called with an idempotency key. When the turn is repeated, the stored result of the
-        same name and arguments is returned instead. Only the effect that was in progress when the
-        process died is repeated, with the same key. Ekiden identifies an effect by its position
-        after the last checkpoint. If a checkpoint can be stored while the effect runs, pass `scope`
-        to identify the effect. With `is_tool` the effect is recorded as a tool call.
+        `fn` is called with an idempotency key. When the turn is repeated after a crash, an effect
+        with the same name and arguments is not run again; its stored result is returned. Only an
+        effect that was in progress when the process died is run again, with the same key. Ekiden
+        identifies an effect by its position after the last checkpoint; if a checkpoint can be
+        stored while the effect runs, pass a `scope` that identifies it. If `is_tool` is true, the
+        effect is recorded as a tool call.
         """
         return await self.link.step(name, args, fn, scope, is_tool)
 
     def effect_key(self, name: str, args: Any = None) -> str:
-        """An idempotency key for a side effect that the framework may repeat in this turn."""
+        """An idempotency key for a side effect. If the framework repeats the effect in this turn,
+        the key is the same."""
         return f"{self.key}:{digest_of(name, args)}"
 
     def hand_to(self, to: str, *, reason: str = "", summary: str = "", context: Any = None) -> str:
-        """Hand the conversation to this agent when the turn ends, instead of answering.
+        """Hand the conversation to the agent `to` when the turn ends; the turn then has no answer.
 
         Call this in tools of the framework. Returns a text that the tool can return to its model.
         Raises `UserError` if the target is not allowed.
@@ -334,15 +343,15 @@ class ForeignAdapter(Protocol):
     """
 
     framework: str
-    """The name of the framework; it is the `kind` of the agent."""
+    """The name of the framework. It becomes the `kind` of the agent."""
     durability: Durability
 
     def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """Take a turn and yield its parts; an async generator.
+        """Take one turn: an async generator that yields the parts of the turn.
 
-        After a crash it is called again with the same `key` and the last stored checkpoint. When
-        the run is cancelled, `CancelledError` is raised at its `await`: do not catch it. Any other
-        exception becomes a `ForeignAgentError`.
+        After a crash Ekiden calls this method again, with the same `turn.key` and the last stored
+        checkpoint. When the run is cancelled, the current `await` raises `CancelledError`: do not
+        catch it. Any other exception becomes a `ForeignAgentError`.
         """
         ...
 

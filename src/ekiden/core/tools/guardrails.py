@@ -42,15 +42,16 @@ def _allowed() -> ToolGuardrailBehavior:
 
 @dataclass(frozen=True, slots=True)
 class ToolGuardrailFunctionOutput:
-    """A guardrail's decision; create it with `allow`, `reject_content` or `raise_exception`."""
+    """The decision of a tool guardrail; create it with `allow`, `reject_content` or
+    `raise_exception`."""
 
     output_info: Any = None
-    """Facts from the guardrail for people and programs; recorded as JSON."""
+    """Additional facts about the decision. They are recorded as JSON."""
     behavior: ToolGuardrailBehavior = field(default_factory=_allowed)
 
     @classmethod
     def allow(cls, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """Allow the call, or show its output."""
+        """Allow the tool call. For an output guardrail: let the model see the output."""
         return cls(output_info)
 
     @classmethod
@@ -68,21 +69,21 @@ class ToolGuardrailFunctionOutput:
 
 @dataclass(frozen=True, slots=True)
 class ToolInputGuardrailData:
-    """The input of an input guardrail."""
+    """The argument of a tool input guardrail's function."""
 
     context: ToolContext[Any]
     """The context of the call. ``context.tool_arguments`` is the JSON text of the arguments, which
     may be malformed."""
     agent: Any
-    """The calling agent."""
+    """The agent that calls the tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutputGuardrailData(ToolInputGuardrailData):
-    """The input of an output guardrail."""
+    """The argument of a tool output guardrail's function."""
 
     output: Any
-    """The result of the tool. If the tool failed: the error text for the model."""
+    """The result of the tool. If the tool failed, the error text for the model."""
 
 
 ToolInputGuardrailFunction: TypeAlias = Callable[
@@ -95,17 +96,19 @@ ToolOutputGuardrailFunction: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class ToolInputGuardrail(Generic[TContext]):
-    """Checks a call before it is made; `tool_input_guardrail` makes one from a function."""
+    """Checks a tool call before the tool runs; `tool_input_guardrail` makes one from a function."""
 
     guardrail_function: ToolInputGuardrailFunction
-    """Sync or async. A sync function runs on the event loop and must be fast."""
+    """The function that checks the call, sync or async. A sync function runs on the event loop and
+    must be fast."""
     name: Name | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def get_name(self) -> str:
-        """The recorded name: `name`, or the name of the function."""
+        """The name of the guardrail in records: `name` if it is set, otherwise the name of the
+        function."""
         return self.name or _name_of(self.guardrail_function)
 
     async def run(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
@@ -120,14 +123,16 @@ class ToolOutputGuardrail(Generic[TContext]):
     function."""
 
     guardrail_function: ToolOutputGuardrailFunction
-    """Sync or async. A sync function runs on the event loop and must be fast."""
+    """The function that checks the call, sync or async. A sync function runs on the event loop and
+    must be fast."""
     name: Name | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def get_name(self) -> str:
-        """The recorded name: `name`, or the name of the function."""
+        """The name of the guardrail in records: `name` if it is set, otherwise the name of the
+        function."""
         return self.name or _name_of(self.guardrail_function)
 
     async def run(self, data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
@@ -216,7 +221,8 @@ def tool_input_guardrail(
 def tool_input_guardrail(
     func: ToolInputGuardrailFunction | None = None, /, *, name: str | None = None
 ) -> Any:
-    """Turn a function into a guardrail. Use it as a decorator, with or without arguments::
+    """Turn a function into a guardrail for tool calls. Use this as a decorator, with or without
+    arguments::
 
         @tool_input_guardrail
         def small_sums(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
@@ -227,8 +233,8 @@ def tool_input_guardrail(
         @function_tool(tool_input_guardrails=[small_sums])
         async def refund(order: str, cents: int) -> str: ...
 
-    The guardrails of a tool run one after the other, until one does not allow the call. An
-    exception ends the run (`GuardrailFailed`): guardrails fail closed.
+    The guardrails of a tool run one after the other, until one does not allow the call. If a
+    guardrail raises an exception, the run ends with `GuardrailFailed`, and the tool is not called.
     """
     if func is not None:
         return ToolInputGuardrail(func, name)

@@ -53,42 +53,42 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
 
         FunctionTool("remote", "Ask the remote side.", remote.schema, ask_remote)
 
-    The first type parameter is the type of the context. The second one is the type of the result of
-    `CodeContext.call`. Type checkers know this type for texts, numbers, lists of texts and dicts.
-    All other results are returned as JSON.
+    For type checkers: the first type parameter is the type of the context, the second one the type
+    that `CodeContext.call` returns. The second type is known for texts, numbers, lists of texts and
+    dicts; all other results are returned as JSON.
     """
 
     name: str
     description: str
     params_json_schema: dict[str, Any]
     on_invoke_tool: Callable[[ToolContext[TContext], str], Awaitable[TOutput]]
-    """Called with the context and the JSON text of the arguments."""
+    """The function that runs the tool. It gets the context and the JSON text of the arguments."""
     strict_json_schema: bool = True
     is_enabled: Enabled = True
     timeout_seconds: Seconds | None = None
-    """The timeout; `None` uses the run's `tool_timeout_s`."""
+    """The timeout of a call, in seconds. `None` means `RunConfig.tool_timeout_s`."""
     failure_error_function: ToolErrorFunction | None = None
-    """A function that makes an error text for the model. `None`: an exception of the tool ends the
-    run."""
+    """A function that turns an exception of the tool into an error text for the model. If `None`,
+    an exception of the tool ends the run."""
     confirmation: Confirmation | None = None
-    """If set, every call needs human approval (`RunConfig.approver`)."""
+    """If set, every call needs human approval; see `RunConfig.approver`."""
     needs_approval: bool | ApprovalFunction = False
-    """`True`: every call needs human approval, as with `confirmation`. A function is called before
-    each tool call, and returns whether the call needs approval. If the function fails, a warning is
-    recorded, and the tool is not called."""
+    """If `True`, every call needs human approval, as with `confirmation`. If it is a function, it
+    is called before each tool call, and returns whether this call needs approval. If the function
+    fails, a warning is recorded, and the tool is not called."""
     confirmation_scope: ScopeFunction | None = None
-    """A function that returns the scope of a call. An "always" approval applies to calls with the
-    same scope. `None`: it applies to all calls."""
+    """A function that returns the scope of a call. An "always" approval covers calls with the same
+    scope. If there is no such function, it covers all calls."""
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None
-    """Guardrails that run one after the other before every call. The tool runs only if all allow
-    it."""
+    """Guardrails that run one after the other before every call. The tool runs only if all of them
+    allow the call."""
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None
-    """Guardrails that run one after the other on the output. The model sees the output only if all
-    allow it."""
+    """Guardrails that check the output one after the other. The model sees the output only if all
+    of them allow it."""
     agent: Any = None
-    """The `Agent` that the tool calls, if any. This agent belongs to the team."""
+    """The `Agent` that the tool calls; `None` for other tools. This agent belongs to the team."""
     spec: ToolSpec = field(init=False, repr=False)
-    """The tool definition that the model sees; created once."""
+    """The tool definition that the model sees. It is created at the first use."""
 
     def __post_init__(self) -> None:
         self._check_name()

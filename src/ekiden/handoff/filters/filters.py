@@ -95,7 +95,8 @@ class Chain(HandoffFilter):
 
 
 def compose(*filters: HandoffInputFilter) -> HandoffFilter:
-    """Combine filters: they are applied in order. Without filters nothing changes.
+    """Combine filters into one filter that applies them in order. Without filters, nothing is
+    changed.
 
     For example::
 
@@ -176,7 +177,8 @@ For example::
 
 @checked_arguments
 def shorten_tool_outputs(max_chars: int = 2_000) -> SyncFilter:
-    """Remove the middle of tool outputs longer than `max_chars`. A note has the original length.
+    """Remove the middle of tool outputs that are longer than `max_chars` characters. A note in its
+    place gives the original length.
 
     For example::
 

@@ -223,10 +223,11 @@ _MAX_RECORD, _MAX_TRANSCRIPT = 4_000, 100_000
 def summarise(keep_last: int = 10, max_chars: int = 2_000) -> SyncFilter:
     """Replace everything before the last `keep_last` entries by one message with a summary.
 
-    The filter uses no model. It shortens messages, tool calls and outputs; the summary has at most
-    `max_chars` characters. Equal input gives an equal summary. A tool call and its output count as
-    one entry. Messages with the roles `system` and `developer` are kept, because a summary would
-    lose their role. An earlier summary becomes part of the new one. For example::
+    The summary is made without a model, from shortened messages, tool calls and outputs, and has at
+    most `max_chars` characters. The same input always gives the same summary. A tool call and its
+    output count as one entry. Messages with the roles `system` and `developer` are kept, because
+    their role would be lost in a summary. An earlier summary becomes part of the new summary. For
+    example::
 
         handoff(billing, input_filter=redact() | summarise(keep_last=10))
     """
@@ -250,14 +251,14 @@ def summarise_with(
     instructions: str = SUMMARY_INSTRUCTIONS,
     timeout_s: float = 30.0,
 ) -> HandoffFilter:
-    """Like `summarise`, with a summary from a model or a function.
+    """The same as `summarise`, but a model or a function writes the summary.
 
     `model` is ``provider:model``, a model, or a function that gets the older part as text and
     returns the summary; a sync function runs in a thread. The model or function sees everything
     that reaches this filter. To hide sensitive data, put `redact` before this filter. If the model
-    or function fails, returns nothing or takes longer than `timeout_s`, `summarise` makes the
-    summary and adds a note; the handoff does not fail. Raises `UserError` for any other `model`.
-    For example::
+    or function fails, returns nothing or takes longer than `timeout_s` seconds, the summary is made
+    as by `summarise`, with a note; the handoff does not fail. Raises `UserError` for any other
+    `model`. For example::
 
         handoff(billing, input_filter=redact() | summarise_with("openai:gpt-5-mini"))
     """

@@ -26,7 +26,7 @@ _MOST_REMEMBERED: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffQuery(Checked):
-    """A query for handoffs; `None` matches all.
+    """A filter for handoffs. A field of `None` matches all handoffs.
 
     For example::
 
@@ -34,19 +34,20 @@ class HandoffQuery(Checked):
     """
 
     agent: str | None = None
-    """The source or the target."""
+    """Only handoffs from or to this agent."""
     source: str | None = None
     target: str | None = None
     task: str | None = None
-    """The task of the session. A session is its own task, unless it was created for another
-    task."""
+    """Only handoffs of sessions with this task id. The task id of a session is its own id, unless
+    the session was created for another task."""
     correlation_id: str | None = None
     status: StatusName | None = None
-    """The current status of the handoff."""
+    """Only handoffs that have this status now."""
     session_id: str | None = None
     policy: PolicyName | None = None
     by: str | None = None
-    """The origin: a kind (``model``, ``trigger``, ``person``, ``program``), or a name."""
+    """Only handoffs with this origin: a kind (``model``, ``trigger``, ``person`` or ``program``),
+    or a name."""
     since: datetime | None = None
     """Only handoffs recorded at this time or later. A time without a zone is in the zone of the
     machine."""
@@ -54,8 +55,8 @@ class HandoffQuery(Checked):
     """Only handoffs recorded before this time."""
 
     def matches(self, record: HandoffRecord) -> bool:
-        """Whether the fields of the handoff match. The caller checks task, correlation id and
-        time."""
+        """Whether the record passes the filter. The caller must check task, correlation id and
+        time, which the record does not have."""
         return (
             self.matches_first_event(record)
             and (self.status is None or record.status == self.status)
@@ -63,8 +64,8 @@ class HandoffQuery(Checked):
         )
 
     def matches_first_event(self, record: HandoffRecord) -> bool:
-        """Whether the first event of a handoff matches the part of the query that this event can
-        decide."""
+        """Whether the record passes the part of the filter that concerns facts of its first event:
+        agents, policy and origin."""
         return (
             (self.agent is None or self.agent in (record.source, record.target))
             and (self.source is None or record.source == self.source)
@@ -75,17 +76,18 @@ class HandoffQuery(Checked):
 
     @property
     def needs_session_row(self) -> bool:
-        """Whether the query filters by a field of the session's row."""
+        """Whether the filter needs the session of a handoff, because it names a task or a
+        correlation id."""
         return self.task is not None or self.correlation_id is not None
 
     def matches_session(self, row: SessionRow) -> bool:
-        """Whether the session matches the task and the correlation id."""
+        """Whether the session has the task id and the correlation id of the filter."""
         return (self.task is None or task_of(row) == self.task) and (
             self.correlation_id is None or correlation_of(row) == self.correlation_id
         )
 
     def event_filter(self) -> EventFilter:
-        """The part of the query that the store answers."""
+        """A filter for the store, with the session and the time of this query."""
         return AuditQuery(
             type="handoff", session_id=self.session_id, since=self.since, until=self.until
         ).event_filter()
@@ -96,7 +98,8 @@ EVERYTHING: Final = HandoffQuery()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffPage:
-    """A page of handoffs, newest first, and the next cursor."""
+    """A page of handoffs, newest first, and the cursor of the next page (`None` after the last
+    page)."""
 
     records: Sequence[HandoffRecord]
     next_cursor: str | None
@@ -122,12 +125,12 @@ async def find_handoffs(
     """One page of the handoffs that match `query`, newest first. Each handoff appears once, with
     its current state.
 
-    The first page begins with the requests that wait for a running session, newest first. These
-    requests do not count towards the limit. Handoffs are sorted by their first event, so their
-    order does not change, and pages stay consistent. Handoffs that a forked session inherited are
-    listed only if `query` names that session. Raises `UserError` for a malformed cursor and for a
-    limit below 1. Filters by session and time use an index; other filters read the events. For
-    example::
+    The first page begins with requested handoffs that still wait for a running session, newest
+    first. These do not count towards the limit. Handoffs are sorted by the time of their first
+    event, so the order never changes, and pages stay consistent. Handoffs that a forked session
+    inherited are listed only if `query` names that session. Raises `UserError` for a malformed
+    cursor and for a limit below 1. Filters by session and time use an index; for other filters the
+    events are read. For example::
 
         page = await find_handoffs(store, HandoffQuery(agent="billing"), limit=20)
         for record in page.records:

@@ -34,7 +34,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffRecord:
-    """Everything about one handoff."""
+    """All stored facts about one handoff, made from its events."""
 
     id: str
     session_id: str
@@ -48,30 +48,32 @@ class HandoffRecord:
     code: str | None = None
     error: str | None = None
     trigger: Mapping[str, Any] | None = None
-    """Why a trigger fired."""
+    """The trigger that fired, and why; `None` if no trigger fired."""
     request: str | None = None
     """The id of the request, if a person or a program made it while the session was running."""
     filter: str | None = None
-    """The stored step with the items that the target saw, if a filter changed them."""
+    """The key of the stored step that has the items that the target saw. `None` if no filter
+    changed the items."""
     evaluation: Mapping[str, Any] | None = None
-    """The evaluation of a condition that was not met."""
+    """The evaluation of the condition, if it was not met."""
     compensated: tuple[str, ...] = ()
     not_compensated: tuple[str, ...] = ()
     rollback_attempts: int = 0
-    """The number of failed attempts of compensations."""
+    """The number of failed attempts to run compensations."""
     priority: int = 0
     metadata: Mapping[str, Any] | None = None
-    """The requester's own metadata."""
+    """The metadata that the requesting program passed."""
     call_id: str | None = None
-    """The model's tool call that requested the handoff."""
+    """The id of the model's tool call that requested the handoff."""
     hashes: tuple[str, ...] = ()
     """The hashes of the handoff's audited events, in order."""
     is_private: bool = False
-    """Whether the run hides the content of the handoff."""
+    """Whether the content of the handoff must be hidden, because of
+    `RunConfig.trace_include_sensitive_data`."""
 
     @property
     def started_at(self) -> float:
-        """Seconds since 1970."""
+        """When the handoff started, in seconds since 1970."""
         return self.moves[0].at_us / 1e6 if self.moves else 0.0
 
     @property
@@ -81,11 +83,11 @@ class HandoffRecord:
 
     @property
     def is_made(self) -> bool:
-        """Whether the target ever had the conversation."""
+        """Whether the target has had the conversation at any time."""
         return was_made(self.moves)
 
     def result(self) -> HandoffResult:
-        """The result of the handoff."""
+        """The same facts as a `HandoffResult`."""
         failure = None
         if self.code is not None:
             code: Any = self.code
@@ -101,7 +103,7 @@ class HandoffRecord:
         )
 
     def shown(self) -> HandoffRecord:
-        """A copy to show to others: the content is removed if the handoff is private."""
+        """The record without content if the handoff is private, otherwise the record itself."""
         if not self.is_private:
             return self
         trigger = self.trigger or {}
@@ -109,7 +111,7 @@ class HandoffRecord:
         return replace(self, reason="", trigger=facts or None, evaluation=None, metadata=None)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON; empty and hidden fields are left out."""
+        """The record as JSON; empty and hidden fields are left out."""
         shown = self.shown()
         data: dict[str, Any] = {
             "id": self.id,

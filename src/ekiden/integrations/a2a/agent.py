@@ -72,16 +72,18 @@ def a2a_agent(
     timeout_s: float = 300.0,
     **fields: Any,
 ) -> Agent[Any]:
-    """A remote agent that is called over the A2A protocol. `card` is the address of its agent card.
+    """Create an agent that is called over the A2A protocol. `card` is the address of its agent
+    card.
 
-    `token_env` names the environment variable with its token; use `RemoteA2A` for more options.
-    `fields` are fields of `Agent`, such as `description`, `triggers` and `handoffs`::
+    `token_env` names the environment variable that has the token for the remote agent. For more
+    options, pass a `RemoteA2A` as `card`. `fields` are fields of `Agent`, such as `description`,
+    `triggers` and `handoffs`::
 
         partner = a2a_agent("https://partner.example", name="partner", token_env="PARTNER_TOKEN")
         triage = Agent("triage", model="…", handoffs=[partner])
 
-    If the remote task fails, the handoff is rolled back, and its source gets the reason. A rollback
-    cancels the remote task. Questions of the remote agent go to people in the inbox.
+    If the remote task fails, the handoff is rolled back, and the source agent gets the reason. A
+    rollback cancels the remote task. Questions of the remote agent appear in the inbox.
     """
     if isinstance(card, RemoteA2A):
         settings = card

@@ -16,28 +16,30 @@ from ekiden.core.privacy.masking import keep_secret
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteA2A:
-    """A remote agent's card, the names of the variables with its credentials, and time limits.
+    """Settings of a remote A2A agent: the address of its card, the environment variables with the
+    credentials, and time limits.
 
-    Only names are stored: values are read from the environment when needed, and appear in no store,
-    log or message::
+    Only the names of the variables are stored. Ekiden reads the values from the environment when it
+    needs them, and never stores, logs or sends them elsewhere::
 
         RemoteA2A(card="https://partner.example", token_env="PARTNER_TOKEN")
     """
 
     card: str
-    """The address of the agent card; a host alone means the well-known path on this host. The
-    scheme is `https`, or `http` on this machine. The agent must be on the same host as its card."""
+    """The address of the agent card. If the address has no path, the well-known path of A2A is
+    used. The scheme must be `https`; `http` is allowed only on this machine. The agent must be on
+    the same host as its card."""
     token_env: str | None = None
     """The environment variable with the token for `Authorization: Bearer`."""
     headers_env: Mapping[str, str] = field(default_factory=dict)
-    """Further headers, each with the environment variable that has its value."""
+    """Further HTTP headers: for each name, the environment variable that has the value."""
     timeout_s: Seconds = 300.0
-    """The timeout of one task. Time spent waiting for people does not count."""
+    """The timeout of one task, in seconds. Time spent waiting for people does not count."""
     patience_s: Seconds = 30.0
-    """How long the remote agent may be unreachable before the task fails."""
+    """Seconds for which the remote agent may be unreachable before the task fails."""
     poll_s: Seconds = 1.0
-    """The first polling interval, for an agent that does not send updates. Later intervals are
-    longer."""
+    """The first polling interval, in seconds, for a remote agent that does not send updates. Later
+    intervals are longer."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -48,19 +50,20 @@ class RemoteA2A:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """The only host that Ekiden contacts for this agent."""
+        """The scheme, host and port of the card. Ekiden contacts only this address for the
+        agent."""
         return origin_of(self.card)
 
     def headers(self, agent: str) -> dict[str, str]:
-        """The headers with credentials. Raises `RemoteAgentUnavailable` if a variable is not set,
-        or has invalid characters."""
+        """The HTTP headers with the credentials. Raises `RemoteAgentUnavailable` if a variable is
+        not set, or if its value has invalid characters."""
         made = {name: _variable(agent, each) for name, each in self.headers_env.items()}
         if self.token_env is not None:
             made["Authorization"] = f"Bearer {_variable(agent, self.token_env)}"
         return made
 
     def to_json(self) -> dict[str, Any]:
-        """The remote agent as JSON. A stored compensation contains it."""
+        """The settings as JSON, for stored compensations."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {**values, "headers_env": dict(self.headers_env)}
 

@@ -35,17 +35,17 @@ _UNSUPPORTED_TERMS = ("when", "trigger", "restrict_tools", "budget", "completes"
 
 
 class RealtimeAgent(Agent[TContext]):
-    """A member of a team that talks to a person over a live connection.
+    """An agent that talks to a person over a live connection.
 
-    The model belongs to the session, not to the agent: after a handoff, the same connection
-    continues with the next agent's instructions and tools::
+    The model belongs to the session, not to the agent. After a handoff the connection stays open,
+    and continues with the instructions and tools of the next agent::
 
         billing = RealtimeAgent("billing", instructions="You answer questions about invoices.")
         triage = RealtimeAgent("triage", instructions="Find out what it is.", handoffs=[billing])
 
-    `accepts`, `available`, `capabilities` and `handoff_guardrails` work as for `Agent`. `prompt`
-    names a prompt that the provider stores, in the format of the provider's API: ``{"id": …,
-    "variables": …}``. Raises `UserError` for an invalid name, tool or handoff. Also raises
+    `accepts`, `available`, `capabilities` and `handoff_guardrails` work as in `Agent`. `prompt`
+    refers to a prompt that is stored at the provider, in the format of the provider's API: ``{"id":
+    …, "variables": …}``. Raises `UserError` for an invalid name, tool or handoff. Also raises
     `UserError` for a tool that needs human approval, because live sessions do not support approval
     of tools.
     """
@@ -273,11 +273,12 @@ def realtime_handoff(
     capabilities: Iterable[str] = (),
     confirm: bool | Confirmation = False,
 ) -> Handoff[TContext, RealtimeAgent[TContext]]:
-    """A handoff to `agent` in a live session; the arguments are those of `handoff`.
+    """Create a handoff to `agent` in a live session. The arguments are the same as those of
+    `handoff`.
 
-    There is no input filter: the model keeps the conversation. ``confirm=True`` requires human
-    approval (`RealtimeRunConfig.approver`). An `input_type` that is not an object, such as ``int``,
-    becomes an object with the field ``value``::
+    Only an input filter is not possible, because the model keeps the whole conversation.
+    ``confirm=True`` requires human approval; see `RealtimeRunConfig.approver`. An `input_type` that
+    is not an object, such as ``int``, becomes an object with the field ``value``::
 
         async def note(ctx: RunContextWrapper[Desk], why: Reason) -> None:
             await ctx.context.log(why.text)

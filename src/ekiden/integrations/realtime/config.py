@@ -25,8 +25,8 @@ from ekiden.runtime import Limits, RunConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelSettings(Checked):
-    """Settings for audio input and output of the model; with `None` the default of the provider
-    applies.
+    """Settings for audio input and output of the model. A value of `None` means the default of the
+    provider.
 
     For example::
 
@@ -37,13 +37,16 @@ class RealtimeModelSettings(Checked):
     voice: str | Mapping[str, Any] | None = None
     speed: Positive | None = None
     input_audio_format: str | Mapping[str, Any] | None = None
-    """``pcm16``, ``g711_ulaw``, ``g711_alaw``, or the provider's own object."""
+    """The audio format of the input: ``pcm16``, ``g711_ulaw``, ``g711_alaw``, or an object in the
+    provider's own format."""
     output_audio_format: str | Mapping[str, Any] | None = None
     input_audio_transcription: Mapping[str, Any] | None = None
-    """Transcription of the input; without it the history does not contain speech as text."""
+    """Settings for the transcription of the input. `None` means no transcription; then the history
+    has no text for what the person said."""
     input_audio_noise_reduction: Mapping[str, Any] | None = None
     turn_detection: Mapping[str, Any] | Literal["off"] | None = None
-    """``off``: the caller signals the end of speech, with ``send_audio(…, commit=True)``."""
+    """How the end of the person's speech is detected. With ``off``, the caller signals the end with
+    ``send_audio(…, commit=True)``."""
     tool_choice: str | None = None
     """``auto``, ``required``, ``none`` or the name of a tool."""
     max_output_tokens: Count | Literal["inf"] | None = None
@@ -66,8 +69,8 @@ class RealtimeRunConfig(Checked):
     hooks: RunHooks[Any] | None = None
     """Callbacks for every agent of the session."""
     tool_timeout_s: Seconds | None = 60.0
-    """The timeout of tools that have no timeout of their own. It is short, because a person is
-    waiting."""
+    """The timeout, in seconds, of tools that have no timeout of their own. It is short, because a
+    person is waiting."""
     max_calls: Count = 64
     """The maximum number of tool calls in one turn. Further calls are not executed, and the model
     is informed."""
@@ -75,26 +78,27 @@ class RealtimeRunConfig(Checked):
     """The maximum number of handoffs between two messages from the person. Further handoffs are
     refused."""
     returns: Literal["declared", "always"] = "declared"
-    """Whether a task may return to an agent that had it before; see `RunConfig.returns`."""
+    """Whether a handoff may return to an agent that had the conversation before; see
+    `RunConfig.returns`."""
     handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()
     """Handoff guardrails for every agent; they run before the guardrails of the agent."""
     approver: Approver | Literal["inbox"] | None = None
-    """The `Approver` that is asked before a handoff with `confirm`. ``"inbox"``: people answer in
-    the inbox, and the conversation continues meanwhile. `None`: a handoff with `confirm` is never
-    made."""
+    """The `Approver` that is asked before a handoff with `confirm`. With ``"inbox"``, people answer
+    in the inbox, and the conversation continues in the meantime. With `None`, every handoff with
+    `confirm` is refused."""
     max_waiting_events: Count = 10_000
-    """The maximum number of unread events. At this limit, reading from the model pauses. The
-    provider closes the connection if the pause is too long."""
+    """The maximum number of events that the caller has not read yet. At this limit, Ekiden stops
+    reading from the model until the caller catches up. The provider closes the connection if this
+    takes too long."""
     history_items: WholeAmount = 50
-    """The maximum number of messages of a stored session that the model gets when the session
-    continues."""
+    """When a stored session continues, the model gets at most this many of its last messages."""
     lease_s: Seconds = 30.0
     """After this many seconds without a heartbeat, other processes may take over a stored
     session."""
     clock: Clock = SYSTEM_CLOCK
 
     def run_config(self) -> RunConfig:
-        """The corresponding settings of the runtime, which checks and records handoffs."""
+        """These settings as a `RunConfig`, with which the runtime checks and records handoffs."""
         return RunConfig(
             limits=Limits(depth=self.max_handoffs),
             returns=self.returns,
@@ -143,7 +147,7 @@ class RealtimeServerError(ModelError):
 
 
 class RealtimeClosed(UserError):
-    """The realtime session is not open."""
+    """The realtime session is not open, or it has ended."""
 
     code = "realtime.closed"
 

@@ -148,8 +148,8 @@ class RealtimeModel(Protocol):
     async def connect(
         self, setup: RealtimeSetup, settings: RealtimeModelSettings
     ) -> RealtimeConnection:
-        """Connect with `setup`. Raises `RealtimeUnavailable`, and `UserError` if a local
-        requirement is missing."""
+        """Connect to the model, and send `setup`. Raises `RealtimeUnavailable` if the connection
+        fails, and `UserError` if a requirement on this machine is missing, such as a key."""
         ...
 
 

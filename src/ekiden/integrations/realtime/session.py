@@ -91,7 +91,7 @@ class RealtimeSession:
 
     @property
     def history(self) -> Sequence[RealtimeItem]:
-        """The messages and actions so far."""
+        """The conversation so far: messages, tool calls and handoffs."""
         return self._history.all()
 
     async def __aenter__(self) -> Self:
@@ -120,7 +120,7 @@ class RealtimeSession:
         return self
 
     async def enter(self) -> Self:
-        """Like ``async with``, for callers that call `close` themselves."""
+        """Open the session without ``async with``. The caller must call `close`."""
         return await self.__aenter__()
 
     async def __aexit__(
@@ -148,11 +148,11 @@ class RealtimeSession:
             await self._clean_up()  # A task that is cancelled before its first step does not.
 
     def show(self, event: Any) -> None:
-        """Add your own event to the events of the session."""
+        """Add an event of your own to the stream of events that the session yields."""
         self._events.put(event)
 
     async def send_message(self, message: str | Mapping[str, Any]) -> None:
-        """Send a text message from the person; the agent answers.
+        """Send a text message of the person. The agent then answers.
 
         `message` is a text, or a message in the provider's format with ``content`` parts. Raises
         `UserError` for an empty message, and `RealtimeClosed` or `RealtimeDisconnected` when the
@@ -170,7 +170,8 @@ class RealtimeSession:
         await live.answer()
 
     async def send_audio(self, audio: bytes, *, commit: bool = False) -> None:
-        """Send audio from the person. `commit` ends the person's turn, and the agent answers.
+        """Send a piece of the person's audio. With `commit`, the person's turn ends, and the agent
+        answers.
 
         If the provider detects the end of speech, `commit` is not needed.
         """
@@ -183,8 +184,8 @@ class RealtimeSession:
             await live.answer()
 
     async def interrupt(self, *, played_ms: int | None = None) -> None:
-        """Stop the current answer. The model forgets the part of the answer after `played_ms`,
-        because the person did not hear it."""
+        """Stop the current answer. `played_ms` is how much of it the person has heard, in
+        milliseconds; the model forgets the rest."""
         live = self._open()
         speaking = self._listener_of().silence()
         if not live.responses.is_busy and (speaking is None or played_ms is None):
@@ -195,7 +196,7 @@ class RealtimeSession:
         )
 
     async def update_agent(self, agent: RealtimeAgent[Any]) -> None:
-        """Hand the conversation to `agent` without a request of the model.
+        """Hand the conversation to `agent`, although the model did not request it.
 
         This is a normal handoff: `agent` must be in the `handoffs` of the active agent. The handoff
         is checked and stored; the model is informed, and the session gets an event. Raises
@@ -343,8 +344,8 @@ class RealtimeRunner:
         model: RealtimeModel | None = None,
         config: RealtimeRunConfig | None = None,
     ) -> None:
-        """Without a model, the model of OpenAI is used. Raises `UserError` for an invalid agent,
-        model or config."""
+        """Without `model`, `RealtimeWebSocketModel` with OpenAI's model is used. Raises `UserError`
+        for an invalid agent, model or config."""
         if not isinstance(starting_agent, RealtimeAgent):
             raise UserError(
                 f"a realtime session begins with a RealtimeAgent, not {starting_agent!r:.80} "
@@ -364,9 +365,9 @@ class RealtimeRunner:
     async def run(self, *, context: Any = None, session: Session | None = None) -> RealtimeSession:
         """Create a live session. It connects at the start of ``async with``.
 
-        With a stored `session` every handoff, message and tool call is recorded in it, and an
-        earlier conversation continues with its agent. No other process can write to the stored
-        session while it is live.
+        With a stored `session`, every handoff, message and tool call is recorded in that session,
+        and its earlier conversation continues with its current agent. While the live session is
+        open, no other process can write to the stored session.
         """
         if session is not None and not isinstance(session, Session):
             raise UserError(f"session must be Session(id, store=…), not {type(session).__name__}")

@@ -88,9 +88,11 @@ class RealtimeWebSocketModel:
         decode: Decoder = decode,
         **options: Any,
     ) -> WebSocketConnection:
-        """Connect and send `first`; `query` replaces the model's name in the address.
+        """Connect, and send the frame `first`. `query` replaces the query part of the address,
+        which names the model.
 
-        `decode` parses the received frames; `options` are options of the package ``websockets``.
+        `decode` is a function that parses received frames. `options` are passed to the package
+        ``websockets``.
         """
         check_not_blocked(self.url)
         query = f"model={quote(self.model)}" if query is None else query
