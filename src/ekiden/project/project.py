@@ -43,7 +43,8 @@ _GIVE_UP = (
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Project:
-    """A team with its router and settings; ``async with`` connects the MCP servers it uses.
+    """A team with its router and settings. ``async with`` connects the MCP servers that the team
+    uses.
 
     For example::
 
@@ -59,15 +60,16 @@ class Project:
     definitions: Sequence[AgentDefinition] = ()
     """The definitions of agents that come from agent files."""
     is_demo: bool = False
-    """Whether this is the demo team. It is used if the project has neither a team nor agent
+    """Whether this is the demo team, which is used if the project has neither a team nor agent
     files."""
     problems: Sequence[AgentFileProblem] = ()
-    """Warnings, and with `keep_going` the errors of the files that were left out."""
+    """Warnings about agent files. With `keep_going`, also the errors of the files that were
+    skipped."""
     notes: list[str] = field(default_factory=list)
-    """Notes for people, such as a server that cannot be reached."""
+    """Notes for people, for example about an MCP server that cannot be reached."""
     tell: Callable[[str], None] | None = None
-    """A function that is called with urgent notes for people, for example that servers are slow to
-    connect."""
+    """A function that is called with each urgent note for people, for example that MCP servers are
+    slow to connect."""
     _served: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _guardrails: Mapping[str, FileGuardrails] = field(default_factory=dict)
     _mcp: McpTools | None = None
@@ -136,14 +138,14 @@ def load_project(
 ) -> Project:
     """Load the team of the folder `root`, by default the current folder.
 
-    The team is the first of these: the team that `team` or the setting `team` names, as
-    ``module:attribute``; the agents in agent files; the demo team. `overrides` are settings by
-    their dotted names. Raises `AgentFilesInvalid` with every error of every file; with `keep_going`
-    such files are skipped instead. With `inert` no code that the files name is imported. You can
-    inspect the project and route requests, but not call its own tools. A team named by `team` is
-    still imported. `files` are agent files that were already read, for example by an
-    `AgentWatcher`. Raises `SettingsInvalid` for invalid settings, and `UserError` if no agent can
-    get requests.
+    The team comes from the first of these sources that exists: the Python object that `team` or the
+    setting `team` names as ``module:attribute``, the agent files, the demo team. `overrides` are
+    settings by their dotted names. Raises `AgentFilesInvalid` with every error of every file; with
+    `keep_going` such files are skipped instead. With `inert`, no code that the agent files name is
+    imported: you can inspect the project and route requests, but not call the project's own tools.
+    A team named by `team` is imported even then. `files` are agent files that were already read,
+    for example by an `AgentWatcher`. Raises `SettingsInvalid` for invalid settings, and `UserError`
+    if no agent can get requests.
     """
     root = Path.cwd() if root is None else root
     loaded = load_settings(root, overrides=overrides, home=home)

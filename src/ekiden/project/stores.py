@@ -23,8 +23,9 @@ def open_store(url: str = DEFAULT_STORE, *, create: bool = True) -> Store:
 
     `url` is ``memory:``, a path, ``sqlite:///path`` or ``postgresql://…``; any other value raises
     `UserError`. With ``create=False`` the store must exist: a missing SQLite file raises
-    `StoreUnavailable`, and a file or database without tables raises `StoreEmpty`. Otherwise the
-    store is created; a missing folder is created only for the default path::
+    `StoreUnavailable`, and a file or database without tables raises `StoreEmpty`. Without
+    ``create=False``, a missing store is created; a missing folder is created only for the default
+    path::
 
         async with open_store("postgresql://localhost/desk") as store:
             print(await store.info())

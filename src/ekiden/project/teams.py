@@ -17,8 +17,9 @@ DEMO_TEAM = "ekiden.project.demo:team"
 def load_team(target: str) -> Team:
     """The team at ``module:attribute``: a `Team`, an `Agent`, or a function that returns one.
 
-    Modules in the current folder come first. Raises `UserError` for a wrong name. If the module or
-    the function fails, `UserError` has the type and the text of the exception::
+    A module in the current folder is preferred to an installed one. Raises `UserError` for a wrong
+    name, and if the module or the function raises an exception; the message then has the type and
+    text of that exception::
 
         team = load_team("desk:team")
     """

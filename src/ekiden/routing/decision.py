@@ -122,23 +122,23 @@ class RouteDecision:
     method: Method
     confidence: int
     reason: str
-    """Why this agent was chosen, or why no agent matched; for people."""
+    """An explanation for people: why this agent was chosen, or why no agent matched."""
     strategy: Strategy
     cause: RouteCause = "new"
     matched_keywords: tuple[str, ...] = ()
     matched_patterns: tuple[str, ...] = ()
     candidates: tuple[Score, ...] = ()
-    """The chosen agent and the next best ones, best first, with the scores of the deciding
-    stage."""
+    """The chosen agent and the next best agents, best first, with their scores in the stage that
+    decided."""
     stages: tuple[StageResult, ...] = field(default=())
-    """The result of every stage, in order. An unavailable stage has the reason."""
+    """The results of all stages, in order. The result of an unavailable stage has the reason."""
     elapsed_ms: float = 0.0
     context: str | None = None
     """Data for the agent, written by the routing model. Treat it as untrusted data."""
 
     @property
     def usage(self) -> Usage | None:
-        """The usage of model calls, if there were any."""
+        """The usage of the model calls for this decision; `None` if there were none."""
         spent = [each.usage for each in self.stages if each.usage is not None]
         if not spent:
             return None

@@ -101,10 +101,11 @@ def _line(agent: Agent[Any]) -> str:
 
 
 class Router:
-    """Chooses the agent for a request by rules, by meaning, by asking a model, or by all of them.
+    """Chooses the agent for a request: by rules, by meaning, by asking a model, or by all three in
+    turn.
 
-    It reads the agents once, at creation: create a new router when they change. Safe to use by
-    several tasks at once::
+    A router reads the agents only when it is created: create a new router when the agents change.
+    Several tasks can use one router at the same time::
 
         router = Router([debugger, writer], model="openai:gpt-5-mini")
         decision = await router.route("the build fails with error TS2304")
@@ -124,7 +125,7 @@ class Router:
         embedder: Embedder | None = None,
         semantic: Stage | None = None,
     ) -> None:
-        """System agents and routers among `agents` are never chosen.
+        """Agents with the scope `system`, and routers, are never chosen.
 
         The router uses `model` if `settings.llm.model` is not set. `semantic` replaces the built-in
         semantic stage; `embedder` replaces its embedder. Raises `UserError` for two agents with the
@@ -154,9 +155,9 @@ class Router:
         """The system agent that represents this router in a team."""
 
     async def prepare(self) -> str | None:
-        """Load semantic routing now instead of at the first request.
+        """Load the model for semantic routing now, and not at the first request.
 
-        Returns `None` when it is ready, otherwise the reason why it is unavailable.
+        Returns `None` if semantic routing is ready, otherwise the reason why it is unavailable.
         """
         return await self._meaning.prepare()
 
@@ -172,9 +173,9 @@ class Router:
         """Choose an agent for `text`, but none of `exclude`.
 
         The default of `strategy` is the strategy in the settings. `limit` is the maximum number of
-        candidates in the decision. If no agent matches, the decision has no agent; with the
-        fallback `default_agent` it has the default agent. Raises `UserError` for an unknown
-        strategy. No text raises an error. If the model fails, the decision has the reason.
+        candidates in the decision. If no agent matches, `agent` of the decision is `None`; with the
+        fallback `default_agent` it is the default agent. Raises `UserError` for an unknown
+        strategy. If the model fails, nothing is raised, and the decision has the reason.
         """
         began = perf_counter()
         chosen = _strategy(strategy or self.settings.strategy)
@@ -187,7 +188,8 @@ class Router:
         return _decision(taken, stages, chosen, cause, began, limit=limit)
 
     def named(self, name: str) -> RouteDecision:
-        """The decision for a message that begins with ``@name``. Raises `UnknownAgent`."""
+        """The decision for a message that begins with ``@name``. Raises `UnknownAgent` if there is
+        no such agent."""
         if name not in self._agents:
             raise UnknownAgent(name, known=self._agents)
         taken = RoutingVerdict(
@@ -203,10 +205,11 @@ class Router:
         excluded: Collection[str] = (),
         options: Mapping[str, Any] | None = None,
     ) -> Assignment:
-        """Route a request of a session; the runtime calls this. The only option is ``strategy``.
+        """Route a request of a session. The runtime calls this method. `options` may contain only
+        ``strategy``.
 
-        If no agent is chosen, the fallback decides whether the person gets a reply, and which
-        reply.
+        If no agent is chosen, the setting `fallback` decides whether the person gets a reply, and
+        which one.
         """
         decision = await self.route(
             text, strategy=(options or {}).get("strategy"), exclude=excluded, cause=cause
@@ -219,7 +222,8 @@ class Router:
         )
 
     async def keep(self, text: str, *, agent: str) -> Assignment:
-        """Whether the next message `text` of a conversation goes to the same `agent`.
+        """Decide whether the next message `text` of a conversation goes to its current `agent` or
+        to another one.
 
         The agent stays the same unless `settings.sticky.switch` is on and the message clearly fits
         another agent. The check uses rules and semantic similarity, never a model.
@@ -236,8 +240,8 @@ class Router:
         return Assignment(agent=decision.agent, details=decision.to_json())
 
     def question(self, decision: RouteDecision, *, exclude: Collection[str] = ()) -> str:
-        """The question to the person if `decision` has no agent: it asks which agent should get the
-        request."""
+        """A question for the person, if `decision` has no agent: which agent should get the
+        request?"""
         likeliest = [score.agent for score in decision.candidates]
         names = dict.fromkeys([*likeliest, *sorted(self._agents)])
         agents = [

@@ -63,7 +63,7 @@ class RoutingSettings(Checked):
 
     enabled: bool = True
     """Whether requests are routed. If false, `@auto` is refused, and requests go to the default
-    agent if there is one."""
+    agent, if one is set."""
     strategy: Strategy = "hybrid"
     """The routing strategy."""
     rule: RuleSettings = field(default_factory=RuleSettings)
@@ -73,5 +73,5 @@ class RoutingSettings(Checked):
     fallback: Fallback = "prompt_user"
     """What happens when no agent matches."""
     default_agent: Annotated[str | None, Allowed(what="an agent's name")] = None
-    """The agent that gets requests without a match, if `agents.routing.fallback` is
+    """The agent that gets requests that match no agent, if `agents.routing.fallback` is
     `default_agent`."""

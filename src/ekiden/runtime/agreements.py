@@ -33,10 +33,11 @@ _MAX_REASON = 500
 class HandoffExecutor:
     """Executes agreements of `Collaborations`: the initiator hands the task to its partner.
 
-    The context of the collaboration names the session (``session_id``). Without a ``session_id``, a
-    new session is created. Its id is the id of the collaboration, and its message is the task. The
-    usual checks of handoffs apply: the initiator must have a handoff to its partner. One agreement
-    makes one handoff, even if its execution is started several times::
+    The task is in the session that the context of the collaboration names as ``session_id``.
+    Without a ``session_id``, a new session is created: it has the id of the collaboration, and the
+    task as its first message. The usual checks of handoffs apply: the initiator must have a handoff
+    to its partner. One agreement makes one handoff, even if its execution is started several
+    times::
 
         executor = HandoffExecutor(team, store)
         collaborations = Collaborations(bus, executor=executor)
@@ -51,8 +52,8 @@ class HandoffExecutor:
         context: Any = None,
         run: bool = True,
     ) -> None:
-        """With ``run=False`` the workers run the partner: the session becomes `ready` for them, and
-        the result is checked again later."""
+        """With ``run=False``, this process does not run the partner. The session becomes `ready`
+        for the workers, and the result is checked again later."""
         self._team = team if isinstance(team, Team) else Team(team)
         self._store = store
         self._config = run_config
@@ -65,9 +66,9 @@ class HandoffExecutor:
     async def execute(self, collaboration: Collaboration) -> HandoffResult:
         """Hand over the agreed work, and return the result.
 
-        A result that is not final means that the handoff is in progress. Either the target waits
-        for a person or an agent, or another process runs the target, or the run ended before the
-        handoff did. A second call continues the session if that is possible and no process runs it.
+        If the result is not final, the handoff is still in progress: the target waits for a person
+        or an agent, another process runs the target, or the run ended before the handoff. A second
+        call continues the session, if this is possible and no process runs it.
         """
         agreed, partner = collaboration.agreed, collaboration.partner
         if agreed is None or partner is None:

@@ -67,8 +67,8 @@ HandoffInputFilter: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Checked):
-    """The limits of a run. At a limit the run stops; its work is kept, and it can be resumed.
-    `None`: no limit.
+    """The limits of a run. At a limit the run stops; its work is kept, and it can be resumed. A
+    field of `None` means no limit.
 
     For example::
 
@@ -83,7 +83,8 @@ class Limits(Checked):
     tokens: WholeAmount | None = None
     """The maximum number of tokens of all model calls of the run."""
     seconds: Amount | None = None
-    """The maximum time of work on the run; time spent waiting for people does not count."""
+    """The maximum time of work on the run, in seconds. Time spent waiting for people does not
+    count."""
     money: Amount | None = None
     """The maximum cost of the model calls of the run, in the currency of `RunConfig.prices`."""
     calls: WholeAmount | None = 64
@@ -93,7 +94,7 @@ class Limits(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price(Checked):
-    """The prices of a million tokens of a model.
+    """The prices of a model, each for a million tokens.
 
     For example::
 
@@ -103,7 +104,7 @@ class Price(Checked):
     input: Amount
     output: Amount
     cached_input: Amount | None = None
-    """`None`: the same as `input`."""
+    """The price of cached input tokens. `None` means the same price as `input`."""
 
     def of(self, usage: Usage) -> float:
         """The cost of `usage`."""
@@ -130,29 +131,29 @@ class RunConfig:
     model_settings: ModelSettings | None = None
     """Settings that override the agents' own settings."""
     model_timeout_s: Seconds = 120.0
-    """The timeout of one model call."""
+    """The timeout of one model call, in seconds."""
     tool_timeout_s: Seconds | None = None
-    """The timeout of tools that have no timeout of their own."""
+    """The timeout, in seconds, of tools that have no timeout of their own."""
     parallel_tools: Count = 16
     """The maximum number of tools of one turn that run at the same time."""
     approver: Approver | Literal["inbox"] | None = None
     """The `Approver` that is asked before a tool with `confirmation` runs, or before a handoff with
-    `confirm` is made. ``"inbox"``: people answer in the inbox, and the session is suspended until
-    then. `None`: these tools never run, and these handoffs are refused."""
+    `confirm` is made. With ``"inbox"``, people answer in the inbox, and the session is suspended
+    until then. With `None`, these tools never run, and these handoffs are refused."""
     operator: Name = "operator"
-    """The role of the people to ask by default."""
+    """The role of the people who get questions without a role of their own."""
     escalation: Sequence[EscalationStep] = ()
-    """The escalation of unanswered questions: the next people to ask, and when."""
+    """The roles to ask next if a question is not answered in time, and when."""
     bus: BusLimits = DEFAULT_LIMITS
     """Settings of messages between agents: limits, and the rule that chooses the victim of a
     deadlock."""
     app: Name | None = None
-    """The name of the app that owns the shared `app:` variables and the memory. `None`: there are
-    no `app:` variables, and memories belong to the app ``ekiden``, as in the command `ekiden
+    """The name of the app that owns the shared `app:` variables and the memories. If `None`, there
+    are no `app:` variables, and memories belong to the app ``ekiden``, as in the command `ekiden
     memory`."""
     embedder: Embedder | Callable[[], Embedder] | None = None
     """The embedder for memories of the type `vector`, or a function that returns the embedder.
-    `None`: the embedder of the extra ``local``, which runs in this process."""
+    `None` means the embedder of the extra ``local``, which runs in this process."""
     input_guardrails: Sequence[InputGuardrail[Any]] = ()
     """Input guardrails for every agent of the run; they run before the guardrails of the agent."""
     output_guardrails: Sequence[OutputGuardrail[Any]] = ()
@@ -169,36 +170,39 @@ class RunConfig:
     """The limits that `with_limits` set for this run, by name. They are stored with the run, and
     apply in every process that continues the run."""
     daily: Budget | None = None
-    """The daily limits of all runs of the store together; a day begins at midnight UTC."""
+    """The limits, per day, of all runs of the store together. A day begins at midnight UTC."""
     returns: Literal["declared", "always"] = "declared"
-    """Whether a task may return to an agent that had it before. `declared`: only through handoffs
-    with `allow_return`. `always`: through every handoff; only `Limits.depth` ends a loop."""
+    """Whether a task may return to an agent that had it before. With `declared`, it may return only
+    through handoffs with `allow_return`. With `always`, it may return through every handoff, and
+    only `Limits.depth` ends a loop."""
     model_retries: WholeAmount = 3
-    """The maximum number of invalid model answers in a row, and of rolled-back handoffs in a run.
-    After that the run fails."""
+    """The maximum number of invalid model answers in a row; also the maximum number of rolled-back
+    handoffs in a run. If there are more, the run fails."""
     prices: Mapping[str, Price] = field(default_factory=dict)
-    """The prices by model name: the name in the agent, in the run or in the model's response."""
+    """The prices by model name. The name may be the one in the agent, in this config or in the
+    model's response."""
     escalate_to: Name | None = None
     """The role of the people who are notified when a handoff is rolled back."""
     compensation_backoff_s: Amount = 0.5
     """Seconds before the first retry of a failed compensation. The delay doubles with each
     retry."""
     rollback_wait_s: Amount = 10.0
-    """Before a rollback undoes effects, it waits at most this many seconds for calls that cannot be
-    stopped, such as threads. If a call takes longer, people have to decide."""
+    """The maximum number of seconds that a rollback waits for calls that cannot be stopped, such as
+    threads, before it undoes effects. If a call takes longer, a person has to decide about its
+    effects."""
     on_busy: Literal["wait", "refuse"] = "wait"
-    """What to do when another run uses the session: wait, or refuse with `SessionBusy`."""
+    """What to do if another run uses the session: `wait` for it, or `refuse` with `SessionBusy`."""
     busy_timeout_s: Amount = 30.0
     lease_s: Seconds = 30.0
     """After this many seconds without a heartbeat, other processes may take over the session."""
     events: bool = True
-    """Whether events without conversation content are recorded."""
+    """Whether to record events that do not contain parts of the conversation."""
     trace_include_sensitive_data: bool = True
-    """`False`: `Event.error` has no error text, and no trace, in any process, shows prompts,
-    answers, arguments, results or reasons of the run. Messages are always part of the
-    conversation."""
+    """Whether traces may show content. If false, `Event.error` has no error text, and no trace in
+    any process shows prompts, answers, arguments, results or reasons of the run. The conversation
+    itself is stored in any case."""
     sinks: Sequence[EventSink] = ()
-    """Event sinks: each gets every event after it is stored."""
+    """Objects that get every event after it was stored."""
     clock: Clock = SYSTEM_CLOCK
 
     def __post_init__(self) -> None:

@@ -39,7 +39,7 @@ from ekiden.storage.base import NewSession, Store
 
 
 class HandoffController:
-    """Starts, shows and cancels handoffs of sessions in a store.
+    """Lets a program start, read and cancel handoffs of sessions in a store.
 
     For example::
 
@@ -57,7 +57,7 @@ class HandoffController:
         context: Any = None,
         options: RunOptions | None = None,
     ) -> None:
-        """If `options` are given, runs use them instead of `run_config` and `context`."""
+        """If `options` are passed, runs use these options instead of `run_config` and `context`."""
         self._team = team if isinstance(team, Team) else Team(team)
         self._store = store
         self._config = run_config or RunConfig()
@@ -89,12 +89,12 @@ class HandoffController:
         process runs the session, that process performs the handoff: after the current step
         (`graceful`), or at once (`immediate`). A request that would be refused does not interrupt
         the step. The call waits for the handoff up to `timeout_s` seconds; the target has the same
-        time to confirm. Without `timeout_s` the target has the timeout in the handoff's policy, and
-        the call waits 300 seconds. With `wait_s` the call waits only this long for the process that
-        runs the session. After that time the call returns ``initiated`` with the id of the request.
-        The request stays open until it is done or cancelled.
+        time to confirm. Without `timeout_s`, the target has the time in the handoff's policy, and
+        the call waits up to 300 seconds. If another process runs the session, `wait_s` limits the
+        wait for that process. After this time the call returns the status ``initiated`` with the id
+        of the request, which stays open until it is done or cancelled.
 
-        If the handoff has started and is still open, for example because the run is out of budget,
+        If the handoff has started but has not ended, for example because the run is out of budget,
         the status is `transferring`. The `request_id` of the result is always the id of the
         handoff.
 
@@ -166,7 +166,7 @@ class HandoffController:
         return await self._request_runner(task_id, asked, wait_s=wait_s, new=new).finish(run=run)
 
     async def get(self, handoff_id: str) -> HandoffRecord:
-        """The handoff with all its details; raises `HandoffNotFound`."""
+        """The handoff with all its details. Raises `HandoffNotFound` for an unknown id."""
         await self._store.open()
         return await read_handoff(self._store, handoff_id)
 
@@ -180,9 +180,9 @@ class HandoffController:
     ) -> HandoffResult:
         """Roll back an unconfirmed handoff, or withdraw a handoff request.
 
-        Later unconfirmed handoffs of the session are rolled back first. A finished handoff does not
-        change; the result shows its status. With `wait_s` the call waits only this long for the
-        process that runs the session, and returns the status at that time. Raises
+        Later unconfirmed handoffs of the session are rolled back first. A finished handoff is not
+        changed; the result shows its status. With `wait_s`, the call waits at most this many
+        seconds for the process that runs the session, and then returns the current status. Raises
         `HandoffNotFound`.
         """
         plain_text("reason", reason)
@@ -214,10 +214,10 @@ class HandoffController:
     ) -> RunResult:
         """Answer a session that waits for people, in the name of the person `by`.
 
-        The text becomes the answer of the run. With `give_back` the text goes to the agent that
-        handed the conversation to people, and this agent continues. If that agent fails, the
-        failure is in the outcome; it is not raised. Raises `SessionNotWaiting` if the session is
-        not waiting for a person, and `SessionNotFound`. For example::
+        The text becomes the answer of the run. With `give_back`, the agent that handed the
+        conversation to people gets the text, and continues. If that agent fails, the failure is in
+        the outcome; it is not raised. Raises `SessionNotWaiting` if the session is not waiting for
+        a person, and `SessionNotFound`. For example::
 
             result = await controller.answer("customer-42", "We replace it.", by="anna")
         """

@@ -106,7 +106,7 @@ def raise_failure(run: RunState) -> None:
 
 
 class RunResult(Parameterized, Generic[TContext, TOutput]):
-    """The outcome of a run, and the work of the run. The session can continue from here.
+    """The result of a run: its outcome, its output and its events.
 
     For example::
 
@@ -128,7 +128,8 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def context_wrapper(self) -> RunContextWrapper[TContext]:
-        """The context that the code of agents had."""
+        """The context that the code of the agents got, with the caller's own object and the
+        usage."""
         return self._run.context
 
     @property
@@ -172,7 +173,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def new_items(self) -> list[RunItem]:
-        """The output of the run, item by item."""
+        """The output of the run, as items."""
         produced = [
             event for event in said(self._run.events) if event.seq > self._run.cursor.progress.first
         ]
@@ -184,8 +185,8 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
         not included.
 
         The decisions are read from the events, so they are available after a restart. If an
-        `output_info` was not JSON, you get an approximate JSON form of it. With
-        ``RunConfig(events=False)`` only decisions that allowed a call are included.
+        `output_info` was not JSON, its stored value is an approximation in JSON. With
+        ``RunConfig(events=False)``, only decisions that allowed a call are included.
         """
         from ekiden.runtime.guardrails.tool import input_results
 
@@ -207,8 +208,8 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def output_guardrail_results(self) -> list[OutputGuardrailResult]:
-        """The results of output guardrails in this run. They include results for answers that were
-        rejected and that the model wrote again."""
+        """The results of output guardrails in this run. They include results for rejected answers,
+        which the model had to write again."""
         return output_guardrail_results(self._run)
 
     def to_input_list(self) -> list[Item]:
@@ -219,7 +220,8 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
         return view_for_others(run) if has_withheld(run) else list(run.visible)
 
     def final_output_as(self, kind: type[T]) -> T:
-        """The answer. Raises `TypeError` if it does not have this type."""
+        """The answer of the run, checked for its type: raises `TypeError` if it does not have the
+        type `kind`."""
         output = self.final_output
         if not isinstance(output, kind):
             raise TypeError(f"the output is {type(output).__name__}, not {kind.__name__}")

@@ -54,9 +54,10 @@ class Runner:
         The outcome in the result says how the run ended: for example done, refused or out of
         budget. If a model, tool or callback raises an exception, the exception is stored as the
         failure of the session, and raised. Without `session` the run is kept only in memory. `to`
-        names the recipient of this message, or ``auto`` for the team's router. `variables` are set
-        in the session together with the message; ``ctx.get`` returns them from the first step on.
-        Raises `SessionBusy` if another run uses the session (see `RunConfig.on_busy`).
+        is the name of the agent that gets this message; with ``auto``, the team's router chooses
+        the agent. `variables` are set in the session together with the message; ``ctx.get`` returns
+        them from the first step on. Raises `SessionBusy` if another run uses the session (see
+        `RunConfig.on_busy`).
         """
         options = _options(starting_agent, session, run_config, max_turns, context, hooks)
         options.to, options.is_watched = to, False
@@ -112,8 +113,8 @@ class Runner:
         to: str | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> RunResultStreaming[TContext, TOutput]:
-        """The same as `run`, with a stream of events. The run makes progress while you read the
-        stream."""
+        """Start the same run as `run`, and return a stream of its events. The run makes progress
+        only while you read the stream."""
         options = _options(starting_agent, session, run_config, max_turns, context, hooks)
         options.to, options.variables = to, variables
         options.live = True
@@ -154,8 +155,8 @@ class Runner:
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
     ) -> RunResultStreaming[TContext, TOutput]:
-        """The same as `resume`, with a stream of events. The run makes progress while you read the
-        stream."""
+        """Resume as `resume` does, and return a stream of events. The run makes progress only while
+        you read the stream."""
         options = _options(team, session, run_config, max_turns, context, hooks)
         options.live = True
         from ekiden.runtime.stream import RunResultStreaming
@@ -178,9 +179,9 @@ class Runner:
 
         This may take days. The questions are in the store: after a restart, you can call this again
         in any process. If another process, such as a worker, continues the session, the call waits
-        for that process and reads the result from the store. A failure is then the outcome of the
-        result; it is not raised. Raises `TimeoutError` if there is no answer within `timeout_s`;
-        the session does not change. Raises `UserError` if the session is not waiting::
+        for that process, and reads the result from the store. In this case a failure is not raised:
+        it is the outcome of the result. Raises `TimeoutError` if there is no answer within
+        `timeout_s`; the session does not change. Raises `UserError` if the session is not waiting::
 
             result = await Runner.run(desk, "May I have a discount?", session=session)
             if isinstance(result.outcome, Waiting):

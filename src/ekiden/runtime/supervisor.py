@@ -32,8 +32,9 @@ from ekiden.storage.memory import MemoryStore
 class Supervisor(Agent[TContext]):
     """An agent that splits a request into tasks for other agents, and combines their results.
 
-    It can get handoffs, requests and queries like any other agent. It uses its model to split the
-    request and to summarise the results. Without a model it uses the `triggers` of the agents::
+    Like any other agent, a supervisor can get handoffs, requests and queries. With a model, the
+    model splits the request and summarises the results. Without a model, the request is split by
+    the `triggers` of the agents::
 
         desk = Supervisor("desk", agents=[weather, finance, travel, general])
         state = await desk.run("Is it warm in Kyoto, and what are 100 euros in yen?")
@@ -98,8 +99,9 @@ class Supervisor(Agent[TContext]):
     ) -> MultiAgentState:
         """Split `text`, run the tasks, and return the final state of the plan.
 
-        If there is no answer, `state.error` says why. If the plan waits for people, `state.phase`
-        is ``executing``. Without `session` the plan is kept only in memory.
+        If there is no answer, the field `error` of this state says why. If the plan waits for
+        people, its field `phase` is ``executing``. Without `session`, the plan is kept only in
+        memory.
         """
         if session is None:
             session = Session(store=MemoryStore())

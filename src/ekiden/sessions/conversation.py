@@ -277,7 +277,7 @@ _MADE = ("transferring", "completed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo:
-    """Facts about a session; times are seconds since 1970.
+    """A summary of a session. Times are in seconds since 1970.
 
     For example::
 
@@ -293,17 +293,17 @@ class SessionInfo:
     created_at: float
     updated_at: float
     agent_chain: tuple[str, ...]
-    """All agents that had the conversation, starting with ``user``. Targets of rolled-back handoffs
-    are left out."""
+    """All agents that had the conversation, starting with ``user``. Agents whose handoff was rolled
+    back are left out."""
     handoff_count: int
     """The number of handoffs that were not rolled back."""
     total_tokens: int
-    """The tokens of all model calls of the session, including routing and rolled-back work. Model
-    calls before a fork do not count."""
+    """The number of tokens of all model calls of the session, including routing and rolled-back
+    work. In a fork, model calls before the fork do not count."""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Facts from the events of the session, as JSON."""
+        """Further facts about the session, computed from its events, as JSON."""
         return {
             "agent_chain": list(self.agent_chain),
             "handoff_count": self.handoff_count,

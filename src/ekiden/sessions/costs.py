@@ -44,7 +44,7 @@ class CostLine:
         return None if is_unknown else self.usage.cost
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The object as JSON."""
         cost = self.cost
         usage = self.usage
         return {
@@ -62,17 +62,17 @@ class CostLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostReport:
-    """Usage and cost of calls, grouped, and in total."""
+    """The usage and cost of model calls, by group and in total."""
 
     by: tuple[CostKey, ...]
     lines: Sequence[CostLine]
-    """The groups, most expensive first."""
+    """The usage and cost of each group, most expensive first."""
     total: CostLine
     unpriced_models: Sequence[str]
-    """Models with an unknown price, whose calls are missing in the cost."""
+    """Models whose price is unknown. Their calls are not included in the cost."""
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The object as JSON."""
         return {
             "by": list(self.by),
             "lines": [line.to_json() for line in self.lines],
@@ -89,9 +89,9 @@ def cost_report(
 ) -> CostReport:
     """The usage and cost of the model calls in `events`, including model calls of routers.
 
-    `prices` has prices by model name. Other models have the price from the price list of the extra
-    `prices`, at the time of the call, in US dollars. Raises `UserError` for an unknown key in `by`.
-    For example::
+    `prices` has prices by model name. For other models, the price comes from the price list of the
+    extra `prices`: the price at the time of the call, in US dollars. Raises `UserError` for an
+    unknown key in `by`. For example::
 
         report = cost_report(await session.events())
         print(report.total.usage.tokens, report.total.cost)

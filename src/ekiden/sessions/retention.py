@@ -11,7 +11,7 @@ from ekiden.core.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention(Checked):
-    """Rules for deleting old data; without any rule everything is kept.
+    """Rules for deleting old data. Without any rule, everything is kept.
 
     For example::
 
@@ -20,10 +20,10 @@ class Retention(Checked):
 
     days: Annotated[float | None, Allowed(low=0.01, high=36500)] = None
     """Sessions without a new event for this many days are deleted, together with other data of that
-    age. With null, nothing is deleted by age."""
+    age. With null, nothing is deleted because of its age."""
     count: Annotated[int | None, Allowed(low=1)] = None
-    """The number of sessions to keep. Older sessions are deleted. With null, all sessions are
-    kept."""
+    """The number of most recent sessions to keep; older sessions are deleted. With null, the number
+    of sessions is not limited."""
 
     @property
     def has_rules(self) -> bool:

@@ -44,7 +44,7 @@ _MAX_HITS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionHit(Value):
-    """A search hit in a session."""
+    """A place in a session that matches a search."""
 
     session_id: str
     title: str | None
@@ -53,7 +53,8 @@ class SessionHit(Value):
     seq: int
     """The number of the event that contains the text; 0 for the title."""
     agent: str | None
-    """The agent that wrote the text. `None`: a person wrote it, or it is the title."""
+    """The agent that wrote the text. `None` if a person wrote the text, or if it is the session's
+    title."""
     excerpt: str
     """The text around the match, on one line."""
     score: float
@@ -63,11 +64,12 @@ class SessionHit(Value):
 async def search_sessions(
     store: Store, text: str, *, user_id: str | None = None, limit: int = 20
 ) -> list[SessionHit]:
-    """Find places that contain words of `text`, best match first. An empty text finds nothing.
+    """Find places in sessions that contain words of `text`, best match first. An empty text finds
+    nothing.
 
     With `user_id` only the sessions of that user are searched. Omit `user_id` only for callers who
-    may see all sessions. The search does not find undone and deleted content. Raises `UserError`
-    for an invalid text, an empty user and a limit below 1. For example::
+    may see all sessions. Deleted content, and content that a rollback or rewind removed, is not
+    found. Raises `UserError` for an invalid text, an empty user and a limit below 1. For example::
 
         for hit in await search_sessions(store, "refund", user_id="u42"):
             print(hit.session_id, hit.excerpt)

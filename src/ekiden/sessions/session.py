@@ -138,7 +138,8 @@ class Session:
             self.meta["correlation_id"] = check_line(correlation_id, what="a correlation id")
 
     def draft(self, agent: str) -> NewSession:
-        """The initial values of a session that does not exist yet."""
+        """The values with which a run creates the session, if it does not exist; `agent` becomes
+        its active agent."""
         return NewSession(
             id=self.session_id,
             agent=agent,
@@ -148,12 +149,13 @@ class Session:
         )
 
     async def row(self) -> SessionRow:
-        """The stored row. Raises `SessionNotFound` before the first run."""
+        """The stored values of the session. Raises `SessionNotFound` if no run has created the
+        session yet."""
         await self.store.open()
         return await self.store.get(self.session_id)
 
     async def events(self, *, after: int = 0) -> Sequence[Event]:
-        """The events, in order."""
+        """The stored events of the session, in order."""
         await self.store.open()
         return await self.store.events(self.session_id, after=after)
 
@@ -186,8 +188,8 @@ class Session:
         """Add items to the session without running it: a text of the user, or items in the format
         of the OpenAI Responses API.
 
-        A missing session is created; its first run sets its agent. Raises `SessionBusy` if the
-        session is running, and `UserError` if it has an unfinished run.
+        A missing session is created without an agent; its first run sets the agent. Raises
+        `SessionBusy` if the session is running, and `UserError` if it has an unfinished run.
         """
         given = (items,) if isinstance(items, str) else items
         said = read_items(
@@ -200,7 +202,7 @@ class Session:
         """Remove the last item of the conversation, and return it. Returns `None` if the
         conversation is empty.
 
-        The event of the item stays in the store. Raises the same errors as `add_items`.
+        The event that added the item stays in the store. Raises the same errors as `add_items`.
         """
         return await take_last_item(self.store, self.draft(""))
 
@@ -213,7 +215,7 @@ class Session:
         """Delete the stored session. Raises `SessionNotFound` and `SessionBusy`.
 
         Open questions of the session are not withdrawn, and agents that wait for its answer keep
-        waiting. To end these waits too, use `ekiden.runtime.history.deletion.delete_session`.
+        waiting. To end these waits as well, use `ekiden.delete_session`.
         """
         from ekiden.sessions.search import delete_with_texts
 

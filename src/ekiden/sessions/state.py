@@ -64,11 +64,11 @@ class SessionState(Value):
 
     session_id: str
     seq: int
-    """The number of an event: this object is the state after that event."""
+    """The number of the event after which the session was in this state."""
     version: int
     """The number of the last event that changed `variables`; 0 if there was none."""
     current_task: str | None
-    """The last request to the session, shortened."""
+    """The last request to the session, shortened to one line."""
     task_status: TaskStatus
     current_agent: str | None
     variables: Mapping[str, Any]
@@ -76,7 +76,7 @@ class SessionState(Value):
     last_action: Action | None
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The state as JSON."""
         record: dict[str, Any] = to_json(self)
         return record
 
@@ -101,9 +101,9 @@ def state_at(
 ) -> SessionState:
     """The state of a session after event number `seq`, computed from its events.
 
-    Undone events do not count, except for `version` and `last_action`. `now` are the current
-    variables of the session. If no event has changed a variable, these are the variables of the
-    result. For example::
+    Events that a rollback or rewind made invalid are ignored, except for `version` and
+    `last_action`. `now` has the current variables of the session; the result has them if no event
+    has changed a variable. For example::
 
         print(state_at(await session.events(), 7).task_status)
     """

@@ -370,7 +370,8 @@ class QueueStarts:
 
 
 class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, SearchStore, Protocol):
-    """All parts of a store over one database, as one object; `async with` opens and closes it.
+    """A store: everything that Ekiden keeps in one database. `async with` opens and closes the
+    store.
 
     For example::
 
@@ -380,26 +381,26 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
 
     @property
     def url(self) -> str:
-        """The address of the store, for messages to people; without a password."""
+        """The address of the store without a password, to be shown to people."""
         ...
 
     @property
     def shared(self) -> bool:
-        """Whether other processes may use the same database, so that leases must be renewed."""
+        """Whether other processes may use the same database. Leases must then be renewed."""
         ...
 
     async def open(self) -> None:
-        """Connect and migrate; a second call does nothing. Raises `StoreTooNew`, `StoreTooOld`,
-        `MigrationChanged`, `EngineTooOld`, `StoreUnavailable`, and `StoreUnfinished` for an
-        incomplete copy. You can open a closed store again. `Session` and `Runner` open their store,
-        even if it was closed before.
-        """
+        """Connect to the database, and migrate it to the current format. A second call does
+        nothing. Raises `StoreTooNew`, `StoreTooOld`, `MigrationChanged`, `EngineTooOld`,
+        `StoreUnavailable`, and `StoreUnfinished` for an incomplete copy. A closed store can be
+        opened again. `Session` and `Runner` open their store themselves, even if it was closed
+        before."""
         ...
 
     async def close(self) -> None:
-        """Flush and disconnect; a second call does nothing.
+        """Write pending data, and disconnect. A second call does nothing.
 
-        A call that waits for a change then returns. Other current calls finish or raise
+        Calls that wait for a change return. Other current calls finish, or raise
         `StoreUnavailable`. Later calls raise `StoreUnavailable` until the store is opened again.
         """
         ...
@@ -409,17 +410,18 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
     async def __aexit__(self, *exc_info: object) -> None: ...
 
     async def write(self, batch: Batch) -> Written:
-        """Write the whole batch, or raise `StaleDocument`, `QueueFull`, `SessionExists` or
-        `UserError`."""
+        """Write the whole batch in one transaction. If this is not possible, write nothing, and
+        raise `StaleDocument`, `QueueFull`, `SessionExists` or `UserError`."""
         ...
 
     async def now_us(self) -> int:
         """The time in microseconds since 1970 on the clock of the store, for deadlines. All
-        processes see the same clock, and it does not jump with the wall clock of a process."""
+        processes see the same clock, which does not jump when the wall clock of a machine is
+        changed."""
         ...
 
     async def check_writable(self) -> None:
-        """Make a durable write without effect, to check that commits are possible. Raises
+        """Commit a write that changes nothing, to check that writing is possible. Raises
         `StoreReadOnly` and `StoreUnavailable`."""
         ...
 

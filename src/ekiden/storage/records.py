@@ -268,7 +268,7 @@ def head_start_sql(priority: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchEntry:
-    """A text with its key, in one space.
+    """A text to search for, stored under a key in a space.
 
     For example::
 
@@ -278,15 +278,15 @@ class SearchEntry:
     """
 
     space: str
-    """The space of the entry. Every call names one space, and searches only there."""
+    """The space of the entry. Each search covers only one space."""
     key: str
     text: str
     body: Any = None
-    """The JSON of the entry."""
+    """Further data of the entry, as JSON."""
     vector: Sequence[float] | None = None
     """The embedding of the text; its Euclidean length is 1."""
     model: str = ""
-    """The embedder of the vector: vectors of two embedders are never compared."""
+    """The embedder that computed the vector. Vectors of different embedders are never compared."""
     updated_at_us: int = 0
     """The time of the last change, in microseconds since 1970. The store sets it."""
 
@@ -298,9 +298,9 @@ class SearchHit:
     entry: SearchEntry
     """The entry, without its vector."""
     score: float
-    """The similarity, from 0 to 1. In a search by words, it is the share of the query's words in
-    the text, weighted by rarity in the space. In a search by meaning, it is the cosine, or 0 if the
-    cosine is negative."""
+    """The similarity, from 0 to 1. In a search by words, it is the share of the query's words that
+    occur in the text, where words that are rare in the space count more. In a search by meaning, it
+    is the cosine of the vectors, or 0 if the cosine is negative."""
 
 
 EXECUTIONS = "collaborations.execution"

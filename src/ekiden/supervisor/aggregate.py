@@ -143,15 +143,15 @@ your task or these rules."""
 class JoinAggregator:
     """Joins the results in the plan's order, each under its agent's title.
 
-    The last part lists missing results and their reasons. The results keep their language; fixed
-    texts are English. For example, to let a model split the request, but not summarise the
-    results::
+    The last part lists missing results with the reasons. The results keep their language; the texts
+    that this class adds are English. For example, to let a model split the request, but not
+    summarise the results::
 
         Supervisor("desk", agents=[weather, general], model=model, aggregator=JoinAggregator())
     """
 
     titles: Mapping[str, str] = field(default_factory=dict)
-    """Titles by agent name; the default is the name itself."""
+    """The titles of agents, by name. An agent without a title has its name."""
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
         """Join the results, and list the missing ones; `ask` is not used."""
@@ -160,7 +160,7 @@ class JoinAggregator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAggregator:
-    """The model writes one answer from the results, which it gets as fenced data.
+    """Lets the model write one answer from the results. The model gets the results as fenced data.
 
     Missing results are always listed after the model's answer. A supervisor with a model uses this
     aggregator by default. To set your own titles::
@@ -171,8 +171,8 @@ class ModelAggregator:
     titles: Mapping[str, str] = field(default_factory=dict)
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """The answer of the model and the missing results. Raises `ModelBehaviorError` if the
-        answer is empty."""
+        """The answer of the model, followed by the missing results. Raises `ModelBehaviorError` if
+        the answer is empty."""
         if ask is None:
             return joined(state, self.titles)
         request = ModelRequest(instructions=_INSTRUCTIONS, input=[_item(state)])

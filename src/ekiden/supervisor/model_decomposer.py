@@ -175,14 +175,15 @@ def _put(about: dict[str, Any], key: str, value: Any, room: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDecomposer:
-    """Asks the model for the tasks, with a JSON schema.
+    """Lets the model split the request into tasks, with a JSON schema.
 
     A model without structured output may answer with JSON as text, alone or in one fenced code
-    block. If the answer is not a valid plan, the model gets the error and one more try. After a
-    second invalid plan, `ModelBehaviorError` is raised. A plan is invalid if its JSON does not
-    match the schema, if it has no tasks or more than `max_tasks`, an empty description, a duplicate
-    or unknown id, or circular dependencies. A task for an unknown agent goes to the fallback, with
-    an entry in `notes`. A supervisor with a model uses this decomposer by default. To create one::
+    block. If the answer is not a valid plan, the model gets the error and one more try. If the
+    second plan is also invalid, `ModelBehaviorError` is raised. A plan is invalid if its JSON does
+    not match the schema, if it has no tasks or more than `max_tasks`, or if it has an empty
+    description, a duplicate or unknown id, or circular dependencies. A task for an unknown agent
+    goes to the fallback, with an entry in `notes`. A supervisor with a model uses this decomposer
+    by default. To create one::
 
         plan = await ModelDecomposer(max_tasks=5).decompose(
             "The weather, and a hotel", members=members, fallback="general", ask=ask
@@ -199,7 +200,8 @@ class ModelDecomposer:
         fallback: str | None,
         ask: AskModel | None,
     ) -> TaskDecomposition:
-        """The plan of the model. Raises `UserError` without a model."""
+        """The plan that the model made. Raises `UserError` if `ask` is `None`, because there is no
+        model."""
         if ask is None:
             raise UserError("the plan needs a model, and there is none")
         last = fallback_of(members, fallback)

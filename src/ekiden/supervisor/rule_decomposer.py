@@ -138,15 +138,17 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleDecomposer:
-    """Splits the request where the keywords and patterns of another member begin to match.
+    """Splits a request by rules, using the keywords and patterns of the members.
 
-    The request is split into sentences, and at commas and "and". A part becomes a separate task
-    only if it matches a different member than the part before it. Neighbouring parts for the same
-    member stay together, in the original words. After "then", "after that", 然后, それから and
-    similar words, a task depends on the task before it. A part that matches no member goes to the
-    fallback; one or two words such as "please" or "你好" stay with their neighbours. A part that is
-    unclear alone ("the weather there") gets the whole request as a parameter. If there would be
-    more than `max_tasks` tasks, the whole request is one task of the fallback.
+    The request is split into sentences, and sentences are split at commas and at "and". A part
+    becomes a separate task only if it matches another member than the part before it.
+    Neighbouring parts that match the same member stay together, in the original words. After
+    "then", "after that", 然后, それから and similar words, a task depends on the task before it. A
+    part that matches no member becomes a task of the fallback member; if such a part has only
+    one or two words, such as "please" or "你好", it is joined to the part beside it. A part that
+    is unclear without the rest ("the weather there") gets the whole request as a parameter. If
+    there were more than `max_tasks` tasks, the whole request becomes one task of the fallback
+    member.
 
     The same request always gives the same tasks, with the ids t1, t2, … To split requests by rules
     in a supervisor with a model::
@@ -164,7 +166,7 @@ class RuleDecomposer:
         fallback: str | None,
         ask: AskModel | None,
     ) -> TaskDecomposition:
-        """The tasks; `ask` is not used."""
+        """The tasks for the request. `ask` is not used, because no model is needed."""
         last = fallback_of(members, fallback)
         matcher = MemberMatcher(members, fallback=last)
         groups = _groups(text, matcher)

@@ -177,10 +177,10 @@ def function_tool(
     variables. After `timeout` seconds an async function is cancelled. A thread cannot be cancelled;
     its result is ignored. `failure_error_function` makes the text that the model gets after a
     failure. With `None`, a failure ends the run. ``strict_mode=False`` allows parameters with free
-    keys, such as ``dict``. With `confirmation`, or `needs_approval`, every call needs human
-    approval; `True` means the defaults of `Confirmation`. `tool_description` is short for
-    `description_override`. Guardrails run before the call (after the approval), and before the
-    model sees the result.
+    keys, such as ``dict``. With `confirmation`, or ``needs_approval=True``, every call needs human
+    approval; ``confirmation=True`` means a `Confirmation` with default values. `tool_description`
+    is short for `description_override`. Input guardrails run after the approval and before the
+    call; output guardrails run before the model sees the result.
 
     Raises `UserError`, with the reason, if the function cannot be a tool.
     """

@@ -38,15 +38,15 @@ def register_tool(
 def register_tool(
     tool: FunctionTool | Callable[..., Any] | None = None, *, name: str | None = None
 ) -> FunctionTool | Callable[[FunctionTool | Callable[..., Any]], FunctionTool]:
-    """Make a tool known by its name in the whole process, so that agent files can list it::
+    """Register a tool under its name for the whole process, so that agent files can list it::
 
         @register_tool
         def lookup_order(order: str) -> str:
             '''Find an order.'''
 
-    A plain function becomes a tool as with `function_tool`. `name` replaces the name of the tool. A
-    reloaded module replaces its earlier registration. Raises `UserError` if another module has the
-    name.
+    A plain function becomes a tool as with `function_tool`. `name` replaces the name of the tool.
+    When a module is loaded again, its tools replace those that it registered before. Raises
+    `UserError` if another module has registered a tool with this name.
     """
     source = str(sys._getframe(1).f_globals.get("__name__", ""))
 

@@ -18,9 +18,9 @@ from ekiden.tracing.spans import Span
 def export_jsonl(
     trace: Trace, *, include_content: bool = False, kinds: Collection[str] = KEYS
 ) -> Iterator[str]:
-    """The spans in the order of the tree, each as one line of JSON without its line break.
+    """The spans in the order of the trace tree, each as one line of JSON without the line break.
 
-    Message content is left out unless `include_content`; see `for_export`::
+    Message content is left out unless `include_content` is true::
 
         for line in export_jsonl(await read_trace(store, "customer-42")):
             print(line)
@@ -38,10 +38,11 @@ def export_openai(
     workflow_name: str = "ekiden",
     metadata: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """The trace and its spans in the format of the OpenAI Agents SDK: the trace first.
+    """The trace in the format of the OpenAI Agents SDK: a list with the trace first, then its
+    spans.
 
     Sessions, runs, routing, questions to people and the like are spans of the type ``custom``.
-    Message content is left out unless `include_content`::
+    Message content is left out unless `include_content` is true::
 
         trace = await read_trace(store, "customer-42")
         print(export_openai(trace, workflow_name="desk"))

@@ -268,8 +268,8 @@ def setup_logging(
     the first setup.
 
     `level` is the level of the logger ``ekiden``; `others` is the level of all other loggers. Other
-    handlers of the root logger are kept. Raises `UserError` for an unknown format or level; then
-    nothing is changed. For example::
+    handlers of the root logger are kept. For an unknown format or level, raises `UserError`, and
+    changes nothing. For example::
 
         setup_logging("json", level="INFO")
     """

@@ -69,7 +69,8 @@ class Trace:
 
     trace_id: str
     session_id: str
-    """The session of the trace. The spans of sessions that answered it are below its span."""
+    """The id of the session at the root of the trace. The spans of sessions that answered it are
+    below its span."""
     spans: Sequence[Span]
     """All spans; the span of the session comes first."""
 
@@ -87,19 +88,20 @@ class Trace:
             waiting.extend(reversed(node.children))
 
     def errors(self) -> list[Span]:
-        """The failed spans, in order. A span that only failed because a child span failed is left
+        """The failed spans, in order. If a span failed only because a child span failed, it is left
         out."""
         found = [each for each in self.nodes() if each.span.status == "error" and not each.errors]
         return sorted((each.span for each in found), key=lambda span: span.started_at_us)
 
     def waits(self) -> list[Span]:
-        """The waiting spans. A span that only waits for a waiting child span is left out."""
+        """The spans that wait for people or agents. If a span waits only because a child span
+        waits, it is left out."""
         waiting = {each.span_id: each for each in self.spans if each.status == "waiting"}
         above = {each.parent_id for each in waiting.values()}
         return [each for each in waiting.values() if each.span_id not in above]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON: the spans in the order of the tree."""
+        """The trace as JSON, with the spans in the order of the tree."""
         root = self.root
         return {
             "trace_id": self.trace_id,
@@ -187,8 +189,8 @@ async def read_trace(
     """The trace of a session. With `children` it includes all sessions that answered questions of
     this session, at any depth.
 
-    `cost` computes the cost of model calls whose events have no cost. Deleted child
-    sessions are left out. Raises `SessionNotFound` if the session does not exist::
+    `cost` is a function that computes the cost of model calls whose events have no cost. Deleted
+    child sessions are left out. Raises `SessionNotFound` if the session does not exist::
 
         trace = await read_trace(store, "customer-42")
         for node in trace.nodes():

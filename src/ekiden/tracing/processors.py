@@ -49,10 +49,10 @@ class RunTrace:
 class TracingProcessor:
     """Receives traces and spans as they happen.
 
-    Its methods are called in the task of the run, after the data was stored. So they must be fast:
-    use a queue for slow work. Its exceptions are logged once and do not affect runs. If the process
-    of a span died, the processor gets the span only when it ends, with the same id. Every method
-    does nothing unless it is overridden. For example::
+    The methods of a processor are called in the task of the run, after the data was stored. They
+    must be fast: use a queue for slow work. Exceptions of a processor are logged once and do not
+    affect runs. If another process resumes a span after a crash, its processors get only the end of
+    the span, with the same id. Every method does nothing unless it is overridden. For example::
 
         class Durations(TracingProcessor):
             def on_span_end(self, span: Span) -> None:
@@ -62,23 +62,23 @@ class TracingProcessor:
     """
 
     def on_trace_start(self, trace: RunTrace) -> None:
-        """The first run of a trace in this process starts."""
+        """Called when the first run of a trace in this process starts."""
 
     def on_trace_end(self, trace: RunTrace) -> None:
-        """All runs of the trace in this process have ended, or wait."""
+        """Called when all runs of the trace in this process have ended, or wait."""
 
     def on_span_start(self, span: Span) -> None:
-        """A span started."""
+        """Called when a span starts."""
 
     def on_span_end(self, span: Span) -> None:
-        """A span ended. If it started and ended within one step, this call directly follows
-        `on_span_start`."""
+        """Called when a span ends. If the span started and ended within one step, this call
+        directly follows `on_span_start`."""
 
     def shutdown(self) -> None:
-        """The process ends."""
+        """Called when the process ends."""
 
     def force_flush(self) -> None:
-        """Send buffered data."""
+        """Called to send buffered data at once."""
 
 
 _log = logging.getLogger("ekiden.tracing")
@@ -278,7 +278,8 @@ _is_at_exit = False
 
 
 def add_trace_processor(processor: TracingProcessor, *, include_content: bool = False) -> None:
-    """Show every run of this process to another processor, from the next step of the run on.
+    """Add a processor, which gets the traces and spans of all runs of this process. In a current
+    run, this begins with its next step.
 
     Spans contain message content only with `include_content`, and never for runs with
     `trace_include_sensitive_data=False`. Keys and tokens are always masked. The processor is shut
@@ -297,7 +298,7 @@ def add_trace_processor(processor: TracingProcessor, *, include_content: bool = 
 def set_trace_processors(
     processors: Iterable[TracingProcessor], *, include_content: bool = False
 ) -> None:
-    """Use only these processors. Earlier processors are shut down.
+    """Replace all processors by these. The earlier processors are shut down.
 
     For example::
 
@@ -317,7 +318,7 @@ def trace_processors() -> tuple[TracingProcessor, ...]:
 
 
 def set_tracing_disabled(disabled: bool) -> None:
-    """Switch processors off or on. You can always read stored events as a trace.
+    """Switch all processors off or on. Traces of stored events can be read in both cases.
 
     For example::
 

@@ -81,51 +81,55 @@ NO_TOKENS = Tokens()
 class Span:
     """A unit of work in a trace, built from stored events.
 
-    Treat it as read-only; it is not frozen, because frozen objects are slower to create. Ids are
-    digests of the session's id and of the number of the span's first event. So they are the same in
-    every process and at any time::
+    Treat it as read-only; it is not frozen, because frozen objects are slower to create. The id of
+    a span is a digest of the session's id and of the number of the span's first event, so it is
+    always the same, in every process::
 
         trace = await read_trace(store, "customer-42")
         slowest = max(trace.spans, key=lambda span: span.duration_us or 0)
     """
 
     trace_id: str
-    """32 hexadecimal digits: one id for a session and the sessions that answered it."""
+    """The id of the trace: 32 hexadecimal digits. A session and the sessions that answered it have
+    the same trace id."""
     span_id: str
-    """16 hexadecimal digits."""
+    """The id of the span: 16 hexadecimal digits."""
     parent_id: str | None
     """The id of the parent span; `None` only for the root of the trace. The parent may belong to
     another session, or with a `traceparent` to another program."""
     kind: SpanKind
     name: str
-    """The name for people: an agent, a model, a tool, ``triage → orders``."""
+    """The name of the span for people: the name of an agent, a model or a tool, or for a handoff
+    ``triage → orders``."""
     session_id: str
     agent_name: str | None
-    """The agent that had the conversation."""
+    """The agent that had the conversation during the span."""
     correlation_id: str
     """The session's correlation id; by default its own id."""
     started_at_us: int
     """Microseconds since 1970."""
     ended_at_us: int | None
-    """`None`: the span is still in progress, or waits."""
+    """The end in microseconds since 1970. `None` if the span is still in progress, or waits."""
     status: SpanStatus = "ok"
     error: str | None = None
-    """The error; it may contain text of tools and models."""
+    """The error text. It may contain text from tools and models."""
     details: Mapping[str, Any] = field(default_factory=_nothing)
-    """Facts without content: ids, names, counts, codes, states. `undone` is the number of the event
-    that undid the span. `code` is the code of the error."""
+    """Facts without message content: ids, names, counts, codes and states. If a rollback or rewind
+    removed the span, `undone` is the number of the event of that rollback or rewind. `code` is the
+    code of the error."""
     content: Mapping[str, Any] = field(default_factory=_nothing)
-    """Content: `input`, `output`, `arguments`, `result`, and texts such as `reason`. Empty for runs
-    with `trace_include_sensitive_data=False`."""
+    """Message content: `input`, `output`, `arguments`, `result`, and texts such as `reason`. It is
+    empty for runs with `trace_include_sensitive_data=False`."""
     tokens: Tokens = NO_TOKENS
-    """The tokens of this span, without the spans below it."""
+    """The token counts of this span, without the spans below it."""
     cost: float | None = None
-    """The cost of this span, without the spans below it. `None`: no cost, or an unknown price."""
+    """The cost of this span, without the spans below it. `None` if there is no cost, or if the
+    price is unknown."""
     links: tuple[str, ...] = ()
     """Ids of related spans: the span of the target of a handoff, or the session that answers a
     question."""
     first_seq: int = 0
-    """The number of the span's first event. 0: the span of the session."""
+    """The number of the span's first event. The span of the session itself has 0."""
     last_seq: int = 0
     """The number of the span's last event."""
 
@@ -136,7 +140,7 @@ class Span:
 
     @property
     def is_undone(self) -> bool:
-        """Whether a rollback or a rewind undid the span."""
+        """Whether a rollback or a rewind removed the work of the span."""
         return "undone" in self.details
 
     def with_content(
@@ -147,7 +151,7 @@ class Span:
         details: Mapping[str, Any],
         content: Mapping[str, Any],
     ) -> Span:
-        """A copy of the span with other content; faster than `replace`."""
+        """A copy of the span with other content. This is faster than `dataclasses.replace`."""
         return Span(
             trace_id=self.trace_id,
             span_id=self.span_id,
@@ -171,7 +175,7 @@ class Span:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON; times are seconds since 1970, and empty fields are left out."""
+        """The span as JSON. Times are in seconds since 1970, and empty fields are left out."""
         data: dict[str, Any] = {
             "trace_id": self.trace_id,
             "span_id": self.span_id,

@@ -81,7 +81,8 @@ class _Started:
 
 
 class ProcessAgent:
-    """An agent in another process: it reads a turn as a line of JSON and writes parts as lines.
+    """An agent in another process. The process reads each turn as a line of JSON, and writes the
+    parts of the turn as lines of JSON.
 
     For example, a graph of a framework with its own environment::
 
@@ -99,8 +100,9 @@ class ProcessAgent:
         durability: Durability = "turn",
         stays: bool = False,
     ) -> None:
-        """`env` is added to the environment. With `stays` the process takes one turn after the
-        other until its input is closed. Otherwise it ends after its answer."""
+        """`env` is added to the environment of the process. With `stays`, one process takes one
+        turn after the other until its input is closed. Otherwise the process ends after each
+        turn."""
         if isinstance(command, str) or not command:
             raise UserError("`command` is a list: the program and its arguments")
         self.durability: Durability = durability
@@ -112,8 +114,8 @@ class ProcessAgent:
     def of(
         cls, target: str, *, python: str, durability: Durability = "turn", **options: Any
     ) -> ProcessAgent:
-        """The agent ``module:name`` in another Python environment: `python` is the path of its
-        interpreter. Ekiden must be installed there."""
+        """An agent that is defined as ``module:name`` in another Python environment. `python` is
+        the path of the interpreter of that environment. Ekiden must be installed there."""
         command = [python, "-m", "ekiden.integrations.process.serve", target]
         return cls(command, durability=durability, stays=True, **options)
 
@@ -217,10 +219,11 @@ async def _step(
 
 
 class HttpAgent:
-    """An agent over HTTP: Ekiden posts the turn, and the server returns the parts as lines of JSON.
+    """An agent on an HTTP server: Ekiden posts each turn, and the server returns the parts of the
+    turn as lines of JSON.
 
-    A checkpoint is stored when its line arrives. `ForeignTurn.step` does not work over HTTP; use
-    `ProcessAgent` for it. For example::
+    A checkpoint is stored when its line arrives. An agent that needs `ForeignTurn.step` must be a
+    `ProcessAgent`, because `step` does not work over HTTP. For example::
 
         foreign_agent(HttpAgent("https://agents.example/billing"), "billing")
     """

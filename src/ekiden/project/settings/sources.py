@@ -210,11 +210,11 @@ def load_settings(
 ) -> LoadedSettings:
     """The settings for the folder `root` (the current one by default).
 
-    The first source that has a setting wins: `overrides` (dotted names with values; `None` counts
-    as missing), the environment, the project's file, the user's, the default. MCP servers are
-    merged one by one. Raises one `SettingsInvalid` with all errors in both files and in the
-    environment, including contradictory settings. Raises `UnknownSetting` for an unknown name in
-    `overrides`::
+    The value of a setting comes from the first source that has one: `overrides` (values by dotted
+    name; `None` counts as missing), the environment, the settings file of the project, the settings
+    file of the user, the default. MCP servers are merged one by one. Raises one `SettingsInvalid`
+    that lists all errors in both files and in the environment, including settings that contradict
+    each other. Raises `UnknownSetting` for an unknown name in `overrides`::
 
         loaded = load_settings(overrides={"agents.routing.strategy": "rule"})
         loaded.settings.agents.routing.strategy  # "rule"

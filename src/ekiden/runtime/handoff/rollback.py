@@ -202,10 +202,10 @@ class Rollback:
 
     key: str
     arguments: Any
-    """The arguments that were registered."""
+    """The `arguments` that were passed to ``ctx.on_rollback``."""
     handoff_id: str
     agent: str
-    """The agent whose work is compensated."""
+    """The agent that registered the compensation."""
     reason: str
     """Why the handoff is rolled back."""
     context: Any

@@ -59,15 +59,17 @@ async def fork_session(
 
     * `before_seq`: before the message of that event;
     * `at_seq`: after that event, and after all events that were stored together with it. For
-      example, a turn is stored with all outputs of its tools, and an answer with the end of its
-      run. `meta["forked_at"]` is the last event that counts.
+      example, a turn is stored together with all outputs of its tools, and an answer together with
+      the end of its run. `meta["forked_at"]` of the new session is the number of the last event
+      that counts.
 
     The original session is unchanged, and may be running. The new session continues as if later
     events had never happened: it has the same agent, view, variables and unfinished run.
     `Runner.resume` continues the run. Unanswered tool calls are made again, and need a new
     approval, because an approval is valid for one call. "Always" approvals of the original session
     do not apply. Unconfirmed handoffs count as confirmed. Open queries are asked again; finished
-    tasks of a plan are not repeated. Variables of the user and of the app are not copied.
+    tasks of a plan are not repeated. Variables of the user and of the app are not copied, because
+    all sessions of the user or the app share them.
 
     A fork before the first message stores nothing: the first run creates the session, as usual. A
     crash during the call leaves at most an empty session.
@@ -215,11 +217,11 @@ class Rewind(Value):
 
     session_id: str
     to_seq: int
-    """The number of the last event that still counts."""
+    """The number of the last event that is still valid."""
     undone: int
-    """The number of events that no longer count. If it is 0, nothing was stored."""
+    """The number of events that the rewind made invalid. If it is 0, nothing was stored."""
     agent: str
-    """The current agent of the session."""
+    """The active agent of the session after the rewind."""
 
     def __str__(self) -> str:
         if not self.undone:

@@ -189,12 +189,11 @@ async def import_session(
     `data` is the document, or its JSON as text or bytes. With `new_id` the session gets another id,
     and its audit chain is computed again. Without `new_id` the audit chain of the document must be
     intact. An unfinished run can be resumed. Some state is not imported. Open questions are asked
-    again. An unconfirmed handoff counts as confirmed, and its compensations are dropped. Ekiden
-    asks people again for every approval, single or "always".
+    again. An unconfirmed handoff counts as confirmed, and its compensations are dropped. Every
+    approval, including "always" approvals, must be given again.
 
-    The session belongs to `user_id`, or to the user in the document, and uses that user's
-    variables. Pass `user_id` if the document comes from a caller who may not act for all
-    users.
+    The session belongs to `user_id`, by default to the user in the document, and uses this user's
+    variables. If the document comes from a caller who may not act for all users, pass `user_id`.
 
     Raises `SessionImportInvalid` with the position of the error, and `SessionExists`. After an
     error nothing is stored. For example::

@@ -66,8 +66,8 @@ async def update_state(
     """Set and delete variables of a session, as one change; returns the new version.
 
     Names are as in ``ctx.set``; for users and apps use `update_shared_state`. `expected_version` is
-    the `SessionState.version` that you read. If the version is now different, `StaleState` is
-    raised, and nothing is written. An event records the change and its author (`by`). Setting an
+    the `SessionState.version` that you read. If the version has changed since then, `StaleState` is
+    raised, and nothing is written. An event records the change and its author `by`. Setting an
     equal value is not a change. Raises `SessionNotFound`, `UserError` for invalid values, and
     `StateRefused` in the code of agents. Raises `SessionBusy` if the session is running: at once or
     after `busy_timeout_s`, depending on `on_busy`. For example::
@@ -192,9 +192,10 @@ async def update_shared_state(
 ) -> dict[str, int]:
     """Set and delete variables of a user or an app, as one change; returns their new versions.
 
-    Names have no prefix. `expected` are the versions that you read; 0 for a missing variable. If a
-    version is now different, `StaleState` is raised, and nothing is written. Current runs see the
-    change when they resume; their own later writes win. For example::
+    Names have no prefix. `expected` has the versions that you read, by name; 0 for a variable that
+    did not exist. If a version has changed since then, `StaleState` is raised, and nothing is
+    written. Current runs see the change when they resume; what they write later overwrites it. For
+    example::
 
         await update_shared_state(store, "user", "u7", {"language": "fr"}, by="ada")
     """

@@ -56,11 +56,11 @@ class HandOff:
 
 
 class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
-    """The context of a code agent's function.
+    """The context that a code agent's function gets.
 
-    The function may be run again after a crash. Results of `call` are stored, and a stored call is
-    not repeated. So make calls in a deterministic order. All other code in the function must be
-    idempotent::
+    The function is run again after a crash. Results of `call` are stored, and stored calls are not
+    repeated; for this, the function must make its calls in a deterministic order. All other code in
+    the function must be idempotent::
 
         async def orders(ctx: CodeContext) -> str:
             return f"It is {await ctx.call('lookup_order', order_id='A-42')}."
@@ -94,8 +94,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def session_key(self) -> str:
-        """A unique key of the session, for use in other systems. A later session with the same id,
-        or a session in another store, has a different key."""
+        """A unique key of the session, for use in other systems. If a session is deleted and
+        created again with the same id, or exists in another store, the key is different."""
         return self._run.session_key
 
     async def recall(self, name: str) -> Any:
@@ -106,11 +106,11 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         return kept_values({**stored, **run.remembered_under(prefix)}).get(name)
 
     def keep(self, name: str, value: Any) -> None:
-        """Store a private JSON value under this name, at the end of the turn. The value is not a
-        variable of the session.
+        """Store a JSON value under this name, at the end of the turn. Only `recall` can read the
+        value; it is not a variable of the session.
 
-        A rollback, a rewind and a fork restore the value, as they restore variables. An export does
-        not include it.
+        A rollback, a rewind and a fork restore the value, as they restore variables. An export of
+        the session does not include the value.
         """
         if "/" in name:
             raise UserError(f"{name!r} cannot be kept: its name must not have a slash")
@@ -132,14 +132,15 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def received(self) -> dict[str, Any]:
-        """The data of the handoff to this agent: source, reason, summary and context."""
+        """The data of the handoff to this agent: source, reason, summary and context. Empty without
+        a handoff."""
         return dict(self._run.cursor.handoffs.received or {})
 
     @property
     def failed_handoffs(self) -> dict[str, str]:
-        """The reasons of failed handoffs of this agent in this run, by target. Failed handoffs that
-        a person or a program requested after the last message are included, even if they failed
-        before this run."""
+        """The reasons of this agent's failed handoffs in this run, by target. A failed handoff that
+        a person or a program requested after the last message is included, even if it failed before
+        this run."""
         failed: dict[str, str] = {}
         for event in self._run.events:
             details = event.details or {}
@@ -185,7 +186,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         context: Any = None,
         **arguments: Any,
     ) -> HandOff:
-        """Return this value to hand the conversation to another agent."""
+        """Create a value that hands the conversation to another agent: the code must return it."""
         name = to if isinstance(to, str) else to.name
         edges = [each for each in self._run.offer.by_name.values() if isinstance(each, Handoff)]
         for edge in edges:
@@ -207,8 +208,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             self._calling.discard(task)
 
     async def leave(self) -> None:
-        """Suspend the code. Tool calls and questions in other asyncio tasks of the code finish
-        first; no new calls or questions start."""
+        """Suspend the code; the runtime calls this. Calls and questions that other asyncio tasks of
+        the code have started finish first. No new ones start."""
         self._is_left = True
         while self._calling:
             await asyncio.wait(self._calling)
@@ -221,8 +222,9 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         raise UserError(f"agent {self.agent.name!r} has no tool called {name!r}; add it to `tools`")
 
     async def settle(self) -> None:
-        """Find calls that the code started before an interruption and did not repeat afterwards; a
-        person must decide about each of them. The runtime calls this at the end of the code."""
+        """Handle calls that the code started before an interruption and did not make again
+        afterwards. The runtime calls this at the end of the code; a person must decide about each
+        such call."""
         run = self._run
         for number in range(self._made + 1, last_place(run) + 1):
             place, before = await place_of(run, number, None)

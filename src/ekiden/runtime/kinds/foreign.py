@@ -72,15 +72,15 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def foreign_agent(obj: Any, name: str, *, description: str | None = None, **fields: Any) -> Agent:
-    """An agent of another framework as a member of a team; see docs/frameworks.md.
+    """Make an agent of another framework a member of a team; see docs/frameworks.md.
 
     `obj` is an object of a framework that Ekiden knows (a graph of LangGraph, an agent of
     PydanticAI, …), or your own `ForeignAdapter`. You can also pass fields of `Agent`::
 
         billing = foreign_agent(graph, "billing", description="Invoices.", handoffs=[support])
 
-    Raises `FrameworkMissing` if the version of the framework does not work, and `UserError` for an
-    object of an unknown framework.
+    Raises `FrameworkMissing` if the installed version of the framework is not supported, and
+    `UserError` for an object of an unknown framework.
     """
     adapter = adapter_of(obj)
     register_agent_kind(_ForeignKind(adapter.framework))

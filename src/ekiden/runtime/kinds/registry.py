@@ -39,7 +39,7 @@ from ekiden.storage.values import copy_json
 
 
 class AgentKind(Protocol):
-    """How agents of a kind take their turn; register it with `register_agent_kind`.
+    """Defines how all agents of one kind take their turns. Register it with `register_agent_kind`.
 
     For example::
 
@@ -63,9 +63,10 @@ class AgentKind(Protocol):
         """Run the next part of the active agent's turn, and store it.
 
         Input guardrails, limits and triggers were already checked. Ekiden calls this method again
-        until the turn has ended with an answer, a handoff or a wait. After a crash, work that was
-        not stored is repeated. `run_code` does all of this for an async function of a
-        `CodeContext`. An exception rolls back the handoff to this agent, or fails the run.
+        and again, until the turn has ended with an answer, a handoff or a wait. After a crash, work
+        that was not stored is repeated. If the turn is an async function of a `CodeContext`,
+        `run_code` does all of this. An exception rolls back the handoff to this agent; without a
+        handoff, the run fails.
         """
 
 
@@ -321,8 +322,8 @@ def register_agent_kind(kind: AgentKind) -> None:
         register_agent_kind(GraphKind())
         research = Agent("research", kind="graph", implementation=graph)
 
-    Register the kind in every process, before you create agents of this kind. A second kind with
-    the same name replaces the first. Raises `UserError` for the name of a built-in kind.
+    Every process must register the kind before it creates agents of this kind. A kind replaces an
+    earlier one with the same name. Raises `UserError` for the name of a built-in kind.
     """
     if not isinstance(getattr(kind, "traits", None), KindTraits):
         raise UserError(f"a kind of agents has `traits`, a KindTraits; {kind!r:.80} has none")

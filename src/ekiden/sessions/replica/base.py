@@ -55,7 +55,8 @@ class ReplicatedEvent:
 
 
 class SessionReplica(Protocol):
-    """The target of a session replica. Each address is a separate replica with its own position.
+    """A copy of sessions in another system, to which Ekiden sends events. Each address is a
+    separate replica with its own position in the event stream.
 
     For example::
 
@@ -76,12 +77,13 @@ class SessionReplica(Protocol):
         ...
 
     async def send(self, session: ReplicatedSession, event: ReplicatedEvent, *, again: bool) -> Any:
-        """Append the event to the session, which is created if necessary.
+        """Append the event to the copy of the session; create this copy if necessary.
 
-        `again` is true if the event, or a part of it, may have been sent before. Returns JSON; the
-        next call gets it as `ReplicatedSession.kept`. Raises `ReplicaUnavailable` if a retry may
-        help, and `ReplicaRefused` if the replica will never accept the event. Ekiden sends the
-        events of one session in order, and different sessions concurrently.
+        `again` is true if the event, or a part of it, may have been sent before. The returned JSON
+        is stored; the next call for this session gets it as `ReplicatedSession.kept`. Raises
+        `ReplicaUnavailable` if a retry may help, and `ReplicaRefused` if the replica will never
+        accept the event. Ekiden sends the events of one session in order, and different sessions
+        concurrently.
         """
         ...
 
@@ -102,13 +104,14 @@ class ReplicaPolicy:
 
     include_sensitive_data: bool = True
     """Whether sensitive data is sent unchanged. If false, card numbers, telephone numbers, e-mail
-    addresses and keys are masked first."""
+    addresses and keys are masked before events are sent."""
     parallel: int = 8
     """The maximum number of sessions that are sent concurrently."""
     lease_s: float = 60.0
-    """After this many seconds without a heartbeat, another process may take over."""
+    """After this many seconds without a heartbeat from the sending process, another process may
+    take over."""
     send_timeout_s: float = 30.0
-    """The timeout of one event; it must be shorter than the lease."""
+    """The timeout, in seconds, for sending one event. It must be shorter than `lease_s`."""
     first_pause_s: float = 1.0
     """Seconds before the first retry after a failure. The delay doubles with each failure."""
     longest_pause_s: float = 300.0
@@ -116,16 +119,16 @@ class ReplicaPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaReport:
-    """The result of a replication."""
+    """The result of a call of `replicate_sessions`."""
 
     sent: int = 0
     set_aside: int = 0
     waiting: int = 0
-    """Sessions with unsent events."""
+    """The number of sessions that still have unsent events."""
     problem: str | None = None
-    """The last failure, if the last attempt failed."""
+    """Describes the failure of the last attempt; `None` if the last attempt succeeded."""
     busy: bool = False
-    """Whether another process sends to the replica."""
+    """Whether this process sent nothing because another process is sending to the replica."""
 
 
 NAME: Final = r"[A-Za-z0-9][A-Za-z0-9:._-]{0,127}"
@@ -169,7 +172,7 @@ class ReplicaSettings(Checked):
 
     include_sensitive_data: bool = True
     """Whether sensitive data is sent unchanged. If false, card numbers, telephone numbers, e-mail
-    addresses and keys are masked first."""
+    addresses and keys are masked before events are sent."""
     vertex: VertexSettings = field(default_factory=VertexSettings)
 
 

@@ -53,21 +53,23 @@ async def replicate_sessions(
     stop: asyncio.Event | None = None,
     policy: ReplicaPolicy | None = None,
 ) -> ReplicaReport:
-    """Send `mirror` all stored events that it does not have, until `stop` is set.
+    """Send all stored events that the replica `mirror` does not have yet; continue with new events
+    until `stop` is set.
 
     For example::
 
         async with open_store("desk.db") as store:
             report = await replicate_sessions(store, mirror, once=True)
 
-    With `once` the call returns after one attempt for every event. The store keeps the position, so
-    a later call continues there. If several processes call this function, one process sends, and
-    the others wait to take over; with `once` the others return a report with `busy`.
+    With `once` the call returns after one attempt for every event. The position of the replica is
+    stored, so a later call continues there. If several processes call this function, one of them
+    sends, and the others wait to take over; with `once`, the others return at once, with `busy` set
+    in the report.
 
-    Failures of the replica are never raised. Each failure is logged once; with `once` the report
-    also contains it. Unsent events wait, and the delay between retries grows. An event that the
-    replica permanently refuses is skipped, with a log line. Raises `StoreUnavailable` only with
-    `once`; otherwise the call waits for the store.
+    A failure of the replica is never raised. It is logged once; with `once`, the report also
+    contains it. Unsent events are sent again after delays that grow. An event that the replica
+    permanently refuses is skipped and logged. If the store is unavailable, the call waits for it;
+    with `once`, it raises `StoreUnavailable`.
     """
     sender = _Sender(store, mirror, once=once, stop=stop or asyncio.Event(), policy=policy)
     return await sender.run()

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 class MemoryStore(MemorySessions):
     """A `Store` in the memory of this process.
 
-    No other process can use it. So the lease of a session ends only when the lease is released, or
-    when a test calls `advance`. The times of messages come from `clock`::
+    No other process can use this store. The lease of a session therefore ends only when it is
+    released, or when a test calls `advance`. `clock` gives the times of messages::
 
         session = Session("s1", store=MemoryStore())
     """
@@ -94,14 +94,15 @@ class MemoryStore(MemorySessions):
         return False
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass for leases and delays; for tests."""
+        """For tests: move the clock of leases and delays forward by `seconds`."""
         self._advanced_s += seconds
 
     async def open(self) -> None:
         self._closed = False
 
     async def close(self) -> None:
-        """Refuse calls until `open` is called. The data exists as long as this object."""
+        """Refuse all calls until `open` is called. The data is kept as long as this object
+        exists."""
         self._closed = True
         self._notify()
 
@@ -267,8 +268,8 @@ class MemoryStore(MemorySessions):
         return receipts
 
     def put_now(self, put: QueuePut) -> int | None:
-        """Like `put_messages` for one message, without ``await``. Returns the id of a new message;
-        `None` if the store already has the message."""
+        """Store one message as `put_messages` does, but without ``await``. Returns the id of the
+        message, or `None` if the store already has the message."""
         if self._closed:
             self._check_open()
         now = self._clock.monotonic() + self._advanced_s
@@ -279,7 +280,7 @@ class MemoryStore(MemorySessions):
         return number
 
     def settle_now(self, settle: MessageSettle) -> Settled:
-        """Like `settle_messages` for one message, without ``await``."""
+        """Settle one message as `settle_messages` does, but without ``await``."""
         if self._closed:
             self._check_open()
         answer = settle.answer
@@ -294,7 +295,7 @@ class MemoryStore(MemorySessions):
         return settled
 
     def forget_now(self, key: str) -> None:
-        """Remove a message in any state, if it exists."""
+        """Remove a message, whatever its state; do nothing if it does not exist."""
         self._messages.forget(key)
 
     async def take_messages(

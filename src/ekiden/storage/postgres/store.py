@@ -63,8 +63,8 @@ class PostgresStore(
         max_size: int = 10,
         migrations: Sequence[Migration] | None = None,
     ) -> None:
-        """With ``create=False`` a database without a store raises `StoreEmpty`. `migrations` is for
-        tests with another format."""
+        """With ``create=False``, a database that contains no store raises `StoreEmpty` when it is
+        opened. `migrations` is for tests of other formats."""
         if not 0 <= min_size <= max_size or max_size < 1:
             raise UserError(
                 f"a pool of {min_size} to {max_size} connections is not possible: "
@@ -114,9 +114,9 @@ class PostgresStore(
         await self._database.query(_TRY_TO_WRITE, repeatable=True)
 
     async def place(self) -> str:
-        """The identity of the store, which distinguishes it from copies. It consists of the ids of
-        the cluster, the database and a table. The cluster is `?` if the database user may not read
-        its id."""
+        """The identity of the store. A copy of the store has a different identity. It consists of
+        the ids of the cluster, the database and a table. The cluster is `?` if the database user
+        may not read its id."""
         may = await self._database.query(_MAY_KNOW, repeatable=True)
         cluster = _CLUSTER if may[0]["may"] else "'?'"
         found = await self._database.query(_PLACE.format(cluster=cluster), repeatable=True)

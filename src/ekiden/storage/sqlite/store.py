@@ -89,10 +89,9 @@ class SqliteStore(SqliteSearch, QueueStarts):
         engine_version: str | None = None,
         migrations: Sequence[Migration] | None = None,
     ) -> None:
-        """With ``create=False`` a missing or empty file raises an error, and no file is created. A
-        call waits at most `busy_s` seconds for a transaction of another process, then it raises
-        `StoreUnavailable`. The other arguments are for tests, with other clocks, engines and
-        formats."""
+        """With ``create=False``, no file is created: a missing or empty file raises an error when
+        the store is opened. A call waits at most `busy_s` seconds for a transaction of another
+        process, then it raises `StoreUnavailable`. The other arguments are for tests."""
         if str(path) in ("", ":memory:"):
             raise UserError(f"{str(path)!r} names no file: use MemoryStore for a store in memory")
         self._file = StoreFile(
@@ -145,8 +144,8 @@ class SqliteStore(SqliteSearch, QueueStarts):
         return await self._read(self._info)
 
     async def place(self) -> str:
-        """The identity of the file, which distinguishes it from copies. It does not depend on the
-        file name."""
+        """The identity of the file, which does not depend on the file name. A copy of the file has
+        a different identity."""
         return await self._read(lambda _: str(self._file.path.stat().st_ino))
 
     async def now_us(self) -> int:
@@ -248,7 +247,7 @@ class SqliteStore(SqliteSearch, QueueStarts):
     # Journal
 
     def commit(self, claim: Claim, commit: Commit) -> Awaitable[None]:
-        """Like `Journal.commit`. Returns a future that completes even if it is not awaited."""
+        """The same as `Journal.commit`. The returned future completes even if it is not awaited."""
         if self._parts is None:
             return self._commit_once_open(claim, commit)
         prepared = journal.PreparedCommit(claim, commit, self._clock.now_us())

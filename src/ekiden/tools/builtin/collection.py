@@ -25,11 +25,11 @@ BUILTIN_NAMES = (
 
 
 def builtin_tools(root: Path, settings: ToolSettings) -> Mapping[str, FunctionTool]:
-    """The tools of `BUILTIN_NAMES` for the project in the folder `root`.
+    """The built-in tools, by name, for the project in the folder `root`.
 
-    Each tool follows `settings`, and needs human approval unless ``settings.ask`` is off. The model
-    gets every failure as text. A tool is created at its first lookup, so unused tools cost
-    nothing::
+    Each tool obeys `settings`, and needs human approval unless ``settings.ask`` is false. If a tool
+    fails, the model gets the error as text. A tool is created when it is looked up for the first
+    time, so unused tools cost nothing::
 
         agent = Agent("clerk", tools=[builtin_tools(Path("shop"), ToolSettings())["read_file"]])
     """

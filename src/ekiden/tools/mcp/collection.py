@@ -90,7 +90,7 @@ class McpConnection:
 
 
 class McpTools:
-    """Tools of MCP servers by their names in agent files.
+    """Gives agents the tools of MCP servers, by their names in agent files.
 
     A server is started or connected when one of its tools is first needed, and closed at the end::
 
@@ -99,10 +99,10 @@ class McpTools:
             agent.tools.extend(await mcp.tools_for(["mcp:github/*", "mcp:files/read"]))
             await Runner.run(agent, "Which issues are open?")
 
-    Use it in one event loop. With `ask` every call needs human approval, even if the server
-    declares the tool harmless: servers are not trusted. With `ask_destructive` only tools that the
-    server declares destructive need approval. A server may declare nothing about a destructive
-    tool; use `ask` for such servers.
+    Use one object in one event loop only. With `ask`, every call needs human approval, even if the
+    server declares the tool harmless, because servers are not trusted. With `ask_destructive`, only
+    tools that the server declares destructive need approval. Some servers do not declare their
+    destructive tools; use `ask` for them.
     """
 
     def __init__(
@@ -132,7 +132,8 @@ class McpTools:
         return dict(self._failures)
 
     async def open(self, names: Iterable[str] | None = None) -> None:
-        """Connect the servers that `names` need, or all of them, at the same time.
+        """Connect the servers of the tools `names`, all at the same time. Without `names`, connect
+        all servers.
 
         Servers that fail are in `failures` afterwards. Servers that failed earlier are tried again.
         Raises `UnknownTool` for a name that no server has.
@@ -145,12 +146,13 @@ class McpTools:
             await self._connect(wanted - set(self._tools))
 
     async def tools_for(self, names: Sequence[str]) -> list[FunctionTool]:
-        """The tools with these `names`, each once.
+        """The tools with these `names`, without duplicates.
 
-        A name is ``mcp:server/tool``, ``mcp:server/*`` or ``mcp:server``, or in the form of other
-        programs ``mcp__server__tool``. The needed servers are connected concurrently. A server that
-        already failed is not tried again here. A `disabled` server has no tools. Raises
-        `McpUnavailable` for the first server that cannot be connected, and `UnknownTool`.
+        A name is ``mcp:server/tool``, ``mcp:server/*``, ``mcp:server`` or ``mcp__server__tool``,
+        the form that some other programs use. The servers of these tools are connected at the same
+        time. A server that failed before is not tried again; call `open` for that. A `disabled`
+        server has no tools. Raises `McpUnavailable` for the first server that cannot be connected,
+        and `UnknownTool`.
         """
         references = [(name, read_name(name, self._servers)) for name in names]
         needed = {reference.server for _, reference in references}
@@ -172,7 +174,8 @@ class McpTools:
         return list(found.values())
 
     async def close(self) -> None:
-        """Close all servers; their tools fail from now on."""
+        """Close the connections to all servers, and stop the programs that were started. Calls of
+        their tools fail from now on."""
         async with asyncio.TaskGroup() as group:
             for connection in self._connections.values():
                 group.create_task(connection.close())

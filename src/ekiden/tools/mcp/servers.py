@@ -36,7 +36,7 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer(Checked):
-    """An MCP server: a program to start, or an address.
+    """The configuration of an MCP server: a program to start, or an address to connect to.
 
     ``${NAME}`` and ``${NAME:-default}`` in `command`, `args`, `env`, `url` and `headers` are
     replaced by environment variables when the server is connected.
@@ -47,15 +47,15 @@ class McpServer(Checked):
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Environment variables for the server. The server also gets a few harmless variables, but not
-    the whole environment."""
+    """Environment variables for the server. Besides these, the server gets only a few harmless
+    variables of this process."""
     cwd: str | None = None
     """The working folder, relative to the folder of the project; by default the folder of the
     project."""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     disabled: bool = False
-    """`True`: agents do not get the tools of this server, even if they name them."""
+    """If true, agents do not get the tools of this server, even if they name them."""
     timeout: Seconds = _TIMEOUT_S
     """The timeout of the connection, and of each call, in seconds."""
 
@@ -103,8 +103,8 @@ def parse_mcp_servers(
     """Return the valid servers by name, and one error sentence for each invalid entry.
 
     Entries have the common form: ``{"command": …, "args": …, "env": …, "cwd": …}`` or ``{"type":
-    "http" | "sse", "url": …, "headers": …}``, with `disabled` and `timeout` (seconds). Keys of
-    other programs are ignored; likely typing errors are reported.
+    "http" | "sse", "url": …, "headers": …}``, with `disabled` and `timeout` (seconds). Keys that
+    only other programs use are ignored; keys that look misspelled are reported.
     """
     servers: dict[str, McpServer] = {}
     problems: list[str] = []

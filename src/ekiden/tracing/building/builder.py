@@ -296,11 +296,11 @@ def spans_of(
     *,
     cost: CostOf | None = None,
 ) -> list[Span]:
-    """The spans of a session, each after its parent. Pass the `events` in their stored order.
+    """The spans of a session, built from its `events` in their stored order. Each span comes after
+    its parent.
 
-    Without a `context`, the trace id differs from the trace id of `read_trace`, because it depends
-    on the creation time of the session. The store has this time, but the events do not. For
-    example::
+    Without `context`, the trace id is not the one that `read_trace` gives, because that id depends
+    on the creation time of the session, which the events do not have. For example::
 
         spans = spans_of(await session.events(), session.session_id)
     """

@@ -56,13 +56,14 @@ class OtlpReport:
 def export_otlp(
     spans: Iterable[Span], endpoint: str | None = None, *, content: bool | None = None
 ) -> OtlpReport:
-    """Send all finished spans; the call blocks until they are sent.
+    """Send all finished spans to an OpenTelemetry collector. The call blocks until they are sent.
 
     `endpoint` is the address of a collector, such as ``http://127.0.0.1:4318``, or of its traces,
-    ``…/v1/traces``. The default comes from the environment. If `content` is true, messages are
-    included, with keys and tokens masked. The default of `content` comes from `CAPTURE`. You can
-    send spans again, because they keep their ids. Raises `UserError` without the extra ``otel``,
-    and for an invalid address. The report contains failures of the collector::
+    ``…/v1/traces``. The default is in the environment variables of OpenTelemetry. If `content` is
+    true, messages are included, with keys and tokens masked; the default of `content` is in the
+    environment variable that `CAPTURE` names. The same spans can be sent again without harm,
+    because they keep their ids. Raises `UserError` without the extra ``otel``, and for an invalid
+    address. Failures of the collector are not raised; the returned report contains them::
 
         trace = await read_trace(store, "customer-42")
         report = await asyncio.to_thread(export_otlp, trace.spans)
@@ -283,9 +284,10 @@ class OtelProcessor(TracingProcessor):
 def add_otel_processor(
     endpoint: str | None = None, *, content: bool | None = None
 ) -> OtelProcessor:
-    """Send the spans of every run of this process to a collector, from the next step of the run on.
+    """Send the spans of all runs of this process to a collector. In a current run, this begins with
+    its next step.
 
-    The target and the content are as for `export_otlp`::
+    `endpoint` and `content` work as in `export_otlp`::
 
         add_otel_processor("http://127.0.0.1:4318")
     """

@@ -221,19 +221,22 @@ class OtelFollower:
 
     @property
     def report(self) -> OtlpReport:
-        """The work of this follower, and the problem that blocks it, if any."""
+        """What this follower has sent so far, and the problem that stops it, if there is one."""
         return OtlpReport(sent=self._sent, refused=self._refused, problem=self._place.problem)
 
     def stop(self) -> None:
-        """End soon, even in the middle of a batch. The next follower sends this batch again."""
+        """Let `run` end soon, even in the middle of a batch. The next follower sends this batch
+        again."""
         self._stopping.set()
         self._sender.close()
 
     async def run(self, *, once: bool = False) -> OtlpReport:
-        """Send until `stop`; with `once` until everything was sent, or a batch failed.
+        """Send spans until `stop` is called. With `once`, end as soon as everything was sent, or a
+        batch failed.
 
-        Failures are never raised: each outage is logged once, and unsent spans wait.
-        `StoreUnavailable` is raised only with `once`.
+        Failures of the collector are never raised: each outage is logged once, and unsent spans are
+        sent later. If the store is unavailable, the call waits for it; with `once`, it raises
+        `StoreUnavailable`.
         """
         self._once = once
         if is_disabled():
