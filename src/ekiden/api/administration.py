@@ -27,7 +27,7 @@ KeyId: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey(Value):
-    """A key without its secret."""
+    """An API key without its secret."""
 
     id: str
     """The public part of the key."""
@@ -41,22 +41,25 @@ class ApiKey(Value):
     created_at: float
     """Seconds since 1970."""
     expires_at: float | None
-    """When the key expires. `null`: the key does not expire."""
+    """The time at which the key expires, in seconds since 1970. `null` means that the key does not
+    expire."""
     last_used_at: float | None
-    """Approximate."""
+    """The approximate time of the last use, in seconds since 1970; `null` if the key was never
+    used."""
     revoked_at: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewApiKey(ApiKey):
-    """A new key."""
+    """A new API key with its secret."""
 
     key: str = field(repr=False)
-    """The secret text that callers send. It is not stored, and not shown again."""
+    """The secret text that callers send. The server does not store it, and does not show it
+    again."""
 
 
 class KeysApi(Protocol):
-    """The keys of all tenants; only administrators of the main tenant manage them."""
+    """The API keys of all tenants. Only administrators of the main tenant can manage them."""
 
     @endpoint("GET", "/keys", scope="admin", problems=(404,), cursor=r"^[a-z0-9]{8}$")
     def list(
@@ -97,8 +100,8 @@ class KeysApi(Protocol):
     ) -> NewApiKey:
         """Create an API key. Only this response contains the secret text of the key.
 
-        The request cannot be repeated: if the response is lost, revoke the key. As soon as one key
-        exists, every caller of the server needs a key.
+        The secret text cannot be requested a second time: if the response is lost, revoke the key.
+        As soon as one key exists, every caller of the server needs a key.
         """
         ...
 
@@ -121,7 +124,7 @@ class SettingsApi(Protocol):
 
     @endpoint("GET", "/settings", scope="admin", problems=(404,), is_whole=True)
     def list(self) -> Pages[SettingEntry]:
-        """List every setting with its value and source. There is only one page."""
+        """List all settings with their values and sources. There is only one page."""
         ...
 
     @endpoint("GET", "/settings/{key:path}", scope="admin", problems=(404,))
@@ -150,7 +153,7 @@ class CalledSettings(Called):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOverview(Value):
-    """The workers, and agents without a worker."""
+    """The workers of a tenant, and agents that have ready sessions but no worker."""
 
     workers: Sequence[WorkerRecord]
     unserved: Sequence[Unserved]
@@ -172,11 +175,11 @@ class CalledWorkers(Called):
 
 
 class ReplicasApi(Protocol):
-    """Copies of sessions in other systems."""
+    """The replicas of a store: copies of its sessions in other systems."""
 
     @endpoint("GET", "/mirror", scope="read", problems=(404,))
     async def status(self) -> ReplicaStatus:
-        """Get the replication progress. The server does not contact the mirror."""
+        """Get the progress of the replication. The server does not contact the replica."""
         ...
 
 

@@ -29,11 +29,11 @@ class AgentFacts(Value):
     scope: Scope
     model: str | None
     origin: str
-    """The source: a kind of file, `python`, or `people`."""
+    """The origin of the agent: a kind of agent file, `python`, or `people`."""
     path: str | None
     tools: Sequence[Any]
     handoffs: Sequence[Any]
-    """The agents that it may hand off to."""
+    """The agents that this agent may hand off to."""
     can_ask: Sequence[str]
     can_tell: Sequence[str]
     can_ask_people: Sequence[str]
@@ -43,7 +43,7 @@ class AgentFacts(Value):
     triggers: Triggers
     capabilities: Sequence[Capability]
     available: bool | None
-    """Whether the agent accepts work now. `null`: this is decided at each handoff."""
+    """Whether the agent accepts work now. `null` if a function decides this at each handoff."""
     max_sessions: int | None
 
 
@@ -68,7 +68,7 @@ class AgentDetails(AgentFacts):
     runs_on: Sequence[str]
     """Labels that a worker must have to run the agent."""
     durability: Durability | None
-    """For an agent of another framework: the largest unit of work that can be repeated after a
+    """For an agent of another framework, the largest unit of work that may be repeated after a
     crash."""
     instructions: str | None
 
@@ -84,35 +84,35 @@ class RunningSession(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPresence(Value):
-    """The sessions of an agent, and its waits."""
+    """The sessions of an agent, and the agents or people that it waits for."""
 
     agent: str
     known: bool
     """Whether the team has an agent of this name."""
     router: bool
-    """Whether these sessions wait for a message to be routed."""
+    """Whether this entry stands for the router: its sessions wait for a message to be routed."""
     sessions: int
     idle: int
     ready: int
     waiting: int
     running: Sequence[RunningSession]
-    """The sessions that processes are running now. They are also counted by status."""
+    """The sessions that processes are running now."""
     status: BlockingStatus
     """`internal` if the agent waits for an agent, `user` if it waits only for people, otherwise
     `none`."""
     waits: Sequence[BlockingContext]
-    """What the agent waits for, the longest wait first."""
+    """The agents or people that the agent waits for, longest wait first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteMatch(Value):
-    """Evidence for an agent."""
+    """A reason to route a request to an agent: a matching keyword, pattern or meaning."""
 
     kind: Literal["keyword", "pattern", "semantic"]
     text: str
     """The keyword or pattern; empty for a match by meaning."""
     points: float | None
-    """The weight of the evidence: points of a rule, or the probability of a semantic match."""
+    """The weight of this match: the points of a rule, or the probability of a semantic match."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +121,8 @@ class StageScore(Value):
 
     agent: str
     score: float
-    """With the method `rule`, points. With `semantic`, a probability. Compare scores only within
-    one method."""
+    """The score: points with the method `rule`, a probability with `semantic`. Scores of different
+    methods cannot be compared."""
     confidence: int
     """The confidence, from 0 to 100."""
     method: Method
@@ -132,7 +132,8 @@ class StageScore(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteScore(StageScore):
-    """The score of one agent. Without evidence, the score is 0, and the method is `none`."""
+    """The score of one agent. If nothing speaks for the agent, the score is 0, and the method is
+    `none`."""
 
     matches: Sequence[RouteMatch]
 
@@ -143,15 +144,15 @@ class RouteStage(Value):
 
     method: Method
     agent: str | None
-    """The choice of the stage, even if it is uncertain."""
+    """The agent that the stage chose, even if the choice is uncertain."""
     confidence: int
     sure: bool
-    """Whether the choice is sure enough, so that no further stage is needed."""
+    """Whether the choice is certain enough to need no further stage."""
     reason: str
     elapsed_ms: float
     usage: Mapping[str, Any] | None = left_out()
     candidates: Sequence[StageScore]
-    """Best first."""
+    """The candidates of the stage, best first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +160,9 @@ class RouteAnalysis(Value):
     """The agent that would get a request, with all details of the decision."""
 
     agent: str | None
-    """The chosen agent. `null`: no agent matched."""
+    """The chosen agent. `null` if no agent matched."""
     method: Method
-    """How the agent was chosen: by a stage, by the person (`named`), or by the fallback
+    """How the agent was chosen: by the named stage, by the person (`named`), or by the fallback
     (`default`)."""
     confidence: int
     matched_keywords: Sequence[str]
@@ -173,13 +174,13 @@ class RouteAnalysis(Value):
     strategy: Strategy
     cause: RouteCause
     stages: Sequence[RouteStage]
-    """The result of every stage, in order, or why a stage was not available."""
+    """The results of all stages, in order. The result of an unavailable stage has the reason."""
     context: str | None = left_out()
     """Data for the agent, written by the routing model. Treat it as untrusted data."""
     usage: Mapping[str, Any] | None = left_out()
-    """The tokens of model calls."""
+    """The token counts of the model calls for this decision."""
     fallback: str | None = left_out()
-    """What happens to a request that no agent matches, in words."""
+    """A description of what happens to a request that no agent matches."""
 
 
 class AgentsApi(Protocol):
@@ -202,7 +203,7 @@ class AgentsApi(Protocol):
         """Show the sessions of each agent, the processes that run them, and what each agent waits
         for.
 
-        Agents outside the team are listed if they have a session or wait.
+        An agent outside the team is also listed if it has a session or waits for an answer.
         """
         ...
 

@@ -28,14 +28,15 @@ class AuditEntry(Value):
     """Seconds since 1970."""
     session_id: str
     type: Literal[AuditedType, "message"]
-    """`message` is a question between agents; it is listed only with a task or a correlation."""
+    """The type of the event. Records of the type `message` (questions between agents) are listed
+    only if you filter by a task or a correlation id."""
     move: str | None
     """The new status of a handoff."""
     actor: AuditActor
     source: str | None = named("from")
     """The agent that had the work before."""
     target: str | None = named("to")
-    """The agent that got the work, or should have got it."""
+    """The agent that received the work, or would have received it."""
     handoff_id: str | None
     task_id: str
     correlation_id: str
@@ -44,7 +45,7 @@ class AuditEntry(Value):
     """The code of the reason why a handoff was refused or rolled back."""
     error: str | None
     facts: Mapping[str, Any]
-    """Further facts: the tool in question, the answer, the matching rule."""
+    """Further facts, such as the tool of an approval, the answer or the matching rule."""
     hash: str | None
     """The hash of the record. `null` in records of an earlier version."""
     previous: str | None
@@ -74,24 +75,24 @@ class AuditVerification(Value):
     events: int
     unhashed: int
     covered: int
-    """Events covered by the digest of their commit."""
+    """The number of events whose stored data is unchanged: it matches the digest stored with it."""
     uncovered: int
-    """Events without a digest."""
+    """The number of events without a digest, because an earlier version wrote them."""
     decisions: int
     """The number of closed inbox items that were not altered."""
     compared: int
     broken: int
     checked: Sequence[str]
-    """What was checked, in words."""
+    """A description of the checked data, for people."""
     not_checked: Sequence[str]
-    """What was not checked, in words."""
+    """A description of the data that was not checked, for people."""
     first: BrokenRecord | None
     links: Sequence[BrokenRecord]
-    """The first broken link of each session, earliest first; at most 1,000."""
+    """The first broken link of each session, sorted by time, at most 1,000."""
 
 
 class AuditFilters(TypedDict, total=False):
-    """Filters for records; a filter that is missing or `None` matches all."""
+    """Filters for audit records. A filter that is missing or `None` matches all records."""
 
     agent: Annotated[
         str | None,
@@ -117,7 +118,7 @@ class AuditFilters(TypedDict, total=False):
 
 
 class AuditApi(Protocol):
-    """The audit records; they can be read and verified, not changed."""
+    """The audit records. They can be read and verified, but not changed."""
 
     @endpoint("GET", "/audit/records", scope="read")
     def list(
@@ -129,8 +130,8 @@ class AuditApi(Protocol):
         """List the records of the audit log, newest first: handoffs and decisions, with their
         actors and reasons.
 
-        With `text`, a page can be short or even empty. There are more entries as long as there is a
-        `next_cursor`.
+        With `text`, a page can be short or even empty although later pages have entries. The list
+        ends when there is no `next_cursor`.
         """
         ...
 

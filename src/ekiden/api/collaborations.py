@@ -30,14 +30,14 @@ class CollaborationMessage(Value):
     type: str
     by: str
     to: str | None
-    """The recipient. `null`: all participants."""
+    """The recipient. `null` means all participants."""
     correlation_id: str | None
     """The id of the message that this message answers; `null` for the first message."""
     created_at: float
     """Seconds since 1970."""
     ttl: float | None
     body: Mapping[str, Any]
-    """The content of the move."""
+    """The content of the message."""
     signature: str
 
 
@@ -56,7 +56,8 @@ class CollaborationDetails(Value):
     """The agent that the initiator negotiates with; `null` until it is chosen."""
     phase: Phase
     phases: Sequence[tuple[Phase, int]]
-    """All phases so far with their start in microseconds; the last one is `phase`."""
+    """All phases so far, each with its start in microseconds since 1970. The last entry is the
+    current phase."""
     messages: Sequence[CollaborationMessage]
     context: Mapping[str, Any]
     """Facts from the initiator, such as `session_id`."""
@@ -71,20 +72,21 @@ class CollaborationDetails(Value):
     rounds: int
     max_rounds: int
     deadline_us: int
-    """In the phase `discovery`: the deadline for bids. In the phase `negotiation`: when the
-    negotiation expires."""
+    """In the phase `discovery`, the deadline for bids; in the phase `negotiation`, the time at
+    which the negotiation expires. In microseconds since 1970."""
     expires_us: int
-    """When the collaboration expires, in any phase."""
+    """The time at which the collaboration expires in any phase, in microseconds since 1970."""
     attempts: int
-    """How often the execution was started."""
+    """The number of times that the execution was started."""
     created_at: float
     completed_at: float | None
-    """When the collaboration was closed, for any reason; `null` while it is open."""
+    """The time at which the collaboration was closed, for any reason, in seconds since 1970; `null`
+    while it is open."""
     outcome: CollaborationOutcome | None
 
     @property
     def collaboration_id(self) -> str:
-        """The id; the name of the path parameter."""
+        """The id of the collaboration."""
         return self.id
 
 
@@ -141,8 +143,9 @@ _move: Final = partial(
 class CollaborationsApi(Protocol):
     """Agreements on work between agents.
 
-    A process that runs `Collaborations` with an executor on the same store executes an agreement.
-    An invalid move raises a `CollaborationError`: wrong phase, wrong turn, or outdated terms.
+    An agreement is executed by a process that runs `Collaborations` with an executor on the same
+    store. An invalid move raises a `CollaborationError`: wrong phase, wrong turn, or outdated
+    terms.
     """
 
     @endpoint("GET", "/collaborations", scope="read", cursor=PLAIN)
@@ -302,7 +305,7 @@ class CollaborationsApi(Protocol):
         offer: Annotated[Any, Param("The offered terms, as JSON.")] = None,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Make a bid in a call for bids."""
+        """Make a bid in answer to a call for bids."""
         ...
 
     @_move(move="award", body="Award")
@@ -326,7 +329,7 @@ class CollaborationsApi(Protocol):
         *,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Negotiate with one of the bidders."""
+        """Choose one of the bidders, to negotiate with it."""
         ...
 
 

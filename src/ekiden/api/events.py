@@ -15,26 +15,28 @@ from ekiden.core.events import Event, EventType
 class Position:
     """A position in the sequence of events.
 
-    A subscription yields a position first, then every event after that position. Without `follow`,
-    a subscription also yields a position at its end.
+    A subscription first yields the position at which it starts, then the events after it. A
+    subscription without `follow` also yields the position at which it ends.
     """
 
     after: str
-    """Pass this id as `after` to subscribe. Empty before the first event."""
+    """The id to pass as `after`, to subscribe to all later events. It is empty if there is no event
+    before this position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveEvent:
-    """A live event."""
+    """An event, or a change of an inbox item, as a subscription delivers it."""
 
     id: str
-    """A subscription with this id as `after` gets exactly the later events."""
+    """The position of the event. A subscription with this id as `after` gets exactly the later
+    events."""
     type: str
     """``event``, or the type of an inbox event, such as ``inbox.new_item`` or
     ``inbox.answered``."""
     event: Event
     data: Mapping[str, Any]
-    """The event as JSON. For an inbox event: the item."""
+    """The event as JSON. For an inbox event, the inbox item."""
 
 
 Live: TypeAlias = Position | LiveEvent
@@ -59,11 +61,12 @@ class EventsApi(Protocol):
         after: Annotated[str | None, Param("Start after the event with this id.")] = None,
         follow: Annotated[bool, Param("Wait for new events.")] = True,
     ) -> AsyncStream[Live]:
-        """Subscribe to events: first a `Position`, then every event once, also across reconnects.
+        """Subscribe to events. The stream has a `Position` first, and then each event exactly once,
+        even if the client reconnects.
 
-        A missing filter matches all events. `after` is the id of the last received event, or empty
-        for all events; without it only new events are sent. Without `follow` the stream ends after
-        the stored events.
+        A missing filter matches all events. `after` is the id of the last received event; if it is
+        empty, all stored events are sent, and without `after` only new events. Without `follow` the
+        stream ends after the stored events.
         """
         ...
 

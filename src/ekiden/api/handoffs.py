@@ -25,8 +25,8 @@ from ekiden.core.runs import Run, RunError
 from ekiden.handoff.records.records import was_made
 
 SessionStanding: TypeAlias = Literal["running", "waiting", "ready", "idle"]
-"""`running`: a process runs the session; `waiting`: it waits for people or agents; `ready`: a
-worker will run it; `idle`: it waits for the next message."""
+"""`running`: a process runs the session. `waiting`: the session waits for people or agents.
+`ready`: a worker will run the session. `idle`: the session waits for the next message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,17 +129,18 @@ class ShownItem(Value):
     """The first 300 characters of the item; empty if its content is hidden."""
     role: Literal["user", "assistant", "system", "tool", "call", "other"]
     agent: str | None
-    """The agent that the item comes from. `null`: a person, or unknown."""
+    """The agent that the item comes from. `null` if it comes from a person, or if the agent is
+    unknown."""
     fate: Literal["kept", "summarised", "dropped", "added"]
     changed: bool
-    """Whether the item was kept, but shortened or partly masked."""
+    """Whether a filter kept the item but shortened or masked parts of it."""
     seq: int | None
     """The number of the event that contains the item; `null` for items that a filter added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownToTarget(Value):
-    """What the target saw of the conversation; nothing if the handoff was not made."""
+    """The part of the conversation that the target saw. It is empty if the handoff was not made."""
 
     kept: int
     summarised: int
@@ -152,14 +153,14 @@ class ShownToTarget(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffView(HandoffSummary):
-    """A handoff of a session, with what the target saw."""
+    """A handoff of a session, with the part of the conversation that the target saw."""
 
     duration_ms: float | None
-    """The time until the handoff was settled; `null` while it is in progress."""
+    """The duration of the handoff in milliseconds; `null` while it is in progress."""
     summary: str | None
     """The source's summary of its work for the target."""
     view: ShownToTarget | None
-    """What the target saw; `null` if it was not requested."""
+    """The part of the conversation that the target saw; `null` if the caller did not ask for it."""
     rewound: bool
     """Whether the session was rewound to a point before the handoff; its status is then
     `rolled_back`."""
@@ -176,7 +177,7 @@ class InitiatedHandoff(Value):
     source_agent_id: str
     target_agent_id: str
     error: HandoffRefusal | None
-    """Why the handoff was refused or rolled back."""
+    """The reason why the handoff was refused or rolled back; `null` if it was not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,12 +191,12 @@ class CancelledHandoff(Value):
     completed_at: float | None
     """Seconds since 1970; `null` while the handoff is in progress."""
     error: HandoffRefusal | None
-    """Why the handoff was refused or rolled back."""
+    """The reason why the handoff was refused or rolled back; `null` if it was not."""
     rollback_performed: bool
 
     @property
     def is_pending(self) -> bool:
-        """Whether the process that runs the session has not rolled it back yet."""
+        """Whether the process that runs the session still has to roll the handoff back."""
         return self.completed_at is None and self.status != "rolled_back"
 
 
@@ -211,7 +212,7 @@ class HandoffEnd(Value):
     completed_at: float | None
     """Seconds since 1970; `null` while the handoff is in progress."""
     error: HandoffRefusal | None
-    """Why the handoff was refused or rolled back."""
+    """The reason why the handoff was refused or rolled back; `null` if it was not."""
     rollback_performed: bool
     agent: str
     """The current agent of the session."""
@@ -223,7 +224,7 @@ class HandoffEnd(Value):
     standing: SessionStanding
     """The state of the session."""
     problem: RunError | None = field(default=None, metadata={"left_out": True})
-    """Why the run after the handoff failed."""
+    """The reason why the run after the handoff failed; `null` if it did not."""
 
 
 HandoffId: TypeAlias = Annotated[
@@ -235,7 +236,7 @@ HandoffId: TypeAlias = Annotated[
         pattern=r"^[A-Za-z0-9_\-.:@/]+$",
     ),
 ]
-"""Ids from earlier versions contain a slash."""
+"""The id of a handoff. Ids from earlier versions contain a slash."""
 _Text: TypeAlias = Annotated[str, Param("", max_length=20_000)]
 _Wait: TypeAlias = Annotated[
     float,
@@ -371,9 +372,9 @@ class HandoffsApi(Protocol):
         The HTTP status is 200 even if the handoff is refused or rolled back. The field `status` is
         then `failed` or `rolled_back`, and `error` gives the reason. For an agent outside the team,
         the HTTP status is 404, and `refusal` is `AGENT_NOT_FOUND`. The call waits at most `wait_s`
-        seconds for the target's confirmation; follow a `status` that is not final with `GET
-        /handoff/{id}`. If a process is working on the task, that process makes the handoff. Until
-        then, `status` is `initiated`.
+        seconds for the target's confirmation. If `status` is not final then, use `GET
+        /handoff/{id}` to read the later status. If a process is working on the task, that process
+        makes the handoff. Until then, `status` is `initiated`.
         """
         ...
 
@@ -385,7 +386,7 @@ class HandoffsApi(Protocol):
         **filters: Unpack[HandoffFilters],
     ) -> Pages[HandoffSummary]:
         """List handoffs, newest first. The first page begins with handoff requests that wait for a
-        running session. These requests do not count for the limit."""
+        running session. These requests do not count towards the limit."""
         ...
 
     @endpoint(
@@ -418,18 +419,19 @@ class HandoffsApi(Protocol):
             ),
         ] = True,
     ) -> Pages[HandoffView]:
-        """List the handoffs of a session, oldest first, with what each target saw.
+        """List the handoffs of a session, oldest first, each with the part of the conversation that
+        the target saw.
 
         Refused, failed and rolled-back handoffs are included. The last page ends with handoff
-        requests that wait for the process that runs the session. These requests do not count for
-        the limit. Runs with `trace_include_sensitive_data=False` show no content.
+        requests that wait for the process that runs the session. These requests do not count
+        towards the limit. Runs with `trace_include_sensitive_data=False` show no content.
         """
         ...
 
     @endpoint("GET", "/handoff/{handoff_id:path}", scope="read", problems=(404,))
     async def get(self, handoff_id: HandoffId) -> HandoffDetails:
-        """Get all details of a handoff: status changes, origin, reason, and what the target agent
-        saw.
+        """Get all details of a handoff: status changes, origin, reason, and the part of the
+        conversation that the target saw.
 
         Runs with `trace_include_sensitive_data=False` show no content.
         """
@@ -533,10 +535,10 @@ class HandoffsApi(Protocol):
     ) -> Run:
         """Answer a session that was handed off to a person.
 
-        The text becomes the answer of the session's run. With `back`, the text goes to the agent
-        that handed the session off. The run continues within its own limits and the given limits.
-        The status is 409 if another person answered first, or if the session does not wait for a
-        person.
+        The text becomes the answer of the session's run. With `back`, the agent that handed the
+        session off gets the text, and continues. The run continues within its own limits and the
+        given limits. The status is 409 if another person answered first, or if the session does not
+        wait for a person.
         """
         ...
 

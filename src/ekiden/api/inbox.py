@@ -38,7 +38,7 @@ Always: TypeAlias = Annotated[
 
 
 class InboxApi(Protocol):
-    """Items that wait for people."""
+    """The inbox: items that wait for people."""
 
     @endpoint(
         "GET",
@@ -99,9 +99,9 @@ class InboxApi(Protocol):
         """Answer an inbox item. Only the first answer counts. For a later answer, the status is
         409, and the response contains the first answer.
 
-        With `If-Match`, the status is 412 if the item was escalated, assigned or snoozed since.
-        With `identical`, all items with the same question get the answer, and the response is a
-        summary.
+        With `If-Match`, the status is 412 if the item was escalated, assigned or snoozed since you
+        read it. With `identical`, all open items with the same question get the answer, and the
+        response is a summary.
         """
         ...
 
@@ -179,7 +179,8 @@ class InboxApi(Protocol):
         ] = "",
         by: By = None,
     ) -> InboxItem:
-        """Cancel an inbox item. The waiting session learns that no answer will come."""
+        """Cancel an inbox item. The session that waits for the answer is told that there will be
+        none."""
         ...
 
 

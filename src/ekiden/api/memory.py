@@ -60,7 +60,7 @@ Metadata: TypeAlias = Annotated[Mapping[str, Any] | None, Param("Metadata.")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEntry(Value):
-    """A memory."""
+    """A stored memory."""
 
     key: str
     content: str
@@ -68,7 +68,7 @@ class MemoryEntry(Value):
     stored_at: float
     """Seconds since 1970."""
     agent: str | None
-    """The agent that stored the memory. `null`: no agent of the team stored it."""
+    """The agent that stored the memory. `null` if no agent of the team stored it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class FoundMemories(Value):
     next_cursor: str | None = None
     """Always `null`: there is only one page."""
     notes: Sequence[str]
-    """Notes about memories that could not be searched."""
+    """Notes for people about memories that could not be searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +126,8 @@ class MemoryDeliveries(Value):
 
 
 class MemoryApi(Protocol):
-    """The memories of a user, or with `shared` of the whole app. Raises `RequestInvalid` unless
-    exactly one of them is given."""
+    """The memories of a user, or of the whole app. Every call needs either `user` or `shared`;
+    without one of them, or with both, it raises `RequestInvalid`."""
 
     @endpoint("GET", "/memory", scope="read", cursor=PLAIN)
     def list(self, *, user: Owner = None, shared: Shared = False) -> Pages[MemoryEntry]:

@@ -25,12 +25,12 @@ class MessageContent(Value):
     id: str
     type: str
     from_agent: str
-    """The sender; `caller:NAME` if it is not an agent."""
+    """The sending agent. `caller:NAME` if the sender is not an agent."""
     to_agent: str | None
     subject: str
     payload: Any
     priority: int
-    """1 low, 2 normal, 3 high, 4 urgent."""
+    """The priority: 1 is low, 2 normal, 3 high, and 4 urgent."""
     correlation_id: str | None
     timeout_seconds: float
     ttl: float | None
@@ -43,22 +43,22 @@ class MessageContent(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDetails(Value):
-    """A message and its delivery."""
+    """A message, the state of its delivery, and its answer."""
 
     message: MessageContent
     state: MessageState
     attempts: int
-    """How often the message was delivered."""
+    """The number of times that the message was delivered."""
     answer: Any
     """The payload of the answer."""
     error: str | None
-    """Why the message failed or is dead."""
+    """The reason why the message failed, or is a dead letter."""
     error_code: str | None
     stored_at: float
     """Seconds since 1970, on the store's clock."""
     ended_at: float | None
     waiter: str | None
-    """The agent that waits for the answer: `NAME`, or `NAME#TASK`."""
+    """The agent that waits for the answer, as `NAME` or `NAME#TASK`."""
     asked_in: str | None
     """The session that waits for the answer."""
     answered_in: str | None
@@ -66,7 +66,7 @@ class MessageDetails(Value):
 
     @property
     def message_id(self) -> str:
-        """The message's id."""
+        """The id of the message."""
         return self.message.id
 
     @property
@@ -110,7 +110,7 @@ class MessagesApi(Protocol):
     ) -> Pages[MessageDetails]:
         """List messages between agents, oldest first.
 
-        A message and its answer are kept until retention deletes them.
+        Messages and answers are kept until they are deleted according to the setting `retention`.
         """
         ...
 
@@ -177,7 +177,7 @@ class MessagesApi(Protocol):
             Param("", min_length=1, max_length=1000),
         ],
     ) -> Requeued:
-        """Deliver dead or expired messages again, as new messages.
+        """Deliver dead or expired messages again, as if they were new.
 
         Messages in other states are skipped. If an id is unknown, the status is 404, and no message
         is delivered.
@@ -186,7 +186,7 @@ class MessagesApi(Protocol):
 
     @endpoint("GET", "/messages/{message_id:path}", scope="read", problems=(404,))
     async def get(self, message_id: MessageId) -> MessageDetails:
-        """Get a message and its delivery."""
+        """Get a message, the state of its delivery, and its answer."""
         ...
 
 

@@ -14,8 +14,8 @@ from ekiden.core.plan import AgentResult, AgentTask, PlanPhase
 from ekiden.project.plan_preview import PlanPreview
 
 TaskStatus: TypeAlias = Literal["pending", "running", "done", "failed", "stopped"]
-"""`pending`: waits for its turn, or for other tasks; `stopped`: the run ended before the task
-did."""
+"""`pending`: the task waits for its turn, or for other tasks. `stopped`: the run ended before the
+task did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +23,10 @@ class TaskFacts(Value):
     """The state of a task."""
 
     task_id: str
-    """Unique within its plan."""
+    """The id of the task, unique within its plan."""
     agent: str
     description: str | None
-    """`null` if it is not recorded."""
+    """The description of the task; `null` if it was not recorded."""
     depends_on: Sequence[str]
     status: TaskStatus
     """The state of the task. `stopped`: the run ended before the task did."""
@@ -46,9 +46,9 @@ class PlanTask(TaskFacts):
     session_id: str
     supervisor: str | None
     plan: int
-    """The number of the plan's event."""
+    """The number of the event that recorded the plan."""
     planned_at: float
-    """When the plan was made; seconds since 1970."""
+    """The time at which the plan was made, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +68,12 @@ class Decomposition(Value):
     requires_aggregation: bool
     """Whether several results must be combined into an answer."""
     notes: Sequence[str]
-    """Corrections of the proposal of the model or the rules."""
+    """Corrections that Ekiden made to the plan of the model or of the rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProgress(Value):
-    """The progress of a plan, in tasks."""
+    """The progress of a plan: how many of its tasks are in each state."""
 
     tasks: int
     done: int
@@ -91,16 +91,16 @@ class Plan(Value):
     decomposition: Decomposition | None
     pending_tasks: Sequence[AgentTask]
     results: Sequence[AgentResult]
-    """In the order of completion."""
+    """The results of finished tasks, in the order of completion."""
     final_response: str | None
     error: str | None
     progress: PlanProgress
     tasks: Sequence[TaskOutcome]
-    """The state of each task, in the plan's order."""
+    """The state of each task, in the order of the plan."""
 
 
 class PlansApi(Protocol):
-    """How supervisors split requests."""
+    """The plans of supervisors: how they split requests into tasks."""
 
     @endpoint("POST", "/plans/preview", scope="run", problems=(404, 413, 502), body="NewPreview")
     async def preview(
@@ -156,8 +156,8 @@ class PlansApi(Protocol):
         ] = None,
         until: Annotated[Moment | None, Param("Only tasks of plans made before this time.")] = None,
     ) -> Pages[PlanTask]:
-        """List the tasks of plans. The newest plan is first; the tasks of a plan are in its
-        order."""
+        """List the tasks of all plans, newest plan first. The tasks of one plan are in the order of
+        the plan."""
         ...
 
 

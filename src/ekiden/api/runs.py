@@ -17,8 +17,8 @@ from ekiden.routing.decision import Strategy
 from ekiden.sessions.scopes import MAX_VARIABLES
 
 Shown: TypeAlias = RunStarted | Event | ModelDelta | Run
-"""The content of a stream: the start of the run (if the stream starts one), events, pieces of
-streamed answers, and finally the run."""
+"""The values of a stream, in this order: the start of the run (if the stream starts one), events
+and pieces of answers, and finally the run."""
 Until: TypeAlias = Literal["pause", "outcome"]
 
 _TEXT: Final = {"type": "string", "minLength": 1}
@@ -104,8 +104,9 @@ _After: TypeAlias = Annotated[
 
 
 class LimitOptions(TypedDict, total=False):
-    """The limits of a run. A limit stays in effect, wherever the run continues, until another value
-    is given. A missing limit is unchanged; in a new run it comes from the settings."""
+    """The limits of a run. A limit stays in effect, in any process that continues the run, until
+    another value is given. If a limit is missing, it is not changed; a new run gets it from the
+    settings."""
 
     max_turns: Annotated[
         int | None, Param("Stop the run after this many turns of the agents.", ge=1, le=10_000)
@@ -144,7 +145,7 @@ def limits_of(options: Mapping[str, Any]) -> dict[str, float]:
 
 
 class StartOptions(LimitOptions, total=False):
-    """The options of a message; the team has defaults for missing ones."""
+    """The options of a message. For a missing option, the default of the team applies."""
 
     session_id: Annotated[
         str | None,
@@ -218,8 +219,9 @@ class RunsApi(Protocol):
         """Send a message and stream the run as server-sent events. The header `Accept` can also
         request the stream.
 
-        Yields `RunStarted`, events, pieces of answers, and finally the `Run`. The run starts with
-        the first read, continues when you stop reading, and the stream survives a cut connection.
+        Yields `RunStarted`, then events and pieces of answers, and finally the `Run`. The run
+        starts when you first read from the stream, and continues if you stop reading. If the
+        connection is lost, the stream reconnects.
         """
         ...
 
@@ -256,7 +258,7 @@ class RunsApi(Protocol):
             ),
         ] = 0,
     ) -> Run:
-        """Get the state of a run. The call can wait until no process works on the run."""
+        """Get the state of a run, at once or when no process works on the run any more."""
         ...
 
     async def wait(self, run_id: str) -> Run:
@@ -277,8 +279,8 @@ class RunsApi(Protocol):
             ),
         ] = "pause",
     ) -> AsyncStream[Shown]:
-        """Follow a run to its end: events from the start, or after the event with the number
-        `after`, and finally the `Run`."""
+        """Follow a run to its end. The stream has its events from the start, or after the event
+        with the number `after`, and finally the `Run`."""
         ...
 
     @endpoint("POST", "/runs/{run_id}/cancel", scope="run", problems=(404, 409))
@@ -319,12 +321,13 @@ class RunsApi(Protocol):
     def follow_session(
         self, session_id: SessionId, *, after: _After = None
     ) -> AsyncStream[Event | ModelDelta]:
-        """Follow a session through all its runs: events after the event with the number `after`."""
+        """Follow a session through all its runs. The stream has all events after the event with the
+        number `after`."""
         ...
 
 
 async def ended(runs: RunsApi, run: Run) -> Run:
-    """The run once no process works on it."""
+    """The run, as soon as no process works on it any more."""
     if run.is_active:
         async with runs.follow(run.run_id) as shown:
             async for each in shown:

@@ -42,22 +42,22 @@ class SessionSummary(Value):
     """The current agent of the session."""
     status: SessionStatus
     outcome: OutcomeName | None
-    """How the last run of the session ended."""
+    """The outcome of the last run of the session; `null` before the first outcome."""
     user_id: str | None
     priority: int
-    """1 low, 2 normal, 3 high, 4 urgent."""
+    """The priority: 1 is low, 2 normal, 3 high, and 4 urgent."""
     meta: Mapping[str, Any]
     events: int
     """The number of events."""
     owner: str | None
-    """The process that runs the session now."""
+    """The id of the process that runs the session now; `null` if no process does."""
     created_at: float
     """Seconds since 1970."""
     updated_at: float
     state: SessionState
-    """`working`: a process works on the session, or will; `waiting_agent`, `waiting_person`: the
-    session waits for the answer of an agent or a person; `failed`: its last run failed or ran out
-    of budget; `idle`: nothing to do until the next message."""
+    """`working`: a process works on the session, or will do so. `waiting_agent`: the session waits
+    for an agent. `waiting_person`: the session waits for a person. `failed`: the last run failed or
+    ran out of budget. `idle`: the session waits for the next message."""
     title: str | None
     run_id: str | None
     """The id of the last run; `null` before the first run."""
@@ -78,29 +78,30 @@ class SessionDetails(SessionSummary):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEvent(Value):
-    """An event; empty fields are left out."""
+    """An event of a session. Empty fields are left out."""
 
     event_id: str
-    """The unique id: session id, `/` and number. Events without a session have the ids `/1`, `/2`
-    …."""
+    """The unique id of the event: the session id, a `/` and the number of the event. Events without
+    a session have the ids `/1`, `/2` and so on."""
     event_type: EventType
-    """The type of the event; `Event.type` in Python."""
+    """The type of the event. In Python, `Event.type`."""
     timestamp: float
-    """The time in seconds since 1970; `Event.at_us` in Python, in microseconds."""
+    """The time in seconds since 1970. In Python, `Event.at_us` has the time in microseconds."""
     session_id: str
     """The session's id. It is empty for events without a session."""
     seq: int
-    """The number of the event in its session: 1, 2, 3 …, without gaps."""
+    """The number of the event in its session. Numbers start at 1 and have no gaps."""
     agent_name: str | None = left_out()
-    """The current agent of the session; `Event.agent` in Python."""
+    """The agent that had the conversation at the event. In Python, `Event.agent`."""
     step: str | None = left_out()
     """The key of the step that was recorded. Each key is recorded only once."""
     duration_ms: float | None = left_out()
-    """The duration in milliseconds; `Event.duration_us` in Python, in microseconds."""
+    """The duration in milliseconds. In Python, `Event.duration_us` has the duration in
+    microseconds."""
     details: Mapping[str, Any] | None = left_out()
     """Details that depend on the event type."""
     items: Sequence[Mapping[str, Any]] | None = left_out()
-    """The parts that the event added to the conversation."""
+    """The items that the event added to the conversation."""
     error: str | None = left_out()
     """The error text, if there was an error."""
 
@@ -119,7 +120,8 @@ class SessionChain(Value):
     """All agents that handled the session, starting with `user`."""
     handoffs: Sequence[Mapping[str, Any]]
     waiting_for: str | None = left_out()
-    """What the session waits for. The field is left out if the session does not wait."""
+    """The answer or event that the session waits for. The field is left out if the session does not
+    wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +148,7 @@ class ImportedSession(Value):
 
 
 class SessionsApi(Protocol):
-    """Conversations. A session is kept until it is deleted."""
+    """The sessions of a store. A session is a conversation, and is kept until it is deleted."""
 
     @endpoint("GET", "/sessions", scope="read")
     def list(
@@ -175,8 +177,8 @@ class SessionsApi(Protocol):
     ) -> Pages[SessionSummary]:
         """List the sessions, newest first.
 
-        With `state` or `text`, a page can be short or even empty. There are more entries as long as
-        there is a `next_cursor`.
+        With `state` or `text`, a page can be short or even empty although later pages have entries.
+        The list ends when there is no `next_cursor`.
         """
         ...
 
@@ -244,7 +246,7 @@ class SessionsApi(Protocol):
         """Store an exported session. If its run was not finished, you can resume it.
 
         User variables are not imported: the session uses the variables of its user in this store.
-        Earlier approvals do not count: Ekiden asks for them again. A document that was not written
+        Earlier approvals are not valid: Ekiden asks for them again. A document that was not written
         by an export is refused.
         """
         ...
@@ -272,8 +274,8 @@ class SessionsApi(Protocol):
         ] = (),
         dry_run: Annotated[bool, Param("Only report what would be deleted.")] = False,
     ) -> Pruned:
-        """Delete old sessions, and with an age limit also finished messages and closed inbox items
-        of that age.
+        """Delete old sessions. With an age limit, finished messages and closed inbox items of that
+        age are also deleted.
 
         Without `older_than` and `keep`, the setting `retention` applies.
         """
@@ -317,7 +319,7 @@ class SessionsApi(Protocol):
 
     @endpoint("GET", "/sessions/{session_id}/chain", scope="read", problems=(404,))
     async def chain(self, session_id: SessionId) -> SessionChain:
-        """Get a session's handoffs and their reasons."""
+        """Get the agents that handled a session, and its handoffs with their reasons."""
         ...
 
     @endpoint(
@@ -367,8 +369,8 @@ class SessionsApi(Protocol):
         ] = None,
         session_id: NewSessionId = None,
     ) -> ForkedSession:
-        """Copy this session up to an earlier point into a new session. This session stays
-        unchanged."""
+        """Create a new session with a copy of this session up to an earlier point. This session is
+        not changed."""
         ...
 
     @endpoint("POST", "/sessions/{session_id}/rewind", scope="run", problems=(404, 409, 413))
@@ -404,5 +406,5 @@ class CalledSessions(Called):
 
 
 SessionState: TypeAlias = Literal["working", "waiting_agent", "waiting_person", "failed", "idle"]
-"""`working`: a process works on it, or will; `failed`: its last run failed, or ran out of budget;
-`idle`: nothing to do until the next message."""
+"""`working`: a process works on the session, or will do so. `failed`: the last run failed or ran
+out of budget. `idle`: the session waits for the next message."""

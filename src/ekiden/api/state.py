@@ -66,7 +66,7 @@ _SOME_CHANGE: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedState(Value):
-    """The version after a change."""
+    """The new version of a session's variables after a change."""
 
     session_id: str
     version: int
@@ -81,8 +81,8 @@ class UserState(Value):
 
     @property
     def version(self) -> int:
-        """The version of all of them: it changes whenever a variable is written, added or
-        deleted."""
+        """A version for all variables of the user together. It changes whenever a variable is
+        written or deleted."""
         return version_of(self.variables)
 
 
@@ -95,7 +95,8 @@ class AppState(Value):
 
     @property
     def version(self) -> int:
-        """The version of all of them; see `UserState.version`."""
+        """A version for all variables of the app together. It changes whenever a variable is
+        written or deleted."""
         return version_of(self.variables)
 
 
@@ -157,7 +158,7 @@ class StateApi(Protocol):
         ] = "refuse",
         expected_version: ExpectedVersion = None,
     ) -> ChangedState:
-        """Set and delete variables of a session in one change, which an event records.
+        """Set and delete variables of a session in one change. An event records the change.
 
         With `If-Match`, nothing is written if the variables have changed since you read them.
         """
@@ -238,6 +239,6 @@ class CalledState(Called):
 
 
 def version_of(variables: Mapping[str, SharedVariable]) -> int:
-    """A digest of the versions of all variables: it changes with each of them."""
+    """A digest of the versions of all variables. It changes whenever one of them changes."""
     versions = {name: variables[name].version for name in sorted(variables)}
     return int.from_bytes(sha256(dumps(versions).encode()).digest()[:7])

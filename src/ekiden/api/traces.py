@@ -30,7 +30,7 @@ Errors: TypeAlias = Annotated[bool, Param("Include the texts of errors, but no o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpan(Value):
-    """A unit of work; empty fields are left out."""
+    """A unit of work in a trace. Empty fields are left out."""
 
     trace_id: str
     span_id: str
@@ -42,21 +42,21 @@ class TraceSpan(Value):
     started_at: float
     """Seconds since 1970."""
     ended_at: float | None
-    """When the span ended. `null`: it is still in progress, or waits."""
+    """The end in seconds since 1970. `null` if the span is still in progress, or waits."""
     status: SpanStatus
     agent_name: str | None = left_out()
     duration_ms: float | None = left_out()
     error: str | None = left_out()
     details: Mapping[str, Any] | None = left_out()
-    """Facts without content."""
+    """Facts without message content, such as ids, names and counts."""
     content: Mapping[str, Any] | None = left_out()
-    """Messages, arguments and results."""
+    """The content of the span: messages, arguments and results. It is left out by default."""
     tokens: Mapping[str, int] | None = left_out()
     cost: float | None = left_out()
     links: Sequence[str] | None = left_out()
-    """Related spans."""
+    """Ids of related spans."""
     depth: int | None = left_out()
-    """Its depth in the tree."""
+    """The depth of the span in the tree. The root has 0."""
     total_tokens: Mapping[str, int] | None = left_out()
     """The tokens of this span and all spans below it."""
     total_cost: float | None = left_out()
@@ -120,7 +120,7 @@ class TracesApi(Protocol):
     def export(
         self, session_id: SessionId, *, children: Children = True, content: Content = False
     ) -> AsyncStream[str]:
-        """Export one span per line."""
+        """Export a trace as JSON lines, one span per line."""
         ...
 
     @endpoint(
@@ -133,7 +133,7 @@ class TracesApi(Protocol):
     def events(
         self, session_id: SessionId, *, children: Children = True, content: Content = False
     ) -> AsyncStream[str]:
-        """Export one event per line."""
+        """Export the events of a trace as JSON lines, one event per line."""
         ...
 
     @endpoint("GET", "/traces/{session_id}", scope="read", flag="format=openai")
@@ -178,14 +178,14 @@ class CalledTraces(Called):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEntry(Value):
-    """The usage of some calls; `agent`, `model`, `session` and `day` are set if all calls share
-    them."""
+    """The usage of a group of model calls. `agent`, `model`, `session` and `day` are set if all
+    calls of the group have the same value."""
 
     agent: str | None = left_out()
     model: str | None = left_out()
     session: str | None = left_out()
     day: str | None = left_out()
-    """In UTC."""
+    """The day in UTC."""
     requests: int
     input_tokens: int
     cached_tokens: int
@@ -203,10 +203,10 @@ class CostSummary(Value):
 
     by: Sequence[CostKey]
     lines: Sequence[CostEntry]
-    """Most expensive first."""
+    """The groups of calls, most expensive first."""
     total: CostEntry
     unpriced_models: Sequence[str]
-    """Models with an unknown price."""
+    """Models whose price is unknown. Their calls are not included in the cost."""
 
 
 class CostsApi(Protocol):

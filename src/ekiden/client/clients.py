@@ -61,7 +61,7 @@ class _Connected:
 
 
 class AsyncClient(_Connected):
-    """A client of an Ekiden server, for code with an event loop.
+    """An asynchronous client of an Ekiden server.
 
     For example::
 
@@ -92,7 +92,7 @@ class AsyncClient(_Connected):
         self.workers = remote.workers
 
     async def close(self) -> None:
-        """Close the connections; runs at the server continue."""
+        """Close the connections. Runs continue at the server."""
         await self._wire.close()
 
     async def __aenter__(self) -> Self:
@@ -103,7 +103,7 @@ class AsyncClient(_Connected):
 
 
 class Client(_Connected):
-    """A client of an Ekiden server for synchronous code; safe for any number of threads.
+    """A synchronous client of an Ekiden server. Any number of threads can use one client.
 
     For example::
 
@@ -133,7 +133,7 @@ class Client(_Connected):
         self.workers = CalledWorkers(remote.workers, self._portal)
 
     def close(self) -> None:
-        """Close the connections; runs at the server continue."""
+        """Close the connections. Runs continue at the server."""
         if not self._portal.is_closed:
             self._portal.run(self._wire.close())
             self._portal.close()

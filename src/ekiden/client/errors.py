@@ -30,8 +30,8 @@ class ServerUnavailable(EkidenError):
 
 
 class ServerProblem(EkidenError):
-    """The server returned an unknown error code, or it is not an Ekiden server; see `code`,
-    `status` and `facts`."""
+    """The server returned an error code that this client does not know, or it is not an Ekiden
+    server. `code`, `status` and `facts` have the details."""
 
     code = "client.problem"
 

@@ -117,7 +117,7 @@ class Run(Value):
     agent: str = ""
     """The current agent of the session."""
     output: Any = None
-    """The answer; `null` if the run is not done."""
+    """The final answer. `null` if the run is not done."""
     outcome: str | None = None
     chain: Sequence[str] = ()
     """The agents that handled the session in this run, starting with `user`."""
@@ -126,9 +126,9 @@ class Run(Value):
     usage: Usage = field(default_factory=Usage, metadata=written(Usage.to_json, _usage))
     """The usage of the model calls of the run; zero counts are left out."""
     error: RunError | None = None
-    """Why the run failed. If a limit was reached, the text also says what to do."""
+    """The reason why the run failed. If a limit was reached, the text also says what to do."""
     reached: ReachedLimit | None = None
-    """The limit that the run reached."""
+    """The limit at which the run stopped; `null` if it reached no limit."""
     questions: Sequence[str] = ()
     """Ids of the inbox items that the run waits for."""
     started_at: float = 0.0
@@ -136,7 +136,7 @@ class Run(Value):
 
     @property
     def is_active(self) -> bool:
-        """Whether a process executes the run now, or will do so."""
+        """Whether a process works on the run now, or will do so without further input."""
         return self.status in ACTIVE
 
     @property
@@ -146,13 +146,14 @@ class Run(Value):
 
     @property
     def failure(self) -> RunError:
-        """The error of a failed run; a general text if none was stored."""
+        """The error text of a failed run. If no error text was stored, a general text."""
         return self.error or RunError(code="run.failed", message="the run failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Value):
-    """A run that was just stored. It continues even if no client reads its events."""
+    """A run that was just stored, before its first step. It continues even if no client reads its
+    events."""
 
     run_id: str
     session_id: str

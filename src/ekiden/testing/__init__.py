@@ -1,4 +1,4 @@
-"""Test doubles, contract tests, a manual clock and fault points."""
+"""Tools for tests: scripted models and runners, contract tests, a manual clock and fault points."""
 
 from typing import TYPE_CHECKING
 

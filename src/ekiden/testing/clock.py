@@ -14,7 +14,7 @@ _START_US = 1_700_000_000_000_000
 class ManualClock:
     """A `Clock` that moves only when you call `advance`.
 
-    Use it from the thread of the event loop.
+    Use the clock only in the thread of the event loop.
     """
 
     def __init__(self, *, start_us: int = _START_US) -> None:
@@ -31,7 +31,8 @@ class ManualClock:
         return self._elapsed_us / 1e6
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: the wall clock and the monotonic clock move, and due sleepers wake."""
+        """Let `seconds` pass: move the wall clock and the monotonic clock forward, and wake the
+        tasks whose sleep is over."""
         if seconds < 0:
             raise UserError("time does not run backwards; use jump() to set the wall clock back")
         moved_us = round(seconds * 1e6)
@@ -43,11 +44,12 @@ class ManualClock:
                 sleeper.set_result(None)
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock forwards or back, as an operator or NTP does; no time passes."""
+        """Set the wall clock forwards or back, as an operator or NTP does. The monotonic clock does
+        not move."""
         self._now_us += round(seconds * 1e6)
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep until `advance` has moved the clock by this time."""
+        """Sleep until `advance` has moved the clock forward by this many seconds."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return
@@ -58,7 +60,7 @@ class ManualClock:
         await sleeper
 
     async def until_sleeping(self, count: int = 1) -> None:
-        """Return once at least `count` tasks sleep on this clock."""
+        """Wait until at least `count` tasks sleep on this clock."""
         if self._asleep() >= count:
             return
         watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()

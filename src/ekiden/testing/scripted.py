@@ -138,10 +138,10 @@ class ScriptedModel:
             result = await Runner.run(Agent("desk", model=model, tools=[lookup]), "where is it?")
         assert model.calls[0].input[-1]["content"] == "where is it?"
 
-    Each call takes the next step, whichever agent makes the call. Leaving the ``with`` block checks
-    that all steps were used. If the script must continue in another process after a crash, use a
-    function: ``ScriptedModel(respond=fn)`` calls ``fn(request)`` for every step, and keeps no
-    state.
+    Each call of the model takes the next step, regardless of the calling agent. At the end of the
+    ``with`` block, the model checks that all steps were used. If the test continues in another
+    process after a crash, use a function instead of a list: ``ScriptedModel(respond=fn)`` calls
+    ``fn(request)`` for every step, and keeps no state.
     """
 
     def __init__(
@@ -153,10 +153,9 @@ class ScriptedModel:
         clock: ManualClock | None = None,
         record: bool = True,
     ) -> None:
-        """`usage` is the usage of each answer that has no usage of its own. `delay` steps wait on
-        `clock`. With ``record=False`` the model does not record its calls; use this for long
-        measurements.
-        """
+        """`usage` is the usage of each answer that has no usage of its own. `delay` steps wait for
+        time to pass on `clock`. With ``record=False``, the model does not record its calls, for
+        long measurements."""
         self.calls: list[RecordedCall] = []
         self._script = respond
         self._steps: deque[Step] = deque()
@@ -173,19 +172,19 @@ class ScriptedModel:
             self.extend(steps)
 
     def enqueue(self, step: StepLike) -> None:
-        """Add one step. A list is one answer with several items."""
+        """Add one step to the script. A list is one answer with several items."""
         if self._script is not None:
             raise UserError("this model's script is a function: it has no steps to add to")
         self._steps.append(to_step(step))
         self._enqueued += 1
 
     def extend(self, steps: Iterable[StepLike]) -> None:
-        """Add several steps."""
+        """Add several steps to the script."""
         for step in steps:
             self.enqueue(step)
 
     async def until_called(self, count: int = 1) -> None:
-        """Return once the model was called `count` times in all."""
+        """Wait until the model was called `count` times in total."""
         if self._calls >= count:
             return
         watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -224,9 +223,10 @@ class ScriptedModel:
         yield response
 
     def assert_done(self) -> None:
-        """Raise an error for unused steps, and for unexpected calls.
+        """Raise `UnusedSteps` if steps are unused, and `UnexpectedModelCall` if there were more
+        calls than steps.
 
-        It finds unexpected calls even if your code treated them as failures of the model.
+        This also reports unexpected calls whose exception the tested code has caught.
         """
         check_script(self._steps, total=self._enqueued, unexpected=self._unexpected)
 
@@ -365,9 +365,9 @@ class ScriptedRunner:
         assert runner.tasks[0].agent == "desk"
 
     Each task takes the next step. A repeated task with the same idempotency key gets the first
-    reply and takes no step, as with every correct runner. If the first attempt raised or was
-    cancelled, the repeated task takes the next step. Leaving the ``with`` block checks that all
-    steps were used.
+    reply again and takes no step, as a correct runner must do. If the first attempt raised an
+    exception or was cancelled, the repeated task takes the next step. At the end of the ``with``
+    block, the runner checks that all steps were used.
     """
 
     def __init__(self, steps: Iterable[TaskStep] = ()) -> None:
@@ -380,7 +380,7 @@ class ScriptedRunner:
         self._called = asyncio.Condition()
 
     async def run_task(self, task: RemoteTask) -> AgentReply:
-        """Reply with the next step. Raises `UnexpectedTask` if no step is left."""
+        """Return the reply of the next step. Raises `UnexpectedTask` if no step is left."""
         async with self._called:
             self.tasks.append(task)
             self._called.notify_all()
@@ -391,12 +391,13 @@ class ScriptedRunner:
         return reply
 
     async def until_called(self, count: int = 1) -> None:
-        """Wait until the runner got `count` tasks in all."""
+        """Wait until the runner has got `count` tasks in total."""
         async with self._called:
             await self._called.wait_for(lambda: len(self.tasks) >= count)
 
     def assert_done(self) -> None:
-        """Raise an error for unused steps, and for unexpected tasks."""
+        """Raise `UnusedSteps` if steps are unused, and `UnexpectedTask` if there were more tasks
+        than steps."""
         check_script(
             self._steps, total=self._total, unexpected=self._unexpected, error=UnexpectedTask
         )

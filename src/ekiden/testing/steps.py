@@ -105,12 +105,13 @@ StepLike: TypeAlias = Step | str | BaseException | ModelResponse | Iterable[Any]
 
 
 def say(text: str, *, usage: Usage | None = None) -> AnswerStep:
-    """The assistant says `text`."""
+    """A step in which the model answers with `text`."""
     return AnswerStep(output=(assistant_message(text),), usage=usage)
 
 
 def call(tool: str, /, call_id: str | None = None, **arguments: Any) -> AnswerStep:
-    """The model calls a tool. For parallel calls, put several calls into one list."""
+    """A step in which the model calls a tool. For parallel calls, put several calls into one
+    list."""
     item: Item = {"type": "function_call", "name": tool, "arguments": dumps(arguments)}
     if call_id is not None:
         item["call_id"] = call_id
@@ -118,41 +119,41 @@ def call(tool: str, /, call_id: str | None = None, **arguments: Any) -> AnswerSt
 
 
 def transfer(to: Any, /, call_id: str | None = None, **arguments: Any) -> AnswerStep:
-    """The model requests a handoff. `to` is an agent, the name of an agent, a `Handoff`, or the
-    name of a handoff tool."""
+    """A step in which the model requests a handoff. `to` is an agent, the name of an agent, a
+    `Handoff`, or the name of a handoff tool."""
     name = to if isinstance(to, str) else getattr(to, "tool_name", None) or to.name
     return replace(call(name, call_id, **arguments), transfers=frozenset({0}))
 
 
 def fail(error: BaseException | type[BaseException]) -> FailureStep:
-    """The model call raises `error`."""
+    """A step in which the model call raises `error`."""
     return FailureStep(error=error() if isinstance(error, type) else error)
 
 
 def delay(
     until: float | asyncio.Event, step: StepLike, *, clock: ManualClock | None = None
 ) -> Delayed:
-    """Delay the step until an event, or by a number of seconds on `clock` or on the clock of the
-    model. Without a clock the delay takes real time.
-    """
+    """Delay a step until an event is set, or by a number of seconds on `clock`. The default is the
+    clock of the model; without any clock, the delay takes real time."""
     return Delayed(until=until, step=to_step(step), clock=clock)
 
 
 def hang() -> Hang:
-    """The model never answers. Use it to test timeouts and cancellation."""
+    """A step in which the model never answers, to test timeouts and cancellation."""
     return Hang()
 
 
 def crash() -> Crash:
-    """The process dies with SIGKILL during the model call; only with ``EKIDEN_TESTING=1``."""
+    """A step that kills the process with SIGKILL during the model call. It works only with
+    ``EKIDEN_TESTING=1``."""
     return Crash()
 
 
 def stream(step: StepLike, *, chunks: int | Sequence[str]) -> Streamed:
-    """Stream the step: in this number of `chunks`, or in exactly these pieces.
+    """Stream a step. `chunks` is the number of pieces, or a list of the pieces themselves.
 
-    If you give the pieces, the step need not be an answer:
-    ``stream(fail(error), chunks=["half an ans"])`` fails in the middle of the answer.
+    With a list of pieces, the step can also be something other than an answer:
+    ``stream(fail(error), chunks=["half an ans"])`` fails in the middle of an answer.
     """
     if not isinstance(chunks, int):
         chunks = tuple(chunks)

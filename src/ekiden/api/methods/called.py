@@ -197,13 +197,14 @@ class streams(Generic[P, T]):
 
 
 class CalledPages(Generic[T]):
-    """A list: iterate over all of it, or get a part with `page`."""
+    """A list. Iterate over all entries, or get one page with `page`."""
 
     def __init__(self, pages: Pages[T], portal: Portal) -> None:
         self._pages, self._portal = pages, portal
 
     def page(self, *, limit: int = PAGE, cursor: str | None = None) -> Page[T]:
-        """At most `limit` entries, starting at `cursor`, the `next_cursor` of another page."""
+        """A page of at most `limit` entries. `cursor` is the `next_cursor` of the previous page;
+        without it the list starts at its beginning."""
         return self._portal.run(self._pages.page(limit=limit, cursor=cursor))
 
     def __iter__(self) -> Iterator[T]:

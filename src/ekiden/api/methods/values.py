@@ -19,7 +19,7 @@ _ALL: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[T]):
-    """A page of a list."""
+    """One page of a list, and the cursor of the next page."""
 
     items: Sequence[T]
     next_cursor: str | None = None
@@ -31,13 +31,14 @@ Fetch: TypeAlias = Callable[[int, str | None], Awaitable[Page[T]]]
 
 
 class Pages(Generic[T]):
-    """A list: iterate over all of it with ``async for``, or get a part with `page`."""
+    """A list. Iterate over all entries with ``async for``, or get one page with `page`."""
 
     def __init__(self, fetch: Fetch[T]) -> None:
         self._fetch = fetch
 
     async def page(self, *, limit: int = PAGE, cursor: str | None = None) -> Page[T]:
-        """At most `limit` entries, starting at `cursor`, the `next_cursor` of another page."""
+        """A page of at most `limit` entries. `cursor` is the `next_cursor` of the previous page;
+        without it the list starts at its beginning."""
         return await self._fetch(limit, cursor)
 
     def __aiter__(self) -> AsyncIterator[T]:

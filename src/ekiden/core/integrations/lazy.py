@@ -12,7 +12,8 @@ _EXTRAS: Final = {"fastapi": "server", "starlette": "server", "mcp": "mcp", "a2a
 
 
 def lazy_names(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:
-    """A `__getattr__` for `package` that finds each name of `module_of` in its module."""
+    """Return a `__getattr__` for `package` that imports a name from its module in `module_of` when
+    it is first used."""
 
     def load(name: str) -> Any:
         module = module_of.get(name)
