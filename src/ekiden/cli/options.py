@@ -105,7 +105,7 @@ class LimitFlags:
         float | None,
         Parameter(
             validator=Number(gt=0, lte=1e9),
-            help="Stop when the model calls have cost this amount. Default: the setting "
+            help="Stop when the model calls have cost this amount of money. Default: the setting "
             "`limits.money`.",
         ),
     ] = None
@@ -192,7 +192,9 @@ SessionOrNewest: TypeAlias = Annotated[
 ]
 SessionToContinue: TypeAlias = Annotated[
     str | None,
-    Parameter(help="Id of the session to continue. If there is no such session, it is started."),
+    Parameter(
+        help="Id of the session to continue. If no session has this id, a new session is started."
+    ),
 ]
 SinceOption: TypeAlias = Annotated[
     str | None,
@@ -340,13 +342,13 @@ class Listing:
         int | None,
         Parameter(
             validator=Number(gte=1, lte=1000),
-            help="Maximum number of entries. Default: 50. Default with --json-lines: all entries.",
+            help="Maximum number of entries. Default: 50; with --json-lines, all entries.",
         ),
     ] = None
     cursor: Annotated[
         str | None,
         Parameter(
-            help="Continue after the previous page. Give the cursor that the previous page printed."
+            help="Show the next page. Give the cursor that was printed with the previous page."
         ),
     ] = None
     wide: WideOption = False

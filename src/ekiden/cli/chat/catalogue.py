@@ -74,7 +74,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name="session export", usage="[FILE]", help="Write the session with all its events as JSON."
     ),
-    Command(name="memory", help="List the memories that are kept after this session."),
+    Command(name="memory", help="List the long-term memories, which are kept after this session."),
     Command(name="memory search", usage="TEXT", help="Search the memories, best match first."),
     Command(name="memory forget", usage="KEY", help="Delete a memory."),
     Command(

@@ -188,10 +188,11 @@ async def agents_show(
 
 
 async def agents_ps(*, listing: WholeListing = WHOLE, place: TeamAtWork = AT_WORK) -> None:
-    """Show the sessions of each agent, the processes that run them, and what each agent waits for.
+    """Show the sessions of each agent, the processes that run them, and the agents or people that
+    each agent waits for.
 
-    An agent can wait for another agent (`internal`) or for a person (`user`). Agents outside the
-    team are listed if they have a session or wait.
+    An agent can wait for another agent (`internal`) or for a person (`user`). An agent outside the
+    team is also listed if it has a session or waits for an answer.
     """
     from ekiden.cli.views.agents import presence_table, print_busy
 
@@ -222,14 +223,16 @@ async def agents_match(
     *capabilities: Annotated[
         str,
         Parameter(
-            help="Required capabilities, separated by commas. Give tag:NAME for any capability "
+            help="Required capabilities, separated by commas. tag:NAME stands for any capability "
             "with that tag."
         ),
     ],
     exclude: Annotated[
         tuple[str, ...], Parameter(help="Agents to leave out, separated by commas.")
     ] = (),
-    min_score: Annotated[float, Parameter(help="Lowest score to list, from 0 to 1.")] = 0.5,
+    min_score: Annotated[
+        float, Parameter(help="Only agents with at least this score, from 0 to 1.")
+    ] = 0.5,
     everybody: Annotated[
         bool, Parameter(name="--all", help="Also list agents with a score below --min-score.")
     ] = False,
@@ -289,8 +292,8 @@ def agents_validate(
 
     The command runs no code of the project, unless you give --imports.
 
-    The exit code is 2 if there is an error. With --strict, it is also 2 if there is a warning. For
-    agents without a model, the command prints how to set one.
+    The exit code is 2 if there is an error. With --strict, a warning also gives the exit code 2.
+    For agents without a model, the command prints how to set one.
     """
     from ekiden.cli.exits import Exit
 
@@ -318,8 +321,8 @@ def agents_import(
 ) -> int:
     """Convert agent files of other programs into .ekiden/agents, and report on each file.
 
-    Files outside of the folders .claude, .gemini and .agents are read as agent files of Claude. You
-    still have to trust imported files.
+    Files outside of the folders .claude, .gemini and .agents are read as agent files of Claude.
+    Importing a file does not trust it; you still have to trust the file.
 
     If a file cannot be imported, the exit code is 2.
     """

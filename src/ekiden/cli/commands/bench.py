@@ -22,7 +22,9 @@ async def bench(
         Literal["s1", "s2", "s3", "s4", "s5", "load"],
         Parameter(help="Scenarios to run. Default: `s1` to `s5`."),
     ],
-    quick: Annotated[bool, Parameter(help="Do less work. The results are less exact.")] = False,
+    quick: Annotated[
+        bool, Parameter(help="Do less work; the results are then less exact.")
+    ] = False,
     folder: Annotated[
         Path,
         Parameter(
@@ -81,7 +83,7 @@ async def bench(
     Scenario `s1` runs a chain of handoffs. Scenario `s2` runs many concurrent sessions in memory;
     `s4` does the same on disk. Scenario `s3` compares handoffs with a long and a short history. In
     `s5`, agents send queries over the bus, in memory and on disk. In the results, `x_floor` is the
-    CPU time divided by the CPU time of one round trip through an asyncio queue.
+    CPU time of an operation divided by the CPU time of one round trip through an asyncio queue.
 
     In the scenario `load`, worker processes share one database with many open sessions. The result
     is compared with the speed of the machine and of the database without Ekiden.
@@ -113,8 +115,8 @@ async def doctor(*, store: StoreOption = None, as_json: JsonOption = False) -> i
     """Check this installation and the store.
 
     The command checks settings, Python, the database engine, the store's format and integrity,
-    fsync on the disk, extras and local models. It prints how to install missing parts. A store of
-    an older format is migrated.
+    fsync on the disk, extras and local models. The command prints how to install missing parts. It
+    migrates a store of an older format.
     """
     from ekiden.cli.projects import store_address
     from ekiden.core.errors import UserError
@@ -154,16 +156,17 @@ def simulate(
     say: Annotated[
         list[str] | None,
         Parameter(
-            help="Message to send if the scene is an Agent or a Team. You can repeat this option. "
-            "Each message starts its own conversation."
+            help="Message to send, if you simulate an Agent or a Team. You can repeat this option."
+            " Each message starts its own conversation."
         ),
     ] = None,
     seeds: Annotated[
         str,
-        Parameter(help="Worlds to run: the number of worlds, or a range of seeds such as 1-1000."),
+        Parameter(help="Number of worlds to run, or a range of random seeds such as 1-1000."),
     ] = "100",
     seed: Annotated[
-        int | None, Parameter(help="Replay the world with this seed, and print every step.")
+        int | None,
+        Parameter(help="Run only the world with this random seed, and print every step."),
     ] = None,
     processes: Annotated[
         int,
@@ -174,10 +177,11 @@ def simulate(
     ] = 1,
     as_json: JsonOption = False,
 ) -> int:
-    """Test your team in simulated worlds, into which faults are injected.
+    """Test your team in simulations ("worlds") with injected faults, such as crashes and lost
+    messages.
 
-    If a guarantee is broken in a world, the exit code is 1. The output then contains the command
-    that replays that world.
+    If Ekiden breaks a guarantee in a world, the exit code is 1. The output then contains the
+    command that replays that world.
     """
     first, dash, last = seeds.partition("-")
     if not all(part.isdecimal() for part in (first, last or "1")) or not int(last or first):

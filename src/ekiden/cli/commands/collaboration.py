@@ -26,7 +26,7 @@ TermsArgument: TypeAlias = Annotated[str, Parameter(help="Proposed terms, as JSO
 ReasonOption: TypeAlias = Annotated[
     str, Parameter(help="Reason for this step. The other agents can read it.")
 ]
-BidderOption: TypeAlias = Annotated[str, Parameter(help="Agent whose bid you choose.")]
+BidderOption: TypeAlias = Annotated[str, Parameter(help="Agent whose bid you accept or choose.")]
 RequirementsOption: TypeAlias = Annotated[
     str | None, Parameter(help="Requirements for the work, as JSON or text.")
 ]
@@ -53,7 +53,7 @@ class Opening:
         float | None,
         Parameter(
             validator=Number(gte=0.001, lte=86_000),
-            help="Time in seconds for the other agents to answer. Default: 30 in a call for bids, "
+            help="Seconds that the other agents have to answer. Default: 30 in a call for bids, "
             "otherwise 300.",
         ),
     ] = None
@@ -171,9 +171,9 @@ async def collaboration_propose(
 
 
 async def collaboration_call(
-    capability: Annotated[str, Parameter(help="Required capability.")],
+    capability: Annotated[str, Parameter(help="Capability that the task requires.")],
     /,
-    *capabilities: Annotated[str, Parameter(help="Further required capabilities.")],
+    *capabilities: Annotated[str, Parameter(help="Further capabilities that the task requires.")],
     task: Annotated[str, Parameter(help="Description of the task.")] = "",
     participant: Annotated[
         tuple[str, ...],
@@ -264,10 +264,12 @@ async def collaboration_bid(
             help="How well the agent can do the task, from 0 to 1.",
         ),
     ],
-    offer: Annotated[str | None, Parameter(help="Offered terms, as JSON or text.")] = None,
+    offer: Annotated[
+        str | None, Parameter(help="Terms that the agent offers, as JSON or text.")
+    ] = None,
     move: Move,
 ) -> None:
-    """Make a bid in a call for bids."""
+    """Make a bid in answer to a call for bids."""
     await move.make(
         collaboration,
         lambda api, each: api.bid(each, move.agent, score, offer=json_or_text(offer), key=move.key),
@@ -295,7 +297,8 @@ async def collaboration_award(
 async def collaboration_select(
     collaboration: IdArgument, /, *, bidder: BidderOption, move: Move
 ) -> None:
-    """Negotiate with one of the bidders. The bidder's offer becomes the current terms."""
+    """Choose one of the bidders, to negotiate with it. The offer of this bidder becomes the current
+    terms."""
     await move.make(
         collaboration, lambda api, each: api.select(each, move.agent, bidder, key=move.key)
     )

@@ -172,7 +172,7 @@ async def handoff_list(
 ) -> None:
     """List handoffs, newest first.
 
-    Handoff requests that wait for a running session are listed first.
+    The first entries are handoff requests that still wait for a running session.
     """
     from ekiden.cli.views.messages import handoff_table
 
@@ -185,8 +185,8 @@ async def handoff_list(
 async def handoff_show(
     handoff: HandoffArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
-    """Show all details of a handoff: status changes, origin, reason, and what the target agent
-    saw."""
+    """Show all details of a handoff: status changes, origin, reason, and the part of the
+    conversation that the target agent saw."""
     from ekiden.cli.views.messages import print_details
 
     async with place.open() as ekiden:
@@ -198,7 +198,7 @@ async def handoff_cancel(
     handoff: HandoffArgument,
     /,
     *,
-    reason: Annotated[str, Parameter(help="Reason, for the record.")] = "",
+    reason: Annotated[str, Parameter(help="Reason for the cancellation. It is recorded.")] = "",
     by: ByOption = None,
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,

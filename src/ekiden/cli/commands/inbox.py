@@ -111,7 +111,8 @@ async def inbox_list(
 async def inbox_show(
     item: ItemArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
-    """Show all details of an inbox item. Lines of text from agents begin with |."""
+    """Show all details of an inbox item. Each line of text that comes from an agent begins with
+    |."""
     from ekiden.cli.views.inbox import print_item
 
     async with place.open(is_shared=True) as ekiden:
@@ -133,10 +134,13 @@ async def inbox_answer(
     text: Annotated[str, Parameter(help="Text of your answer.")] = "",
     arguments: Annotated[
         str | None,
-        Parameter(help="Approve the tool call, but with these arguments, as a JSON object."),
+        Parameter(
+            help="Approve the tool call with these arguments instead of its own. Give a JSON "
+            "object."
+        ),
     ] = None,
     always: Annotated[
-        bool, Parameter(help="In this session, do not ask again when this agent calls this tool.")
+        bool, Parameter(help="Also approve later calls of this tool by this agent in this session.")
     ] = False,
     identical: Annotated[
         bool, Parameter(help="Give the same answer to all open items with the same question.")
@@ -224,7 +228,8 @@ async def inbox_cancel(
     ] = "",
     change: ItemChange = CHANGE,
 ) -> None:
-    """Cancel an inbox item. The waiting session learns that no answer will come."""
+    """Cancel an inbox item. The session that waits for the answer is told that there will be
+    none."""
     async with change.open(item) as (inbox, found, person):
         done = await inbox.cancel(found.id, reason=reason, by=person)
     change.tell(done, "cancelled")

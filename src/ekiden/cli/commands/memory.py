@@ -89,7 +89,7 @@ class KeyListing(Listing):
         str | None,
         Parameter(
             name=("--cursor", "--after"),
-            help="Continue after this key, the last key of the previous page.",
+            help="Continue after the memory with this key: the last key of the previous page.",
         ),
     ] = None
 
@@ -140,7 +140,7 @@ async def memory_search(
         float | None,
         Parameter(
             validator=Number(gte=0, lte=1),
-            help="Lowest similarity to list, from 0 to 1. Default: the setting "
+            help="Only memories with at least this similarity, from 0 to 1. Default: the setting "
             "`memory.similarity_threshold`.",
         ),
     ] = None,

@@ -171,8 +171,9 @@ async def plan(
     agent: Annotated[
         str | None,
         Parameter(
-            help="Supervisor that makes the plan. Default: the only supervisor of the team. If the "
-            "team has none or several, a new supervisor of all agents."
+            help="Supervisor that makes the plan. Default: the only supervisor of the team. If the"
+            " team has no supervisor, or several, a new supervisor of all agents makes the "
+            "plan."
         ),
     ] = None,
     model: ModelOption = None,

@@ -67,7 +67,7 @@ async def serve(
         Parameter(
             validator=Number(gte=0, lte=100_000),
             help="Maximum number of sessions that this server runs at the same time. With 0, the "
-            "server runs no sessions; processes of `ekiden worker run` must run them.",
+            "server runs no sessions; start workers with `ekiden worker run` to run them.",
         ),
     ] = 1000,
     processes: Annotated[
@@ -207,10 +207,10 @@ async def mcp(
     store: StoreOption = None,
     flags: TeamFlags = TEAM,
 ) -> int:
-    """Serve the team to one MCP client, over standard input and output.
+    """Serve the team as MCP tools to one client, over standard input and output.
 
     The client starts this command, and stops it by closing its standard input. The tools are the
-    same as the tools of `ekiden serve` at /mcp. Log messages go to standard error.
+    same as those that `ekiden serve` offers at /mcp. Log messages go to standard error.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.projects import open_project, person_name, tell_notes

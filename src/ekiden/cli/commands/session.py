@@ -56,8 +56,8 @@ async def session_fork(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy a session up to an earlier point into a new session. The original session stays
-    unchanged.
+    """Create a new session with a copy of a session up to an earlier point. The original session is
+    not changed.
 
     `ekiden session show ID --json` and `ekiden watch` print the event numbers.
     """
@@ -93,7 +93,7 @@ async def session_rewind(
 
     All events stay in the history, and the rewind is recorded as a new event. Open questions to
     people and agents are withdrawn. Side effects of tools are not rolled back. To undo a rewind,
-    rewind again, to the last event before it.
+    rewind again, to the last event before the rewind.
     """
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)
@@ -122,7 +122,7 @@ async def session_import(
     """Store an exported session. If its run was not finished, you can resume it.
 
     User variables are not imported: the session uses the variables of its user in this store.
-    Earlier approvals do not count: Ekiden asks for them again.
+    Earlier approvals are not valid: Ekiden asks for them again.
     """
     from ekiden.core.documents import to_json
 
@@ -178,18 +178,21 @@ async def session_prune(
     keep: Annotated[
         int | None,
         Parameter(
-            validator=Number(gte=0), help="Number of sessions to keep. Older sessions are deleted."
+            validator=Number(gte=0),
+            help="Number of the most recent sessions to keep. Older sessions are deleted.",
         ),
     ] = None,
     user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
     status: Annotated[
         tuple[Literal["idle", "ready", "waiting"], ...],
         Parameter(
-            help="Besides idle sessions, also delete sessions in this state. You can repeat this "
+            help="Also delete sessions in this state, not only idle sessions. You can repeat this "
             "option."
         ),
     ] = (),
-    dry_run: Annotated[bool, Parameter(help="Show what would be deleted. Delete nothing.")] = False,
+    dry_run: Annotated[
+        bool, Parameter(help="Show the sessions that would be deleted, but delete nothing.")
+    ] = False,
     yes: YesOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
@@ -280,10 +283,11 @@ async def session_show(
 async def session_resume(
     session: SessionArgument, /, *, flags: RunFlags = RUN, place: Place = HERE
 ) -> int:
-    """Resume a session that was interrupted, failed, ran out of budget or waited.
+    """Resume a session that was interrupted, has failed, ran out of budget, or waited for an answer
+    that has arrived.
 
-    If the session still needs an answer from a person, the command only reports this. With --wait,
-    it waits for the answer.
+    If the session still needs an answer from a person, the command only says so. With --wait, the
+    command waits for the answer.
     """
     from ekiden.cli.run_start import resume_run
 

@@ -61,7 +61,7 @@ def init(
 
     On a terminal, the command asks for the template and the model. It proposes the providers whose
     API key is in the environment. The default model is a demo that needs no key. Existing files are
-    kept unchanged. New files are trusted. Files that existed before are not trusted.
+    kept unchanged. The new files are trusted. Files that already existed are not.
     """
     if is_attended() and not (yes or as_json):
         template, model = template or ask_template(), model or ask_model()
@@ -188,7 +188,7 @@ def trust(
     """Trust the code, commands and network addresses in a folder's files.
 
     The files of a project can import code, start programs, send your keys to a server, and turn
-    approvals off. A command that loads a project shows the lines that do this, and asks once
+    approvals off. Before a command loads a project, it shows the lines that do this, and asks once
     whether you trust them. Without a terminal, the command stops with an error. Ekiden asks again
     after a change of the settings, of the agent files, or of the imported code.
 

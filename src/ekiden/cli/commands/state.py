@@ -40,8 +40,8 @@ class StateChange:
         int | None,
         Parameter(
             validator=Number(gte=0),
-            help="Version that you expect. If the current version is different, nothing is "
-            "written.",
+            help="Version of the variables that you have read. If they have changed since then, "
+            "nothing is written.",
         ),
     ] = None
     by: ByOption = None
@@ -106,7 +106,7 @@ CHANGE = StateChange()
 
 async def state_show(
     session: Annotated[
-        str | None, Parameter(help="Session id. Leave it out with --user and --app.")
+        str | None, Parameter(help="Session id. Do not give it with --user or --app.")
     ] = None,
     /,
     *,
@@ -152,8 +152,8 @@ async def state_set(
         str,
         Parameter(
             allow_leading_hyphen=True,
-            help="Session id, then one or more NAME=VALUE. Leave the id out with --user and --app. "
-            "A value that is not JSON is stored as text.",
+            help="Session id, then one or more NAME=VALUE. Do not give the id with --user or "
+            "--app. A value that is not JSON is stored as text.",
         ),
     ],
     change: StateChange = CHANGE,
@@ -167,7 +167,7 @@ async def state_delete(
     *words: Annotated[
         str,
         Parameter(
-            help="Session id, then the names of variables. Leave the id out with --user and --app."
+            help="Session id, then the names of variables. Do not give the id with --user or --app."
         ),
     ],
     change: StateChange = CHANGE,

@@ -271,8 +271,9 @@ async def cost(
 ) -> None:
     """Show the tokens and cost of model calls.
 
-    Model prices come from the setting `prices`. Models that are not in this setting use the price
-    list of the extra `prices`, in US dollars. The command downloads nothing.
+    Model prices come from the setting `prices`. For models that are not in this setting, the prices
+    come from the price list of the extra `prices`, in US dollars. The command does not download
+    prices.
     """
     from ekiden.cli.options import moment
     from ekiden.cli.views.sessions import print_costs

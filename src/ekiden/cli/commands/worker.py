@@ -61,8 +61,8 @@ class TemporalOptions:
     tls: Annotated[
         bool,
         Parameter(
-            help="Use TLS for Temporal. The other TLS options and an API key in "
-            "EKIDEN_TEMPORAL_API_KEY also turn TLS on."
+            help="Connect to Temporal with TLS. The other TLS options, and an API key in "
+            "EKIDEN_TEMPORAL_API_KEY, also turn TLS on."
         ),
     ] = False
     tls_ca: Annotated[
@@ -160,7 +160,7 @@ async def worker_run(
         tuple[str, ...],
         Parameter(
             help="Run only sessions of this tenant. You can repeat this option. Default: all "
-            "tenants, also those created later."
+            "tenants, including those created later."
         ),
     ] = (),
     lease: Annotated[
@@ -176,14 +176,14 @@ async def worker_run(
         float,
         Parameter(
             validator=Number(gte=0, lte=86_400),
-            help="Time in seconds for current sessions to finish at shutdown.",
+            help="Seconds that current sessions have to finish when the worker shuts down.",
         ),
     ] = 10.0,
     engine: Annotated[
         Literal["worker", "temporal"],
         Parameter(
-            help="Scheduler of the sessions: workers that share the store (`worker`), or Temporal "
-            "(`temporal`)."
+            help="How sessions get to a worker: workers share the store (`worker`), or Temporal "
+            "assigns the sessions (`temporal`)."
         ),
     ] = "worker",
     temporal: TemporalOptions = TEMPORAL,
@@ -194,9 +194,9 @@ async def worker_run(
     """Run the sessions of a store, together with other workers.
 
     The worker runs the ready sessions of all tenants. It skips sessions of agents that it cannot
-    run. After SIGTERM or Ctrl-C, it starts no more sessions. If a session is not finished after
-    --grace seconds, other workers can run it at once. A second signal skips this wait. `ekiden
-    worker` is a short form of this command.
+    run. After SIGTERM or Ctrl-C, it starts no more sessions. Current sessions have --grace seconds
+    to finish; after that, other workers can continue them. After a second signal, the worker does
+    not wait. `ekiden worker` is a short form of this command.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.projects import open_project, tell_notes
