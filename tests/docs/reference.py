@@ -37,8 +37,8 @@ _PART: Final = re.compile(
 )
 _OPTION: Final = re.compile(r"(?<![\w=-])--[a-z][a-z-]*(?:=[A-Z]+)?")
 _BRACKETS: Final = re.compile(r"\[((?:choices|default|env var|required)[^\]]*)\]")
-_COMMON: Final = 5
-"""An option that so many commands have is described once."""
+_COMMON: Final = 3
+"""An argument or option that so many commands have is described once."""
 _WIDTH: Final = 120
 
 
@@ -103,16 +103,16 @@ def command_pages() -> Mapping[str, Command]:
 
 @cache
 def _common() -> Mapping[str, str]:
-    """Options that several commands have with the same description, the most used first."""
+    """What several commands take with the same description; of two descriptions, the usual one."""
     counted = Counter(each for page in command_pages().values() for each in page.entries)
     often = [each for each, times in counted.most_common() if times >= _COMMON]
-    return dict(each for each in reversed(often) if each[0].startswith("--"))
+    return dict(reversed(often))
 
 
 def commands() -> str:
-    """The options that many commands share, and every command."""
-    rows = ((f"`{name}`", _marked(text)) for name, text in sorted(_common().items()))
-    options = _table(("option", "meaning"), rows)
+    """The arguments and options that many commands share, and every command."""
+    rows = ((_codes(name), _marked(text)) for name, text in sorted(_common().items()))
+    options = _table(("argument or option", "meaning"), rows)
     return "\n\n".join([options, *(_command(name, page) for name, page in command_pages().items())])
 
 
