@@ -95,7 +95,9 @@ class TestUnknown:
         assert unknown.value.name == "read-fiel"
 
     def test_without_any_tool_there_is_none_to_name(self) -> None:
-        with pytest.raises(UnknownTool, match="no tool is called 'x'; known: none"):
+        with pytest.raises(
+            UnknownTool, match="known: none; name your own function as module:function"
+        ):
             resolve_tool("x")
 
     @pytest.mark.parametrize("name", ["mcp:github/issues", "mcp__github__issues"])

@@ -184,14 +184,16 @@ class TrustNotStored(UserError):
 
 class UnknownTool(UserError):
     """A name in `tools.allow` is unknown: no registered or built-in tool, no tool in a module and
-    no tool of an MCP server has this name. The message suggests the nearest name."""
+    no tool of an MCP server has this name. The message suggests the nearest name,
+    and says how to name your own function."""
 
     code = "tool.unknown"
 
     def __init__(self, name: str, *, known: Collection[str], problem: str = "") -> None:
+        own = "" if problem else "; name your own function as module:function"
         super().__init__(
             f"{problem or f'no tool is called {name!r}'}; known: {_names(known)}"
-            f"{suggestion(name, known)}"
+            f"{own}{suggestion(name, known)}"
         )
         self.name = name
 
