@@ -133,6 +133,9 @@ AMENDED: Final[dict[str, Callable[[Case[Any]], None]]] = {
 
 LONGEST_ADDRESS = 65_535
 """The parser of HTTP takes no longer one; no application sees it, whatever the operation."""
+_TOO_LONG: Final = {400: "request.invalid", 431: "request.too_large"}
+"""How it is refused: by the parser, or because the head has no end yet; that depends on the pieces
+in which it arrives."""
 
 
 def operation_ids() -> list[str]:
@@ -230,8 +233,9 @@ class Asking:
 
     def validate(self, answer: Any, case: Case[Any]) -> None:
         """Check an answer; of an address that is too long the application knows nothing."""
-        if answer.status_code == 400 and len(answer.request.url) > LONGEST_ADDRESS:
-            assert answer.json()["code"] == "request.invalid"
+        is_too_long = len(answer.request.url) > LONGEST_ADDRESS
+        if is_too_long and answer.status_code in _TOO_LONG:
+            assert answer.json()["code"] == _TOO_LONG[answer.status_code]
         else:
             case.validate_response(answer, headers=self.world.headers)
 

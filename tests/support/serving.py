@@ -18,11 +18,13 @@ from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server import ServerConfig, create_app
 from ekiden.server.access.access import Authorizer
-from ekiden.server.process import websocket_protocol
+from ekiden.server.process import prompt_protocol, websocket_protocol
 from tests.support.until import until
 
 _GRACE_S = 2.0
 """For requests under way when a server ends."""
+_HTTP = prompt_protocol(most=10_000, head_s=60)
+"""As `ekiden serve` speaks it, with limits that no test reaches by being slow."""
 
 
 @asynccontextmanager
@@ -64,8 +66,8 @@ async def served(app: FastAPI, *, port: int = 0, **options: Any) -> AsyncIterato
         listener.bind(("127.0.0.1", port))
         port = listener.getsockname()[1]
         listener.listen(2048)
-        options = {"lifespan": "off", "log_config": None, "access_log": False, **options}
-        config = uvicorn.Config(app, ws=websocket_protocol(), **options)
+        options = {"http": _HTTP, "lifespan": "off", "log_config": None, **options}
+        config = uvicorn.Config(app, ws=websocket_protocol(), access_log=False, **options)
         server = _Server(config)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:

@@ -9,9 +9,11 @@ import pytest
 from tests.support.api_world import api_world
 from tests.support.conformance import (
     AMENDED,
+    LONGEST_ADDRESS,
     NOT_ASKED,
     NOT_CHECKED,
     Asking,
+    conformance_schema,
     operation_ids,
 )
 
@@ -36,6 +38,11 @@ def test_every_operation_answers_so_however_it_is_asked(operation: str, asking: 
 @pytest.mark.slow
 def test_what_one_operation_makes_others_take(asking: Asking) -> None:
     asking.wander(walks=60, steps=12)
+
+
+def test_an_address_that_is_too_long_for_the_parser_is_a_problem(asking: Asking) -> None:
+    operation = conformance_schema().find_operation_by_id("agents_match")
+    asking.check(operation.Case(query={"text": "x" * LONGEST_ADDRESS}))
 
 
 def test_what_is_left_out_or_amended_exists() -> None:
