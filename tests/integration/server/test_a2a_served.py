@@ -58,6 +58,8 @@ GATE = TokenGate(
 class Served:
     url: str
     app: FastAPI
+    folder: Path
+    """Where the file is that lets a model go on which a message holds."""
 
     @asynccontextmanager
     async def client(
@@ -82,7 +84,7 @@ async def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         application(tmp_path, team=relay_team(), store=store, gate=GATE) as app,
         served(app) as url,
     ):
-        yield Served(url, app)
+        yield Served(url, app, tmp_path)
 
 
 def message(text: str, **fields: str) -> SendMessageRequest:
@@ -94,6 +96,20 @@ def message(text: str, **fields: str) -> SendMessageRequest:
 
 async def sent(client: Client, request: SendMessageRequest) -> list[StreamResponse]:
     return [each async for each in client.send_message(request)]
+
+
+async def followed(team: Served, client: Client, text: str, **fields: str) -> list[StreamResponse]:
+    """What a stream shows of a run whose text has `hold:go`: models go on when the task was shown.
+
+    A run that is over before the task is read has nothing else to show.
+    """
+    go = team.folder / "go"
+    go.unlink(missing_ok=True)
+    found = []
+    async for each in client.send_message(message(text, **fields)):
+        found.append(each)
+        go.touch()
+    return found
 
 
 async def task_of(client: Client, request: SendMessageRequest) -> Task:
@@ -119,7 +135,7 @@ def states(found: list[StreamResponse]) -> list[int]:
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 async def test_a_conversation_with_a_handoff_and_an_approval(team: Served, binding: str) -> None:
     async with team.client(binding=binding) as client:
-        found = await sent(client, message("please refund 1042"))
+        found = await followed(team, client, "please refund 1042 hold:go")
         task = found[0].task
         assert task.status.state in (
             TaskState.TASK_STATE_SUBMITTED,
@@ -137,12 +153,12 @@ async def test_a_conversation_with_a_handoff_and_an_approval(team: Served, bindi
         assert words.text.endswith("Options: approve, reject")
         asked = question.data.struct_value.fields["question"].struct_value.fields
         assert asked["tool"].string_value == "refund"
-        found = await sent(client, message("approve", task_id=task.id, context_id=task.context_id))
+        found = await followed(team, client, "approve", task_id=task.id, context_id=task.context_id)
         assert states(found)[-1] == TaskState.TASK_STATE_COMPLETED
         done = await client.get_task(GetTaskRequest(id=task.id))
         assert answer_of(done) == "1042 is paid back"
         assert [part.text for each in done.history for part in each.parts] == [
-            "please refund 1042",
+            "please refund 1042 hold:go",
             "1042 is paid back",
         ]
         assert texts(done, "chain") == ["user", "triage", "desk"]
@@ -150,11 +166,11 @@ async def test_a_conversation_with_a_handoff_and_an_approval(team: Served, bindi
 
 async def test_pieces_of_the_answer_are_shown_and_replaced_by_the_whole(team: Served) -> None:
     async with team.client() as client:
-        found = await sent(client, message("grüße, 你好 🙂"))
+        found = await followed(team, client, "hold:go grüße, 你好 🙂")
     pieces = [each.artifact_update for each in found if each.HasField("artifact_update")]
     texts = [each.artifact.parts[0].text for each in pieces]
     assert len(texts) > 2
-    assert texts[-1] == "you said: grüße, 你好 🙂" == "".join(texts[:-1])
+    assert texts[-1] == "you said: hold:go grüße, 你好 🙂" == "".join(texts[:-1])
     assert [each.append for each in pieces] == [False, *[True] * (len(pieces) - 2), False]
     assert pieces[-1].last_chunk
 
@@ -401,7 +417,7 @@ async def test_how_runs_end_is_how_tasks_end(tmp_path: Path, step: Any, state: i
     async with (
         application(tmp_path, team=solo, gate=GATE) as app,
         served(app) as url,
-        Served(url, app).client(streaming=False) as client,
+        Served(url, app, tmp_path).client(streaming=False) as client,
     ):
         task = await task_of(client, message("hello"))
     assert task.status.state == state
@@ -412,13 +428,13 @@ async def test_tasks_are_there_after_a_restart(tmp_path: Path) -> None:
     async with (
         application(tmp_path, team=relay_team(), store=store, gate=GATE) as app,
         served(app) as url,
-        Served(url, app).client(streaming=False) as client,
+        Served(url, app, tmp_path).client(streaming=False) as client,
     ):
         task = await task_of(client, message("please refund 1042"))
     async with (
         application(tmp_path, team=relay_team(), store=store, gate=GATE) as app,
         served(app) as url,
-        Served(url, app).client(streaming=False) as client,
+        Served(url, app, tmp_path).client(streaming=False) as client,
     ):
         found = await client.get_task(GetTaskRequest(id=task.id))
         assert found.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
