@@ -100,8 +100,6 @@ A2A = [
 def check_rpc(response: httpx2.Response) -> None:
     """An answer, or a stream of answers, of JSON-RPC; or nothing for what needs no answer."""
     check_plain(response)
-    if response.status_code == 429:  # Of one session too many: before the body is looked at.
-        return check_problem(response)
     if response.headers.get("content-type", "").startswith("text/event-stream"):
         lines = [line for line in response.text.splitlines() if line.startswith("data: ")]
         answers = [json.loads(line[6:]) for line in lines if line != "data: "]
@@ -182,7 +180,13 @@ def test_mcp_over_http(rig: Rig, examples: int) -> None:
 
     def check(sent: tuple[bytes, dict[str, str]]) -> None:
         body, headers = sent
-        check_rpc(rig.call("POST", "/mcp", content=body, headers={**accept, **headers}))
+        response = rig.call("POST", "/mcp", content=body, headers={**accept, **headers})
+        check_rpc(response)
+        opened = response.headers.get("mcp-session-id")
+        if response.is_success and opened not in (None, session):
+            # A key may have only so many, and what is made up opens more.
+            closed = rig.call("DELETE", "/mcp", headers={**accept, "Mcp-Session-Id": opened})
+            assert closed.status_code == 200
 
     known = {"Mcp-Session-Id": session} if session else {}
     headers = st.sampled_from(

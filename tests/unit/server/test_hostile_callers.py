@@ -302,28 +302,41 @@ async def test_a_key_has_so_many_mcp_sessions_and_no_more() -> None:
             pass
 
 
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    },
+}
+
+
 async def test_the_server_knows_the_mcp_sessions_that_it_opened(app: FastAPI) -> None:
     await app.state.standards.load("/mcp")
     app.state.mcp.quota = SessionQuota(most=1)
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "x", "version": "1"},
-        },
-    }
     headers = {"Accept": "application/json, text/event-stream"}
     async with client_of(app) as client:
-        first = await client.post("/mcp", json=hello, headers=headers)
+        first = await client.post("/mcp", json=HELLO, headers=headers)
         assert first.status_code == 200, first.text
-        second = await client.post("/mcp", json=hello, headers=headers)
+        second = await client.post("/mcp", json=HELLO, headers=headers)
         assert second.status_code == 429
         mine = {**headers, "mcp-session-id": first.headers["mcp-session-id"]}
         assert (await client.delete("/mcp", headers=mine)).status_code == 200
-        assert (await client.post("/mcp", json=hello, headers=headers)).status_code == 200
+        assert (await client.post("/mcp", json=HELLO, headers=headers)).status_code == 200
+
+
+async def test_a_refused_request_opens_no_mcp_session_that_counts(app: FastAPI) -> None:
+    await app.state.standards.load("/mcp")
+    app.state.mcp.quota = SessionQuota(most=1)
+    headers = {"Accept": "application/json, text/event-stream"}
+    async with client_of(app) as client:
+        refused = await client.post("/mcp", json={**HELLO, "method": "ping"}, headers=headers)
+        assert refused.status_code == 400, refused.text
+        assert "mcp-session-id" in refused.headers, "the SDK names the session that it discards"
+        assert (await client.post("/mcp", json=HELLO, headers=headers)).status_code == 200
 
 
 # Answers that are kept

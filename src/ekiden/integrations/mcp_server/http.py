@@ -119,6 +119,8 @@ class SessionQuota:
             if ended or start["status"] == 404:
                 self._sessions.get(key, {}).pop(session_id, None)
             return
+        if start["status"] >= 400:
+            return  # The response names a session, but the SDK has discarded it.
         for name, value in start.get("headers") or ():
             if name.lower() == _ID.encode():
                 opened = self._sessions.setdefault(key, {})
