@@ -295,11 +295,11 @@ from ekiden.sessions import Session as Session
 from ekiden.sessions.conversation import SessionInfo as SessionInfo
 from ekiden.sessions.costs import CostReport as CostReport
 from ekiden.sessions.costs import cost_report as cost_report
-from ekiden.sessions.replica.base import ReplicaPolicy as ReplicaPolicy
-from ekiden.sessions.replica.base import ReplicaReport as ReplicaReport
-from ekiden.sessions.replica.base import SessionReplica as SessionReplica
-from ekiden.sessions.replica.feed import replicate_sessions as replicate_sessions
-from ekiden.sessions.retention import Retention as Retention
+from ekiden.sessions.replica import ReplicaPolicy as ReplicaPolicy
+from ekiden.sessions.replica import ReplicaReport as ReplicaReport
+from ekiden.sessions.replica import SessionReplica as SessionReplica
+from ekiden.sessions.replica_feed import replicate_sessions as replicate_sessions
+from ekiden.sessions.session import Retention as Retention
 from ekiden.sessions.search import SessionHit as SessionHit
 from ekiden.sessions.search import search_sessions as search_sessions
 from ekiden.sessions.state import SessionState as SessionState

@@ -17,7 +17,7 @@ from ekiden.api.methods.values import ADDRESSED, KEY_NAME, PLAIN, TENANT, Pages
 from ekiden.core.documents import Value
 from ekiden.engine.registry import Unserved, WorkerRecord
 from ekiden.project.settings import SettingEntry
-from ekiden.sessions.replica.progress import ReplicaStatus
+from ekiden.sessions.replica_progress import ReplicaStatus
 
 KeyStatus: TypeAlias = Literal["active", "expired", "revoked"]
 KeyId: TypeAlias = Annotated[

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypedDict, Unpa
 from ekiden.api.methods.called import AsyncStream, Called, calls, lists, streams
 from ekiden.api.methods.endpoint import Param, endpoint, filter_by, identifier
 from ekiden.api.methods.values import ADDRESSED, Moment, Pages
-from ekiden.audit.findings import Fault
-from ekiden.audit.record import AuditActor
+from ekiden.audit.record import AuditActor, Fault
 from ekiden.core.documents import Value, named
 
 AuditedType: TypeAlias = Literal["handoff", "route", "tool_confirmation", "inbox", "guardrail"]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Protocol, TypeAlias
 from ekiden.api.methods.called import Called, calls, lists
 from ekiden.api.methods.endpoint import Param, endpoint, filter_by, identifier, name_of
 from ekiden.api.methods.values import PARTY, PLAIN, SAID, Pages
-from ekiden.collaboration.protocol.record import (
+from ekiden.collaboration.record import (
     AgreedTerms,
     Bid,
     CollaborationOutcome,

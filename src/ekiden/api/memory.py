@@ -15,7 +15,7 @@ from ekiden.api.methods.endpoint import Param, endpoint
 from ekiden.api.methods.values import MEMORY_KEY, PLAIN, Pages
 from ekiden.core.documents import Value
 from ekiden.core.roles import FoundBy
-from ekiden.memory.entries import MAX_CONTENT, MAX_KEY, MAX_TOP_K
+from ekiden.memory.search import MAX_CONTENT, MAX_KEY, MAX_TOP_K
 
 Owner: TypeAlias = Annotated[
     str | None,

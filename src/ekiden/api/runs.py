@@ -14,7 +14,7 @@ from ekiden.core.events import Event
 from ekiden.core.runs import Run, RunError as RunError, RunStarted, RunStatus as RunStatus
 from ekiden.core.values import Priority
 from ekiden.routing.decision import Strategy
-from ekiden.sessions.scopes import MAX_VARIABLES
+from ekiden.sessions.state import MAX_VARIABLES
 
 Shown: TypeAlias = RunStarted | Event | ModelDelta | Run
 """The values of a stream, in this order: the start of the run (if the stream starts one), events

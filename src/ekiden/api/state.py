@@ -13,8 +13,7 @@ from ekiden.api.methods.values import ADDRESSED, MOST_EVENTS, PLAIN
 from ekiden.core.documents import Value
 from ekiden.core.values import dumps
 from ekiden.runtime.history.session_state import SharedVariable
-from ekiden.sessions.scopes import MAX_NAME, MAX_VARIABLES
-from ekiden.sessions.state import SessionState
+from ekiden.sessions.state import MAX_NAME, MAX_VARIABLES, SessionState
 
 UserName: TypeAlias = Annotated[
     str, Param("The user's id, as in sessions.", min_length=1, max_length=500, pattern=ADDRESSED)

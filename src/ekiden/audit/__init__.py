@@ -13,21 +13,19 @@ from ekiden.storage.chain import (
 )
 
 if TYPE_CHECKING:
-    from ekiden.audit.export import export_audit as export_audit
-    from ekiden.audit.findings import (
-        BrokenLink as BrokenLink,
-        Fault as Fault,
-        Verification as Verification,
-    )
     from ekiden.audit.query import (
         AuditPage as AuditPage,
         AuditQuery as AuditQuery,
         audit_records as audit_records,
+        export_audit as export_audit,
         find_records as find_records,
     )
     from ekiden.audit.record import (
         AuditActor as AuditActor,
         AuditRecord as AuditRecord,
+        BrokenLink as BrokenLink,
+        Fault as Fault,
+        Verification as Verification,
         records_of as records_of,
     )
     from ekiden.audit.verify import verify_audit as verify_audit
@@ -39,11 +37,11 @@ __getattr__ = lazy_names(
         "AuditPage": "ekiden.audit.query",
         "AuditQuery": "ekiden.audit.query",
         "AuditRecord": "ekiden.audit.record",
-        "BrokenLink": "ekiden.audit.findings",
-        "Fault": "ekiden.audit.findings",
-        "Verification": "ekiden.audit.findings",
+        "BrokenLink": "ekiden.audit.record",
+        "Fault": "ekiden.audit.record",
+        "Verification": "ekiden.audit.record",
         "audit_records": "ekiden.audit.query",
-        "export_audit": "ekiden.audit.export",
+        "export_audit": "ekiden.audit.query",
         "find_records": "ekiden.audit.query",
         "records_of": "ekiden.audit.record",
         "verify_audit": "ekiden.audit.verify",

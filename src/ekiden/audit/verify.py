@@ -8,9 +8,18 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from ekiden.audit.export import EXPORT_FORMAT, Manifest
-from ekiden.audit.findings import BrokenLink, Fault, Verification
-from ekiden.audit.record import NO_SESSION, details_of, event_name, hash_of, previous_of, records_of
+from ekiden.audit.query import EXPORT_FORMAT, Manifest
+from ekiden.audit.record import (
+    NO_SESSION,
+    BrokenLink,
+    Fault,
+    Verification,
+    details_of,
+    event_name,
+    hash_of,
+    previous_of,
+    records_of,
+)
 from ekiden.audit.walk import UNREADABLE, Coverage, Walk, why_unreadable
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import AUDITED, Event

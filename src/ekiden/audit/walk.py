@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ekiden.audit.findings import BrokenLink, Fault
-from ekiden.audit.record import event_name, hash_of
+from ekiden.audit.record import BrokenLink, Fault, event_name, hash_of
 from ekiden.core.errors import SessionNotFound, StoreDamaged
 from ekiden.core.events import AUDITED, Event
 from ekiden.storage.base import SessionRow, Store

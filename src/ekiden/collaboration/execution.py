@@ -17,9 +17,9 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from ekiden.collaboration.ledger import CollaborationLedger, Step
-from ekiden.collaboration.protocol.record import SYSTEM, Collaboration
-from ekiden.collaboration.protocol.rules import follow, started
-from ekiden.collaboration.protocol.wire import canonical
+from ekiden.collaboration.record import SYSTEM, Collaboration
+from ekiden.collaboration.rules import follow, started
+from ekiden.collaboration.wire import canonical
 from ekiden.core.errors import EkidenError, StaleDocument, StoreUnavailable
 from ekiden.core.errors.collaboration import CollaborationNotFound
 from ekiden.core.handoffs.request import HandoffResult

@@ -10,10 +10,16 @@ from random import random
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from ekiden.collaboration.protocol.record import SYSTEM, Collaboration, Move, Phase, ProtocolMessage
-from ekiden.collaboration.protocol.rules import follow
-from ekiden.collaboration.protocol.stored import COLLABORATIONS, Signer, read_record, record_write
-from ekiden.collaboration.protocol.wire import is_id, to_agent_message
+from ekiden.collaboration.record import SYSTEM, Collaboration, Move, Phase, ProtocolMessage
+from ekiden.collaboration.rules import follow
+from ekiden.collaboration.wire import (
+    COLLABORATIONS,
+    Signer,
+    is_id,
+    read_record,
+    record_write,
+    to_agent_message,
+)
 from ekiden.core.checks.fields import Checked, Count, Seconds
 from ekiden.core.conversation.messages import Letter, agent_queue
 from ekiden.core.errors import EkidenError, QueueFull, StaleDocument, UserError

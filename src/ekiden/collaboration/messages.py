@@ -9,9 +9,9 @@ from hashlib import sha256
 from typing import Any, NoReturn
 
 from ekiden.collaboration.ledger import CollaborationLedger, Step
-from ekiden.collaboration.protocol.record import MOVES, Collaboration, Move, ProtocolMessage, Terms
-from ekiden.collaboration.protocol.rules import begin, follow
-from ekiden.collaboration.protocol.wire import (
+from ekiden.collaboration.record import MOVES, Collaboration, Move, ProtocolMessage, Terms
+from ekiden.collaboration.rules import begin, follow
+from ekiden.collaboration.wire import (
     agent_name,
     canonical,
     from_agent_message,

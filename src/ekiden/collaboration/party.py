@@ -17,8 +17,8 @@ from ekiden.collaboration.messages import (
     short_text,
     some_text,
 )
-from ekiden.collaboration.protocol.record import Collaboration, Move, Phase, Terms
-from ekiden.collaboration.protocol.wire import agent_name
+from ekiden.collaboration.record import Collaboration, Move, Phase, Terms
+from ekiden.collaboration.wire import agent_name
 from ekiden.core.conversation.messages import MessageType
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import NotAParticipant

@@ -8,8 +8,8 @@ from typing import Any
 
 from ekiden.collaboration.collaborations import Collaborations
 from ekiden.collaboration.party import Party
-from ekiden.collaboration.protocol.record import Collaboration
-from ekiden.collaboration.protocol.wire import agent_name
+from ekiden.collaboration.record import Collaboration
+from ekiden.collaboration.wire import agent_name
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.documents import to_json

@@ -44,7 +44,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from ekiden.conditions.nodes import (
+from ekiden.conditions.parser import parse
+from ekiden.conditions.program import UNSEEN, Code, ConditionRun, program
+from ekiden.conditions.syntax import (
     Comparison,
     Constant,
     Exists,
@@ -53,12 +55,10 @@ from ekiden.conditions.nodes import (
     Name,
     Node,
     Not,
+    fault,
     names_in,
     parts_of,
 )
-from ekiden.conditions.parser import parse
-from ekiden.conditions.program import UNSEEN, Code, ConditionRun, program
-from ekiden.conditions.tokens import fault
 from ekiden.conditions.values import (
     MAX_LINE,
     UNCHANGING,

@@ -21,7 +21,7 @@ from json import dumps
 from typing import Any, Final, Literal
 
 from ekiden.conditions.functions import FUNCTIONS, matcher
-from ekiden.conditions.nodes import (
+from ekiden.conditions.syntax import (
     Arithmetic,
     Comparison,
     Constant,
@@ -33,8 +33,12 @@ from ekiden.conditions.nodes import (
     Name,
     Node,
     Not,
+    Token,
+    fault,
+    tokens_of,
+    unexpected,
+    value_expected,
 )
-from ekiden.conditions.tokens import Token, fault, tokens_of, unexpected, value_expected
 from ekiden.conditions.values import COMPARISONS, NUMBERS, Step, kind_of
 from ekiden.core.errors import ConditionError
 from ekiden.core.text.wording import suggestion

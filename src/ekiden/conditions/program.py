@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from ekiden.conditions.functions import FUNCTIONS
-from ekiden.conditions.nodes import (
+from ekiden.conditions.syntax import (
     Arithmetic,
     Comparison,
     Constant,

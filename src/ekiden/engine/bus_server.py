@@ -57,7 +57,7 @@ class AutomaticAnswers:
     def bid(self, agent: Agent[Any]) -> Callable[[Collaboration], Awaitable[Offer | None]]:
         """A function that returns the agent's bid for a call. Full load halves the score."""
         from ekiden.collaboration import Offer
-        from ekiden.collaboration.reception import capability_bid
+        from ekiden.collaboration.collaborations import capability_bid
 
         matched = capability_bid(agent)
 

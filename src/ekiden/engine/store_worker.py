@@ -1,4 +1,4 @@
-"""Claims and runs the sessions of one store."""
+"""Claims and runs the sessions of one store, and serves requests to stop their runs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,35 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ekiden.core.agent import Team
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.current_agent import LOGGED
-from ekiden.core.errors import LeaseLost, StoreError, StoreUnavailable
+from ekiden.core.errors import (
+    LeaseLost,
+    SessionBusy,
+    SessionNotFound,
+    StaleDocument,
+    StoreError,
+    StoreUnavailable,
+    UnknownAgent,
+    UserError,
+)
 from ekiden.core.events import Event
 from ekiden.core.values import owner_name
 from ekiden.runtime import RunConfig, RunOptions, advance, resumed_run
+from ekiden.runtime.loop.claim import resumed
+from ekiden.runtime.questions.cancel_question import (
+    STOPS,
+    StopRequest,
+    abandon,
+    removal,
+    stop_requests,
+)
 from ekiden.runtime.state.calls import to_the_end
+from ekiden.sessions import Session
 from ekiden.storage.base import Claim, SessionRow, SessionStatus, Store
 from ekiden.storage.changes import LAPSE_S
 from ekiden.tracing.logs import LogSession
@@ -254,3 +272,101 @@ async def _rest(stopping: asyncio.Event) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(REST_S):
             await stopping.wait()
+
+
+_GAP_S = 0.1
+"""The minimum number of seconds between two reads of the requests."""
+_LONGEST_S = 10.0
+"""The maximum number of seconds between two reads."""
+_RETRY_S = 1.0
+"""Seconds until the next read after a request was found."""
+_STOP_HERE_TIMEOUT_S = 1.0
+"""Seconds to wait for a run to stop. After that, the request stays and is tried again later."""
+
+StopHere = Callable[[str], Awaitable[bool]]
+"""A function that stops the run of a session in this process; returns whether there was one."""
+
+
+class Stops:
+    """Serves stop requests. Any number of processes may do so; each request is served once."""
+
+    def __init__(self, store_worker: StoreWorker, *, also: StopHere | None = None) -> None:
+        """`also` stops runs of this process outside of the store worker."""
+        self._store_worker = store_worker
+        self._also = also
+
+    async def run(self) -> None:
+        """Serve requests for ever, soon after they are stored."""
+        longest_s = _LONGEST_S
+        while True:
+            try:
+                await self._store_worker.hint(longest_s, about={STOPS})
+                longest_s = _RETRY_S if await self.once() else _LONGEST_S
+            except StoreError as exc:
+                _log.warning("requests to stop could not be looked at, trying again: %s", exc)
+                await asyncio.sleep(_RETRY_S)
+            except Exception:
+                _log.exception("requests to stop could not be looked at, trying again")
+                await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(_GAP_S)
+
+    async def once(self) -> bool:
+        """Serve all stored requests; returns whether there were any."""
+        after = ""
+        while requests := await stop_requests(self._store_worker.store, after=after):
+            # A failing request must not cancel the others; the first error is raised afterwards.
+            served = await asyncio.gather(*map(self._serve, requests), return_exceptions=True)
+            for each in served:
+                if isinstance(each, BaseException):
+                    raise each
+            after = requests[-1].session_id
+        return after != ""
+
+    async def _serve(self, request: StopRequest) -> None:
+        store, session_id = self._store_worker.store, request.session_id
+        try:
+            row = await store.get(session_id)
+            if row.agent not in self._store_worker.team:
+                return  # A process with this agent serves the request.
+            if request.is_about(row) and not await self._stop(request):
+                return
+        except SessionNotFound:
+            pass
+        except (SessionBusy, UnknownAgent):
+            return  # The process that runs the session, or knows its agent, serves the request.
+        # A newer request for the same session has another version, and is kept.
+        with suppress(StaleDocument):
+            await store.write_documents([removal(request)])
+
+    async def _stop(self, request: StopRequest) -> bool:
+        """Stop the run; returns whether it is certainly stopped."""
+        session_id, store_worker = request.session_id, self._store_worker
+        was_here = await store_worker.stop_session(session_id, timeout_s=_STOP_HERE_TIMEOUT_S)
+        if not was_here and self._also is not None:
+            await self._also(session_id)
+        if request.answers is not None:
+            await abandon(store_worker.store, session_id, request.answers, only_ready=True)
+        elif request.is_about(await store_worker.store.get(session_id)):
+            # No process ran the session, or it was released before its first step.
+            await stop_suspended(
+                store_worker.store, store_worker.team, store_worker.config, session_id
+            )
+        return not request.is_about(await store_worker.store.get(session_id))
+
+
+async def stop_suspended(store: Store, team: Team, config: RunConfig, session_id: str) -> None:
+    """Stop a run that no process runs: it waits for an answer or for a worker.
+
+    Raises `SessionBusy` if it is running, and `UnknownAgent` if a process with another team must
+    stop it; the session is then unchanged.
+    """
+    options = RunOptions(
+        root=team, config=replace(config, on_busy="refuse"), status_on_cancel="idle", drives=False
+    )
+    try:
+        async with resumed(options, Session(session_id, store=store)):
+            pass  # Leaving the body suspends the run.
+    except UnknownAgent:
+        raise
+    except UserError:
+        pass  # The run has already ended.

@@ -14,12 +14,17 @@ from ekiden.core.errors import EkidenError, StaleDocument, StoreError
 from ekiden.core.profile import MemorySettings, check_labels
 from ekiden.engine.fleet import BackgroundWork, Fleet
 from ekiden.engine.registry import Heartbeat, served_agents
-from ekiden.engine.stops import StopHere, Stops
-from ekiden.engine.store_worker import Audience as Audience, StoreWorker, once_reachable
+from ekiden.engine.store_worker import (
+    Audience as Audience,
+    StopHere,
+    Stops,
+    StoreWorker,
+    once_reachable,
+)
 from ekiden.runtime import RunConfig, RunOptions, submit as store_message
 from ekiden.runtime.questions.due import handle_timers
 from ekiden.sessions import Session
-from ekiden.sessions.retention import Retention
+from ekiden.sessions.session import Retention
 from ekiden.storage.base import DocumentWrite, MessageFilter, Store
 from ekiden.storage.timers import TIMERS
 

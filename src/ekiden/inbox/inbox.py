@@ -17,6 +17,7 @@ from ekiden.core.questions import InboxAnswer, InboxItem
 from ekiden.inbox.answers import Reply, answered, in_bulk, person, refuse_agents
 from ekiden.inbox.changes import (
     Decide,
+    ItemWaits,
     all_of,
     change_event,
     change_item,
@@ -38,7 +39,6 @@ from ekiden.inbox.items import (
     read_item,
 )
 from ekiden.inbox.query import InboxPage, InboxQuery, find_items
-from ekiden.inbox.waits import ItemWaits
 from ekiden.storage.base import Batch, Store
 
 PROGRAM = "program"

@@ -17,7 +17,7 @@ from ekiden.core.conversation.model import Item, is_message, text_of
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import ReplicaRefused, ReplicaUnavailable
 from ekiden.core.values import dumps, loads
-from ekiden.sessions.replica.base import NAME, ReplicatedEvent, ReplicatedSession
+from ekiden.sessions.replica import NAME, ReplicatedEvent, ReplicatedSession
 
 if TYPE_CHECKING:
     import httpx2

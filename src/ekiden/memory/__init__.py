@@ -11,10 +11,10 @@ from ekiden.memory.base import (
     register_backend as register_backend,
     remote_backend as remote_backend,
 )
-from ekiden.memory.entries import space_of as space_of
 from ekiden.memory.memory import Memory as Memory
 from ekiden.memory.outbox import (
     DeliveryReport as DeliveryReport,
     deliver as deliver,
     used_backends as used_backends,
 )
+from ekiden.memory.search import space_of as space_of

@@ -13,18 +13,7 @@ from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.core.profile import MemorySettings
 from ekiden.core.roles import MemoryRecord, Recall
 from ekiden.embeddings.base import Embedder
-from ekiden.memory.base import backend, remote_backend
-from ekiden.memory.entries import (
-    checked_content,
-    checked_key,
-    checked_metadata,
-    checked_threshold,
-    checked_top_k,
-    entry_of,
-    key_of,
-    memory_record,
-    space_of,
-)
+from ekiden.memory.base import SEARCH_TIMEOUT_S, RemoteCopy, backend, remote_backend, remote_copy_of
 from ekiden.memory.outbox import (
     DeliveryReport,
     add_mirror,
@@ -35,8 +24,22 @@ from ekiden.memory.outbox import (
     queue_of,
     refused_by,
 )
-from ekiden.memory.remote_copy import SEARCH_TIMEOUT_S, RemoteCopy, remote_copy_of
-from ekiden.memory.search import default_embedder, fused, model_of, renew, vectors_of
+from ekiden.memory.search import (
+    checked_content,
+    checked_key,
+    checked_metadata,
+    checked_threshold,
+    checked_top_k,
+    default_embedder,
+    entry_of,
+    fused,
+    key_of,
+    memory_record,
+    model_of,
+    renew,
+    space_of,
+    vectors_of,
+)
 from ekiden.storage.base import SearchHit, Store
 
 NEARNESS = 0.2

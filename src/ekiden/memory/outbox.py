@@ -27,9 +27,8 @@ from typing import Any
 from ekiden.core.errors import StaleDocument
 from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.core.values import new_id
-from ekiden.memory.base import RemoteEntry
-from ekiden.memory.entries import memory_record
-from ekiden.memory.remote_copy import SEND_TIMEOUT_S, RemoteCopy
+from ekiden.memory.base import SEND_TIMEOUT_S, RemoteCopy, RemoteEntry
+from ekiden.memory.search import memory_record
 from ekiden.storage.base import (
     Batch,
     DocumentWrite,

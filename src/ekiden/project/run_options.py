@@ -17,12 +17,12 @@ from ekiden.project.settings import Settings
 from ekiden.project.stores import DEFAULT_TENANT, tenant_app
 from ekiden.runtime import Limits, Price, RunConfig
 from ekiden.sessions.costs import CostBook, CostKey, CostReport, call_pages, events_with_asked
-from ekiden.sessions.replica.base import ReplicaSettings
+from ekiden.sessions.replica import ReplicaSettings
 from ekiden.storage.base import Store
 
 if TYPE_CHECKING:
     from ekiden.embeddings.base import Embedder
-    from ekiden.sessions.replica.base import SessionReplica
+    from ekiden.sessions.replica import SessionReplica
 
 
 _OTHER_TENANTS: Final = "*"

@@ -12,9 +12,8 @@ from ekiden.core.errors import SessionNotWaiting, UserError
 from ekiden.core.handoffs.handoff import PolicyName
 from ekiden.core.handoffs.request import A_PERSON, A_PROGRAM, Actor, HandoffRequest, HandoffResult
 from ekiden.core.values import check_id, check_line, new_id
-from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records.records import HandoffRecord, read_handoff
-from ekiden.handoff.records.requests import Asked, asked_in, find_request, session_of
+from ekiden.handoff.records.requests import FINAL, Asked, asked_in, find_request, session_of
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.handoff.requests import (
     actor,
@@ -34,7 +33,7 @@ from ekiden.runtime.kinds.people import answer_as_person, answer_case
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.claim import claimed, resumed_run
 from ekiden.runtime.results import RunResult
-from ekiden.sessions.scopes import check_name, checked_value, is_shared_name
+from ekiden.sessions.state import check_name, checked_value, is_shared_name
 from ekiden.storage.base import NewSession, Store
 
 

@@ -9,14 +9,17 @@ if TYPE_CHECKING:
         JoinAggregator as JoinAggregator,
         ModelAggregator as ModelAggregator,
     )
-    from ekiden.supervisor.defaults import (
+    from ekiden.supervisor.model_decomposer import (
+        ModelDecomposer as ModelDecomposer,
         aggregator_of as aggregator_of,
         decomposer_of as decomposer_of,
         uncombined_results as uncombined_results,
     )
-    from ekiden.supervisor.members import member_of as member_of, members_of as members_of
-    from ekiden.supervisor.model_decomposer import ModelDecomposer as ModelDecomposer
-    from ekiden.supervisor.rule_decomposer import RuleDecomposer as RuleDecomposer
+    from ekiden.supervisor.rule_decomposer import (
+        RuleDecomposer as RuleDecomposer,
+        member_of as member_of,
+        members_of as members_of,
+    )
     from ekiden.supervisor.schedule import (
         Schedule as Schedule,
         next_tasks as next_tasks,
@@ -30,16 +33,16 @@ __getattr__ = lazy_names(
     {
         "JoinAggregator": "ekiden.supervisor.aggregate",
         "ModelAggregator": "ekiden.supervisor.aggregate",
-        "aggregator_of": "ekiden.supervisor.defaults",
-        "decomposer_of": "ekiden.supervisor.defaults",
-        "member_of": "ekiden.supervisor.members",
-        "members_of": "ekiden.supervisor.members",
+        "aggregator_of": "ekiden.supervisor.model_decomposer",
+        "decomposer_of": "ekiden.supervisor.model_decomposer",
+        "member_of": "ekiden.supervisor.rule_decomposer",
+        "members_of": "ekiden.supervisor.rule_decomposer",
         "ModelDecomposer": "ekiden.supervisor.model_decomposer",
         "RuleDecomposer": "ekiden.supervisor.rule_decomposer",
         "Schedule": "ekiden.supervisor.schedule",
         "next_tasks": "ekiden.supervisor.schedule",
         "retry_delay_s": "ekiden.supervisor.schedule",
-        "uncombined_results": "ekiden.supervisor.defaults",
+        "uncombined_results": "ekiden.supervisor.model_decomposer",
         "state_of": "ekiden.supervisor.schedule",
         "task_text": "ekiden.supervisor.schedule",
     },

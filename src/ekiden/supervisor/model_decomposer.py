@@ -1,4 +1,4 @@
-"""Splits a request into tasks with a model.
+"""Splits a request into tasks with a model; and chooses a supervisor's decomposer and aggregator.
 
 The model gets its task, the agents and the request. Texts from files and people are fenced JSON and
 marked as data: neither an agent's description nor a request can look like an instruction of the
@@ -7,6 +7,7 @@ supervisor.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +22,29 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
+from ekiden.core.plan import (
+    AgentTask,
+    AggregateFunction,
+    Aggregator,
+    AskModel,
+    DecomposeFunction,
+    Decomposer,
+    Member,
+    MultiAgentState,
+    PlanSettings,
+    TaskDecomposition,
+    keywords_taken,
+)
 from ekiden.core.values import dumps
-from ekiden.supervisor.aggregate import ReplyNotJson, answer_text, json_in
-from ekiden.supervisor.members import fallback_of
+from ekiden.supervisor.aggregate import (
+    JoinAggregator,
+    ModelAggregator,
+    ReplyNotJson,
+    answer_text,
+    joined,
+    json_in,
+)
+from ekiden.supervisor.rule_decomposer import RuleDecomposer, fallback_of
 
 _ID = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 _TASK_KEYS = ("id", "agent", "description", "parameters", "depends_on")
@@ -343,3 +363,60 @@ def _needs(said: Any, where: str, faults: _Faults) -> tuple[str, ...]:
         faults.add(f"{where}.depends_on must be a list of ids of other tasks")
         return ()
     return tuple(dict.fromkeys(said))
+
+
+def decomposer_of(settings: PlanSettings, has_model: bool) -> Decomposer:
+    """The decomposer in the settings. The default uses a model, or rules without a model."""
+    own: Any = settings.decomposer
+    if own is not None:
+        return own if hasattr(own, "decompose") else _FunctionDecomposer(own)
+    if has_model:
+        return ModelDecomposer(max_tasks=settings.max_tasks)
+    return RuleDecomposer(max_tasks=settings.max_tasks)
+
+
+def aggregator_of(settings: PlanSettings, has_model: bool) -> Aggregator:
+    """The aggregator in the settings. The default uses a model, or joins results without a
+    model."""
+    own: Any = settings.aggregator
+    if own is not None:
+        return own if hasattr(own, "aggregate") else _FunctionAggregator(own)
+    titles = _titles(settings)
+    return ModelAggregator(titles=titles) if has_model else JoinAggregator(titles=titles)
+
+
+@dataclass(frozen=True, slots=True)
+class _FunctionDecomposer:
+    function: DecomposeFunction
+
+    async def decompose(self, text: str, **options: Any) -> TaskDecomposition:
+        taken = keywords_taken(self.function, list(options), "a decomposer")
+        result: Any = self.function(text, **{name: options[name] for name in taken})
+        result = await result if inspect.isawaitable(result) else result
+        if isinstance(result, list | tuple) and all(isinstance(each, AgentTask) for each in result):
+            return TaskDecomposition(tasks=tuple(result))
+        plan: TaskDecomposition = result
+        return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _FunctionAggregator:
+    function: AggregateFunction
+
+    async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
+        taken = keywords_taken(self.function, ["ask"], "an aggregator")
+        result = self.function(state, **({"ask": ask} if taken else {}))
+        answer: str = await result if inspect.isawaitable(result) else result
+        return answer
+
+
+def uncombined_results(
+    settings: PlanSettings, aggregator: Aggregator, state: MultiAgentState, *, problem: str
+) -> str:
+    """The unchanged results, and the reason why they were not combined."""
+    titles = aggregator.titles if isinstance(aggregator, ModelAggregator) else _titles(settings)
+    return f"{joined(state, titles)}\n\n## Not summed up\n\n{problem}"
+
+
+def _titles(settings: PlanSettings) -> dict[str, str]:
+    return {agent.name: agent.title for agent in settings.members if agent.title}

@@ -1,4 +1,4 @@
-"""Splits a request into tasks by rules, without a model.
+"""Splits a request into tasks by rules, without a model; and describes agents for decomposers.
 
 The request is cut where one part may end and the next begin. A cut has a kind: the end of a
 `sentence` is certain; `then` also means that the order matters; `and` (commas, "and", 和, と) may
@@ -9,17 +9,50 @@ Text in quotation marks or code is never cut.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ekiden.core.agent import Agent
 from ekiden.core.conversation.quotes import quote
+from ekiden.core.errors import UserError
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
 from ekiden.core.text.keywords import folded, marked
-from ekiden.supervisor.members import fallback_of
 
 if TYPE_CHECKING:
     from ekiden.agents.pattern_set import PatternSet
+
+
+def member_of(agent: Agent[Any]) -> Member:
+    """The agent's description for the decomposer."""
+    return Member(
+        name=agent.name,
+        description=agent.handoff_description or agent.description or agent.title or "",
+        keywords=tuple(agent.triggers.keywords),
+        patterns=tuple(agent.triggers.patterns),
+        examples=tuple(agent.triggers.examples),
+        capabilities=tuple(
+            f"{each.name}: {each.description}" if each.description else each.name
+            for each in agent.capabilities
+        ),
+    )
+
+
+def members_of(agents: Iterable[Agent[Any]]) -> tuple[Member, ...]:
+    """The descriptions of all members for the decomposer, in order."""
+    return tuple(member_of(agent) for agent in agents)
+
+
+def fallback_of(members: Sequence[Member], fallback: str | None) -> str:
+    """The name of the member for tasks that fit no other: `fallback`, or else the last member."""
+    if not members:
+        raise UserError("there are no agents to give tasks to")
+    if fallback is None:
+        return members[-1].name
+    if fallback not in {member.name for member in members}:
+        raise UserError(f"the fallback {fallback!r:.80} is not among the agents that get tasks")
+    return fallback
+
 
 _SHORT_WORDS = 2
 _SHORT_CJK = 4

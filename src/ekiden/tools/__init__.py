@@ -12,15 +12,15 @@ from ekiden.tools.output import (
 
 if TYPE_CHECKING:
     from ekiden.tools.builtin import builtin_tools as builtin_tools
-    from ekiden.tools.execution import invoke as invoke
+    from ekiden.tools.execution import (
+        check_input as check_input,
+        decision_of as decision_of,
+        invoke as invoke,
+        refusal as refusal,
+    )
     from ekiden.tools.function import (
         default_tool_error_function as default_tool_error_function,
         function_tool as function_tool,
-    )
-    from ekiden.tools.guardrails import (
-        check_input as check_input,
-        decision_of as decision_of,
-        refusal as refusal,
     )
     from ekiden.tools.registry import (
         is_project_function as is_project_function,
@@ -37,13 +37,13 @@ __getattr__ = lazy_names(
         "DocstringStyle": "ekiden.tools.signature",
         "ToolSettings": "ekiden.tools.settings",
         "builtin_tools": "ekiden.tools.builtin",
-        "check_input": "ekiden.tools.guardrails",
-        "decision_of": "ekiden.tools.guardrails",
+        "check_input": "ekiden.tools.execution",
+        "decision_of": "ekiden.tools.execution",
         "default_tool_error_function": "ekiden.tools.function",
         "function_tool": "ekiden.tools.function",
         "invoke": "ekiden.tools.execution",
         "is_project_function": "ekiden.tools.registry",
-        "refusal": "ekiden.tools.guardrails",
+        "refusal": "ekiden.tools.execution",
         "register_tool": "ekiden.tools.registry",
         "registered_tools": "ekiden.tools.registry",
         "resolve_tool": "ekiden.tools.registry",

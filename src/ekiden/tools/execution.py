@@ -1,18 +1,32 @@
-"""Runs one call of a tool."""
+"""Runs one call of a tool with its guardrails; an error in a guardrail is a rejection."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Coroutine
+import logging
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolError, ToolTimeout, error_names
+from ekiden.core.guardrails import (
+    GuardrailFailed,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
+)
 from ekiden.core.privacy.masking import cover, masked_keys, without_known
+from ekiden.core.tools.guardrails import (
+    GuardrailDecision,
+    GuardrailStage,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrailData,
+    ToolOutputGuardrailData,
+    check_guardrails,
+)
 from ekiden.core.tools.tool import FunctionTool
-from ekiden.tools.output import ToolResult, output_of
+from ekiden.tools.output import ToolResult, output_of, to_jsonable
 from ekiden.tools.under_way import is_being_cancelled
 
 if TYPE_CHECKING:
@@ -49,7 +63,6 @@ async def _guarded_call(
     timeout_s: float | None,
     checked: tuple[GuardrailDecision, ...] | None,
 ) -> ToolResult:
-    from ekiden.tools.guardrails import check_input, check_output, refusal
 
     if checked is None:
         checked = await check_input(tool, ctx, timeout_s=timeout_s)
@@ -102,3 +115,132 @@ async def _in_time(tool: FunctionTool, ctx: ToolContext[Any], limit: float) -> A
         if deadline.expired():
             raise ToolTimeout(tool.name, limit) from exc
         raise
+
+
+_log = logging.getLogger("ekiden.guardrails")
+
+T = TypeVar("T")
+
+
+async def check_input(
+    tool: FunctionTool, ctx: ToolContext[Any], *, timeout_s: float | None = None
+) -> tuple[GuardrailDecision, ...]:
+    """Run the tool's input guardrails, until one does not allow the call; its decision is the last
+    in the result.
+
+    `timeout_s` is the timeout of each guardrail. Raises `ToolInputGuardrailTripwireTriggered` if a
+    guardrail ends the run, and `GuardrailFailed` if a guardrail fails.
+    """
+    check_guardrails(tool.name, tool.tool_input_guardrails, None)
+    data = ToolInputGuardrailData(ctx, ctx.agent)
+    decisions: list[GuardrailDecision] = []
+    for guardrail in tool.tool_input_guardrails or ():
+        name = guardrail.get_name()
+        given = await _run(guardrail.run(data), name, tool.name, "input", timeout_s)
+        if given.behavior["type"] == "raise_exception":
+            raise ToolInputGuardrailTripwireTriggered(guardrail, given, tool=tool.name)
+        decisions.append(decision_of("tool_input", name, given))
+        if not decisions[-1].passed:
+            break
+    return tuple(decisions)
+
+
+async def check_output(
+    tool: FunctionTool,
+    ctx: ToolContext[Any],
+    result: ToolResult,
+    *,
+    timeout_s: float | None = None,
+) -> ToolResult:
+    """Run the tool's output guardrails until one rejects the result.
+
+    Returns `result`, or the refusal for the model, with the decisions. Raises
+    `ToolOutputGuardrailTripwireTriggered` and `GuardrailFailed`, as `check_input` does.
+    """
+    check_guardrails(tool.name, None, tool.tool_output_guardrails)
+    shown = result.value if result.error is None else result.output
+    data = ToolOutputGuardrailData(ctx, ctx.agent, shown)
+    decisions: list[GuardrailDecision] = []
+    for guardrail in tool.tool_output_guardrails or ():
+        name = guardrail.get_name()
+        given = await _run(guardrail.run(data), name, tool.name, "output", timeout_s)
+        if given.behavior["type"] == "raise_exception":
+            raise ToolOutputGuardrailTripwireTriggered(guardrail, given, tool=tool.name)
+        decisions.append(decision_of("tool_output", name, given))
+        if not decisions[-1].passed:
+            break
+    checked = tuple(decisions)
+    return refusal(checked) or replace(result, guardrails=checked)
+
+
+def refusal(decisions: tuple[GuardrailDecision, ...]) -> ToolResult | None:
+    """The result of a call whose input or output was rejected; `None` if nothing was rejected."""
+    if not decisions or decisions[-1].passed:
+        return None
+    last = decisions[-1]
+    what = "call, which was not made" if last.type == "tool_input" else "output"
+    return ToolResult(
+        output=last.message or "",
+        value=None,
+        error=f"guardrail {last.guardrail!r} rejected the {what}: {last.message}",
+        guardrails=decisions,
+    )
+
+
+def decision_of(
+    stage: GuardrailStage, guardrail: str, given: ToolGuardrailFunctionOutput
+) -> GuardrailDecision:
+    """The record of a guardrail's decision."""
+    behavior = given.behavior
+    return GuardrailDecision(
+        type=stage,
+        guardrail=guardrail,
+        behavior=behavior["type"],
+        message=behavior["message"] if behavior["type"] == "reject_content" else None,
+        info=to_jsonable(given.output_info),
+    )
+
+
+async def _run(
+    check: Coroutine[Any, Any, ToolGuardrailFunctionOutput],
+    guardrail: str,
+    tool: str,
+    stage: str,
+    timeout_s: float | None,
+) -> ToolGuardrailFunctionOutput:
+    return await decided(
+        check, timeout_s, lambda problem: GuardrailFailed(guardrail, tool, problem, stage=stage)
+    )
+
+
+async def decided(
+    check: Coroutine[Any, Any, T],
+    timeout_s: float | None,
+    failed: Callable[[str], GuardrailFailed],
+) -> T:
+    """The decision of a guardrail within `timeout_s`.
+
+    Raises the error that `failed` makes for a timeout or any failure of the guardrail. A
+    cancellation of the caller passes through.
+    """
+    deadline = asyncio.timeout(timeout_s)
+    try:
+        async with deadline:
+            given = await check
+        if not deadline.expired():
+            return given
+        raise TimeoutError("it continued although it was cancelled")
+    except asyncio.CancelledError as exc:
+        if is_being_cancelled():
+            raise
+        cause: BaseException = exc
+        problem = "it waited for something that was cancelled, though the call was not cancelled"
+    except SystemExit as exc:
+        cause, problem = exc, f"it tried to end the process (exit code {exc.code!r})"
+    except Exception as exc:
+        cause, problem = exc, f"{type(exc).__name__}: {to_jsonable(exc)}"
+        if deadline.expired():
+            problem = f"it did not finish within {timeout_s:g} s"
+    failure = failed(problem)
+    _log.error("%s", failure, exc_info=cause)
+    raise failure from cause

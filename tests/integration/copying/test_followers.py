@@ -13,9 +13,9 @@ import pytest
 from ekiden import search_sessions
 from ekiden.project import open_store
 from ekiden.project.copying import backup_store, copy_store, restore_store
-from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
-from ekiden.sessions.replica.feed import replicate_sessions
-from ekiden.sessions.replica.progress import replica_status
+from ekiden.sessions.replica import ReplicatedEvent, ReplicatedSession
+from ekiden.sessions.replica_feed import replicate_sessions
+from ekiden.sessions.replica_progress import replica_status
 from ekiden.storage.base import DocumentWrite, Store
 from ekiden.tracing import OtelFollower, read_trace
 from tests.support.otlp import OtlpServer

@@ -10,8 +10,7 @@ import asyncpg
 
 import ekiden
 from ekiden.project import open_store
-from ekiden.sessions import search
-from ekiden.sessions.replica import progress as replica_progress
+from ekiden.sessions import replica_progress, search
 from ekiden.storage.copying import FOLLOWERS, MARK, TABLES
 from ekiden.storage.postgres import copy_rows as postgres
 from ekiden.storage.sqlite import copy_rows as sqlite
@@ -76,11 +75,11 @@ def test_everybody_who_stores_a_place_in_the_feed_is_known() -> None:
     }
     elsewhere = {
         "hub/reader.py",  # Keeps it in memory; its clients begin anew.
-        "sessions/replica/progress.py",  # Reads what mirroring stored.
+        "sessions/replica_progress.py",  # Reads what mirroring stored.
     }
     assert following - elsewhere == {
         "sessions/search.py",
-        "sessions/replica/feed.py",
+        "sessions/replica_feed.py",
         "tracing/otel/follower.py",
     }
     assert set(FOLLOWERS) == {search._COLLECTION, replica_progress.MIRRORS, otel_follower.PLACES}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.sessions.replica.progress import MIRRORS
+from ekiden.sessions.replica_progress import MIRRORS
 from ekiden.storage.base import DocumentWrite
 from ekiden.storage.sqlite import SqliteStore
 from tests.acceptance.conftest import Ekiden, Ran

@@ -16,14 +16,14 @@ from ekiden.core.errors import StoreUnavailable
 from ekiden.core.errors.stored_data import ReplicaRefused, ReplicaUnavailable
 from ekiden.core.events import Event
 from ekiden.integrations.vertex import VertexReplica
-from ekiden.sessions.replica.base import (
+from ekiden.sessions.replica import (
     ReplicaPolicy,
     ReplicaReport,
     ReplicatedEvent,
     ReplicatedSession,
 )
-from ekiden.sessions.replica.feed import replicate_sessions
-from ekiden.sessions.replica.progress import ReplicaProgress, replica_status
+from ekiden.sessions.replica_feed import replicate_sessions
+from ekiden.sessions.replica_progress import ReplicaProgress, replica_status
 from ekiden.storage.base import Batch, NewSession, SessionOpening, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore

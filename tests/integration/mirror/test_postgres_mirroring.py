@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from ekiden.sessions.replica.base import ReplicaPolicy
-from ekiden.sessions.replica.feed import replicate_sessions
-from ekiden.sessions.replica.progress import replica_status
+from ekiden.sessions.replica import ReplicaPolicy
+from ekiden.sessions.replica_feed import replicate_sessions
+from ekiden.sessions.replica_progress import replica_status
 from ekiden.storage.postgres import PostgresStore
 from tests.integration.mirror.conftest import vertex
 from tests.integration.mirror.talking import talk

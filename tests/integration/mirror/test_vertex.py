@@ -13,8 +13,8 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import ReplicaRefused, ReplicaUnavailable
 from ekiden.integrations import vertex as module
 from ekiden.integrations.vertex import VertexReplica, wire_events
-from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
-from ekiden.sessions.replica.feed import replicate_sessions
+from ekiden.sessions.replica import ReplicatedEvent, ReplicatedSession
+from ekiden.sessions.replica_feed import replicate_sessions
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer
 from tests.integration.mirror.conftest import vertex

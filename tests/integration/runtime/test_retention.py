@@ -20,8 +20,8 @@ from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Runner
 from ekiden.runtime.history.deletion import Pruned, prune_sessions
 from ekiden.sessions import Session
-from ekiden.sessions.retention import Retention
 from ekiden.sessions.search import index_sessions, search_sessions
+from ekiden.sessions.session import Retention
 from ekiden.storage.base import MessageSettle, QueuePut, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.postgres import PostgresStore

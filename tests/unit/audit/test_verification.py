@@ -17,7 +17,7 @@ from ekiden.audit import (
     find_records,
     verify_audit,
 )
-from ekiden.audit.findings import MOST_KEPT
+from ekiden.audit.record import MOST_KEPT
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox

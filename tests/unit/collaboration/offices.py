@@ -16,9 +16,8 @@ from ekiden.collaboration import (
 )
 from ekiden.collaboration.ledger import CollaborationLedger
 from ekiden.collaboration.messages import Drafts
-from ekiden.collaboration.protocol.record import WAYS
-from ekiden.collaboration.protocol.stored import Signer
-from ekiden.collaboration.protocol.wire import from_agent_message, to_agent_message
+from ekiden.collaboration.record import WAYS
+from ekiden.collaboration.wire import Signer, from_agent_message, to_agent_message
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.core.events import Event
 from ekiden.core.roles import Clock

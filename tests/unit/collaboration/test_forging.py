@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ekiden.collaboration import Collaborations, CollaborationSettings
-from ekiden.collaboration.protocol.stored import KEY, KEYS
+from ekiden.collaboration.wire import KEY, KEYS
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors.collaboration import (

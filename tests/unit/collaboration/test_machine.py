@@ -12,7 +12,7 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ekiden.collaboration import Collaboration, CollaborationSettings
-from ekiden.collaboration.protocol.record import SYSTEM
+from ekiden.collaboration.record import SYSTEM
 from ekiden.core.errors.collaboration import CollaborationError, MessageExpired, MessageReplayed
 from ekiden.storage.records import EXECUTIONS
 from tests.support.examples import examples

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.collaboration.protocol.stored import COLLABORATIONS, read_record
+from ekiden.collaboration.wire import COLLABORATIONS, read_record
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.errors.collaboration import CollaborationBusy, CollaborationUnreadable
 from ekiden.storage.base import Batch, Document, DocumentWrite, Written

@@ -15,7 +15,7 @@ from ekiden.engine.bus_server import CollaborationWorker
 from ekiden.engine.worker import Housekeeping, Timekeeping
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.sessions import Session
-from ekiden.sessions.retention import Retention
+from ekiden.sessions.session import Retention
 from ekiden.storage.base import DocumentWrite
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.records import EXECUTIONS

@@ -11,8 +11,7 @@ import pytest
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
 from ekiden.engine import Worker, submit
-from ekiden.engine.stops import Stops
-from ekiden.engine.store_worker import StoreWorker
+from ekiden.engine.store_worker import Stops, StoreWorker
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.runtime.questions.cancel_question import STOPS, ask_to_stop, take_back
 from ekiden.sessions import Session
@@ -155,9 +154,9 @@ async def test_requests_that_cannot_be_read_are_looked_at_again(
         looks += 1
         raise error
 
-    monkeypatch.setattr("ekiden.engine.stops.stop_requests", requests)
-    monkeypatch.setattr("ekiden.engine.stops._LONGEST_S", 0.0)
-    monkeypatch.setattr("ekiden.engine.stops._GAP_S", 0.0)
+    monkeypatch.setattr("ekiden.engine.store_worker.stop_requests", requests)
+    monkeypatch.setattr("ekiden.engine.store_worker._LONGEST_S", 0.0)
+    monkeypatch.setattr("ekiden.engine.store_worker._GAP_S", 0.0)
     slow = Slow()
     worker = Worker(MemoryStore(), slow.team)
     with caplog.at_level(logging.WARNING):

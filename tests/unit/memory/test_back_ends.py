@@ -16,15 +16,15 @@ from ekiden.memory import (
     Memory,
     RemoteHit,
     backend,
+    base,
     close_backends,
     known_backends,
     register_backend,
     remote_backend,
-    remote_copy,
     used_backends,
 )
+from ekiden.memory.base import RemoteCopy, remote_copy_of
 from ekiden.memory.outbox import announced, deliver, queue_of
-from ekiden.memory.remote_copy import RemoteCopy, remote_copy_of
 from ekiden.storage.base import PutReceipt, QueueMessage, QueuePut, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock
@@ -147,7 +147,7 @@ async def test_the_pauses_grow_and_end_with_a_success(shelf: Shelf) -> None:
 async def test_one_that_does_not_answer_is_given_up(
     quick_store: Store, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_copy, "SEARCH_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(base, "SEARCH_TIMEOUT_S", 0.01)
     memory = memory_in(quick_store)
     await memory.store("k", "text")
 

@@ -22,8 +22,8 @@ from ekiden.memory import (
     register_backend,
     search as timing,
 )
+from ekiden.memory.base import remote_copy_of
 from ekiden.memory.outbox import queue_of, refused_by, unreadable_for
-from ekiden.memory.remote_copy import remote_copy_of
 from ekiden.memory.search import EmbedderThreads, Resting
 from ekiden.storage.base import QueuePut, Store
 from tests.unit.memory.conftest import Shelf

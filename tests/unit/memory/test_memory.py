@@ -15,7 +15,7 @@ from ekiden.core.errors.memory import MemoryInvalid, MemoryTooLarge, NoEmbedder,
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.memory import Memory
-from ekiden.memory.entries import MAX_CONTENT, MAX_KEY, key_of
+from ekiden.memory.search import MAX_CONTENT, MAX_KEY, key_of
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 

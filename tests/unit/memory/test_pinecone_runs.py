@@ -11,7 +11,7 @@ from ekiden import Agent, Runner, Session
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.integrations.pinecone import open_backend
-from ekiden.memory import Memory, backend, base as registry, register_backend, remote_copy as copies
+from ekiden.memory import Memory, backend, base as registry, register_backend
 from ekiden.runtime import RunConfig
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say
@@ -110,7 +110,7 @@ async def test_a_run_with_the_vendor_away_goes_on_and_everything_arrives_afterwa
 
 async def recovered(store: MemoryStore) -> None:
     """The pauses after failures are over, and what waits is delivered."""
-    own = copies.remote_copy_of(backend("pinecone", dimensions=LENGTH))
+    own = registry.remote_copy_of(backend("pinecone", dimensions=LENGTH))
     own._rests_until, own._failures = 0.0, 0
     messages = await store.find_messages()
     assert messages

@@ -32,8 +32,8 @@ def project(tmp_path: Path) -> Project:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits long."""
-    for name in ("store_worker", "stops"):
-        monkeypatch.setattr(f"ekiden.engine.{name}._STOP_TIMEOUT_S", 0.02)
+    for name in ("_STOP_TIMEOUT_S", "_STOP_HERE_TIMEOUT_S"):
+        monkeypatch.setattr(f"ekiden.engine.store_worker.{name}", 0.02)
     for name in ("_PATIENCE_S", "_LEAVING_S"):
         monkeypatch.setattr(f"ekiden.project.runs.tasks.{name}", 0.02)
     monkeypatch.setattr("ekiden.project.service._LEAVING_S", 0.02)

@@ -15,7 +15,7 @@ from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Runner
 from ekiden.sessions import Session
-from ekiden.sessions.scopes import MAX_VARIABLES
+from ekiden.sessions.state import MAX_VARIABLES
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.testing import ScriptedModel, call, say, transfer

@@ -37,7 +37,7 @@ from ekiden.guardrails import schema_guardrail
 from ekiden.handoff import handoff
 from ekiden.runtime import RunConfig, Runner
 from ekiden.sessions import Session
-from ekiden.sessions.replica.feed import replicate_sessions
+from ekiden.sessions.replica_feed import replicate_sessions
 from ekiden.sessions.search import search_sessions
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore

@@ -386,7 +386,7 @@ async def test_what_a_filter_covers_it_covers_in_the_words_of_the_source_too() -
 
 async def test_of_two_ways_to_a_target_a_request_takes_the_one_that_is_not_a_triggers() -> None:
     from ekiden.core.handoffs.handoff import HandoffTrigger
-    from ekiden.handoff.lifecycle import edge_between
+    from ekiden.handoff.records.requests import edge_between
 
     b = Agent("b")
     auto = handoff(b, trigger=HandoffTrigger(type="event", event="x"))

@@ -17,7 +17,7 @@ from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.runtime.history.session_state import shared_state, update_shared_state, update_state
 from ekiden.sessions import Session, variables_at
-from ekiden.sessions.scopes import collection_of
+from ekiden.sessions.state import collection_of
 from ekiden.storage.base import DocumentWrite
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore

@@ -11,7 +11,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.handoffs.request import HandoffContext, HandoffRequest
 from ekiden.runtime import CodeContext, HandoffController, RunConfig, Runner
 from ekiden.runtime.history.session_state import shared_state
-from ekiden.sessions.scopes import collection_of
+from ekiden.sessions.state import collection_of
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, say
 from ekiden.testing.scripted import ScriptedRunner

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ekiden.api.local import audit as local
-from ekiden.audit.export import Manifest
+from ekiden.audit.query import Manifest
 from tests.support.sqlite import execute
 from tests.unit.audit.written import story, write
 from tests.unit.server.desks import As, Served, problem, serving

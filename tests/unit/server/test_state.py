@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ekiden.runtime.history.session_state import shared_state, update_shared_state
-from ekiden.sessions.scopes import SharedScope
+from ekiden.sessions.state import SharedScope
 from ekiden.storage.base import Store
 from tests.unit.server.desks import As, Served, problem, serving
 

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.core.errors import ToolError
-from ekiden.tools.builtin import search
-from ekiden.tools.builtin.files import ProjectFiles
-from ekiden.tools.builtin.search import FileSearch
+from ekiden.tools.builtin.files import FileSearch, ProjectFiles
 from ekiden.tools.settings import FileToolSettings
 
 
@@ -107,7 +105,7 @@ def test_a_pattern_that_cannot_be_used_is_told_why(files: FileSearch, pattern: s
 def test_a_long_search_says_that_it_did_not_finish(
     files: FileSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_MAX_FILES", 3)
+    monkeypatch.setattr("ekiden.tools.builtin.files._MAX_FILES", 3)
     assert "not everything was searched" in files.glob("*")
 
 

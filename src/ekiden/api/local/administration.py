@@ -17,7 +17,7 @@ from ekiden.project import keys as ring
 from ekiden.project.run_options import session_replica
 from ekiden.project.settings import LoadedSettings, SettingEntry, redacted
 from ekiden.project.stores import DEFAULT_TENANT
-from ekiden.sessions.replica.progress import ReplicaStatus, replica_status
+from ekiden.sessions.replica_progress import ReplicaStatus, replica_status
 
 
 class LocalKeys(api.KeysApi):

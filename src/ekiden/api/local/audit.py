@@ -20,7 +20,7 @@ from ekiden.audit import (
     find_records,
     verify_audit,
 )
-from ekiden.audit.export import export_lines
+from ekiden.audit.query import export_lines
 from ekiden.core.documents import from_json
 from ekiden.core.errors.server import AuditRecordNotFound, TookTooLong
 from ekiden.storage.base import Store

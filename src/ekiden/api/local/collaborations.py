@@ -10,7 +10,7 @@ from ekiden.api.local.context import LocalContext
 from ekiden.api.methods.values import Page, Pages
 from ekiden.bus import Bus, BusSettings
 from ekiden.collaboration import Collaboration, Collaborations, Party
-from ekiden.collaboration.protocol.record import Phase
+from ekiden.collaboration.record import Phase
 from ekiden.core.documents import from_json
 
 

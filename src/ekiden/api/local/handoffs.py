@@ -27,9 +27,9 @@ from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S, PolicyName
 from ekiden.core.handoffs.request import Actor, HandoffContext, HandoffRequest, HandoffResult
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
 from ekiden.handoff.filters.report import filter_report
-from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records.query import HandoffQuery, correlation_of, find_handoffs, task_of
 from ekiden.handoff.records.records import HandoffRecord, read_handoff
+from ekiden.handoff.records.requests import FINAL
 from ekiden.handoff.records.views import passed_data_of, read_views
 from ekiden.handoff.tool import BEST
 from ekiden.project.run_options import tenant_config
@@ -38,7 +38,7 @@ from ekiden.runtime import HandoffController, RunConfig
 from ekiden.runtime.kinds.people import answer_case
 from ekiden.runtime.loop.claim import keep_limits
 from ekiden.sessions import said
-from ekiden.sessions.progress import run_number
+from ekiden.sessions.session import run_number
 from ekiden.storage.base import SessionRow, Store
 
 _POLL_S: Final = 1.0

@@ -19,7 +19,7 @@ from ekiden.core.runs import ACTIVE, Run, RunStarted, parse_run_id, run_id_of
 from ekiden.project.runs.runs import RunStarter
 from ekiden.project.runs.stored_runs import read_run, until_free
 from ekiden.project.runs.tasks import RunOrder
-from ekiden.sessions.progress import run_number
+from ekiden.sessions.session import run_number
 from ekiden.storage.base import SessionFilter
 
 

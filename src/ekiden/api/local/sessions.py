@@ -23,8 +23,8 @@ from ekiden.runtime.questions.questions import PAUSES
 from ekiden.runtime.state.cursor import OpenQuestion, open_questions
 from ekiden.sessions import Session, chain_of, conversation
 from ekiden.sessions.conversation import names_of, session_info, session_record
-from ekiden.sessions.progress import has_open_run, run_number
 from ekiden.sessions.search import SessionHit, search_sessions
+from ekiden.sessions.session import has_open_run, run_number
 from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, SessionStatus, Store
 
 _DAY_S: Final = 86_400

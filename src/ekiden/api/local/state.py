@@ -15,8 +15,7 @@ from ekiden.runtime.history.session_state import (
     update_state,
 )
 from ekiden.sessions import Session
-from ekiden.sessions.scopes import SharedScope
-from ekiden.sessions.state import SessionState
+from ekiden.sessions.state import SessionState, SharedScope
 
 _NOTHING: Mapping[str, Any] = {}
 

@@ -14,7 +14,7 @@ from ekiden.cli.ids import collaboration_id
 from ekiden.cli.options import LISTING, JsonOption, Listing, json_object, json_or_text
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 from ekiden.cli.terminal.output import show
-from ekiden.collaboration.protocol.record import Phase
+from ekiden.collaboration.record import Phase
 
 if TYPE_CHECKING:
     from ekiden.api.collaborations import CollaborationDetails, CollaborationsApi

@@ -19,7 +19,7 @@ from ekiden.cli.terminal.prompts import confirm
 from ekiden.cli.terminal.tables import print_table
 
 if TYPE_CHECKING:
-    from ekiden.sessions.scopes import SharedScope
+    from ekiden.sessions.state import SharedScope
 
 UserOption: TypeAlias = Annotated[
     str | None, Parameter(help="Use the variables of this user instead of a session's variables.")

@@ -186,8 +186,8 @@ async def mirror_run(
     from ekiden.cli.terminal.output import emit, note, say
     from ekiden.project import open_store
     from ekiden.project.run_options import session_replica
-    from ekiden.sessions.replica.base import ReplicaPolicy
-    from ekiden.sessions.replica.feed import replicate_sessions
+    from ekiden.sessions.replica import ReplicaPolicy
+    from ekiden.sessions.replica_feed import replicate_sessions
 
     settings = _settings(trust=trust)
     mirror = session_replica(settings.mirror)

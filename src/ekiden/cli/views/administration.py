@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ekiden.engine.registry import WorkerRecord
     from ekiden.project.copying import BackupReport, CopyReport, CopyStep, StoreFindings
     from ekiden.project.settings import SettingEntry
-    from ekiden.sessions.replica.progress import ReplicaStatus
+    from ekiden.sessions.replica_progress import ReplicaStatus
 
 _LINKS_SHOWN: Final = 20
 _PROGRESS_EVERY_S: Final = 0.2

@@ -10,8 +10,7 @@ from typing import Any, Final, Protocol
 from ekiden.core.errors import HandoffNotFound, SessionNotFound
 from ekiden.core.events import Event
 from ekiden.core.handoffs.request import Actor, HandoffFailure, HandoffResult, StatusName
-from ekiden.handoff.lifecycle import FINAL
-from ekiden.handoff.records.requests import Asked, asked_in, find_request, session_of
+from ekiden.handoff.records.requests import FINAL, Asked, asked_in, find_request, session_of
 from ekiden.storage.base import SessionRow, Store
 
 _MODEL = {"kind": "model"}

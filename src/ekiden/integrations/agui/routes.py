@@ -28,7 +28,7 @@ from ekiden.server.answers import Starts, TheCaller, grouped, problems
 from ekiden.server.streams.decisions import check_asked
 from ekiden.server.streams.follow import FollowedRun, await_more, begin_run, is_over, join_run
 from ekiden.server.streams.sse import Streams, stream_responses
-from ekiden.sessions.progress import run_number
+from ekiden.sessions.session import run_number
 from ekiden.storage.base import SessionRow
 
 router = APIRouter(tags=["agui"])

@@ -20,7 +20,7 @@ from ekiden.project.service import Service, TenantService
 from ekiden.server.access.access import Caller, Scope
 from ekiden.server.streams.follow import FollowedRun, join_run
 from ekiden.sessions import is_transfer
-from ekiden.sessions.progress import run_number
+from ekiden.sessions.session import run_number
 
 _log = logging.getLogger("ekiden.integrations.mcp_server")
 

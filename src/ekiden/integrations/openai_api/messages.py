@@ -20,7 +20,7 @@ from ekiden.core.runs import parse_run_id
 from ekiden.integrations.openai_api.errors import BadRequest
 from ekiden.project.service import TenantService
 from ekiden.sessions.conversation import conversation
-from ekiden.sessions.progress import run_number
+from ekiden.sessions.session import run_number
 from ekiden.tools.output import shortened
 
 _ROLES = ("system", "developer", "user")

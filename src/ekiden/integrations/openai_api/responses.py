@@ -52,7 +52,7 @@ from ekiden.server.streams.decisions import check_asked, decide
 from ekiden.server.streams.follow import FollowedRun, await_more, begin_run
 from ekiden.server.streams.messages import without_undone_items
 from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
-from ekiden.sessions.progress import run_number
+from ekiden.sessions.session import run_number
 
 router = APIRouter(prefix="/responses", tags=["openai"], route_class=OpenAIRoute)
 

@@ -33,7 +33,7 @@ from ekiden.server.answers import Reads
 from ekiden.server.streams.decisions import decide
 from ekiden.server.streams.follow import FollowedRun, await_more, begin_run, is_over, join_run
 from ekiden.server.streams.messages import Speech, SpeechEnded, without_undone_items
-from ekiden.sessions.progress import run_number
+from ekiden.sessions.session import run_number
 
 router = APIRouter(tags=["openai"], route_class=OpenAIRoute)
 

@@ -14,8 +14,8 @@ from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.handoffs.request import A_PROGRAM
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import new_id
-from ekiden.handoff.lifecycle import edge_between
 from ekiden.handoff.offers import default_handoff
+from ekiden.handoff.records.requests import edge_between
 from ekiden.integrations.realtime.agent import AgentOffer, RealtimeAgent, make_offer
 from ekiden.integrations.realtime.events import RealtimeHandoffEvent
 from ekiden.integrations.realtime.items import RealtimeModelToolCallEvent

@@ -40,7 +40,7 @@ from ekiden.integrations.temporal.workflows import SessionWorkflow, TimekeeperWo
 from ekiden.runtime import RunConfig
 from ekiden.runtime.questions.questions import pauses
 from ekiden.runtime.state.calls import to_the_end
-from ekiden.sessions.retention import Retention
+from ekiden.sessions.session import Retention
 from ekiden.storage.base import SessionFilter, Store
 
 _log = logging.getLogger("ekiden.temporal")

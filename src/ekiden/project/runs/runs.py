@@ -34,7 +34,7 @@ from ekiden.core.events import Event
 from ekiden.core.handoffs.request import HandoffResult
 from ekiden.core.runs import ACTIVE, Run, parse_run_id, run_id_of
 from ekiden.core.values import new_id
-from ekiden.engine.stops import stop_suspended
+from ekiden.engine.store_worker import stop_suspended
 from ekiden.handoff.records.records import read_handoff
 from ekiden.hub import SessionTails
 from ekiden.hub.tails import Shown
@@ -60,7 +60,7 @@ from ekiden.runtime.loop.claim import begun
 from ekiden.runtime.questions.cancel_question import take_back
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
-from ekiden.sessions.progress import first_event, run_number
+from ekiden.sessions.session import first_event, run_number
 from ekiden.storage.base import SessionFilter, Store
 from ekiden.tools.output import to_jsonable
 

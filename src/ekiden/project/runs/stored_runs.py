@@ -28,7 +28,7 @@ from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import is_transfer, said
 from ekiden.sessions.conversation import is_model_call
-from ekiden.sessions.progress import run_number
+from ekiden.sessions.session import run_number
 from ekiden.storage.base import SessionRow, Store
 
 ENDINGS = ("agent_complete", "agent_error")

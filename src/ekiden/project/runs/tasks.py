@@ -32,7 +32,7 @@ from ekiden.runtime.loop.load import ended_run
 from ekiden.runtime.questions.cancel_question import ask_to_stop, take_back
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
-from ekiden.sessions.progress import run_number
+from ekiden.sessions.session import run_number
 from ekiden.storage.base import Commit, DocumentWrite, SessionPatch, SessionRow, Store
 
 _CANCEL_WAIT_S = 2.0

@@ -17,8 +17,8 @@ from ekiden.core.dataclass import dataclass
 from ekiden.inbox.items import InboxSettings
 from ekiden.project.stores import DEFAULT_STORE
 from ekiden.routing.settings import RoutingSettings
-from ekiden.sessions.replica.base import ReplicaSettings
-from ekiden.sessions.retention import Retention
+from ekiden.sessions.replica import ReplicaSettings
+from ekiden.sessions.session import Retention
 from ekiden.tools.settings import ToolSettings
 
 SERVERS = "mcpServers"

@@ -30,7 +30,7 @@ from ekiden.runtime.conversation import view_for_others
 from ekiden.runtime.state.attempt import PASSED_BY_MODELS, Attempt
 from ekiden.runtime.state.findings import Behavior, GuardrailFinding, Result, Stage
 from ekiden.runtime.state.state import RunState
-from ekiden.tools.guardrails import decided
+from ekiden.tools.execution import decided
 from ekiden.tools.output import to_jsonable
 
 G = TypeVar("G")

@@ -16,7 +16,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.handoffs.request import Decline
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.handoff import BEST
-from ekiden.handoff.lifecycle import check_capabilities, check_depth, not_found, unavailable
+from ekiden.handoff.records.requests import check_capabilities, check_depth, not_found, unavailable
 from ekiden.runtime.conversation import check_condition
 from ekiden.runtime.state.attempt import Attempt, announce
 from ekiden.runtime.state.calls import settled

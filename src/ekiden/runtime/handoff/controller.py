@@ -17,7 +17,7 @@ from ekiden.core.handoffs.handoff import HandoffTerms
 from ekiden.core.handoffs.request import RefusalCode
 from ekiden.core.values import dumps
 from ekiden.handoff.filters.selection import paired
-from ekiden.handoff.lifecycle import check_cycle, check_depth
+from ekiden.handoff.records.requests import check_cycle, check_depth
 from ekiden.runtime.conversation import (
     filtered,
     filtered_data,

@@ -25,15 +25,18 @@ from ekiden.core.faults import fault_point
 from ekiden.core.handoffs.request import Actor
 from ekiden.core.values import NOT_IN_NAMES, check_line, dumps, loads
 from ekiden.handoff import BEST
-from ekiden.handoff.lifecycle import (
+from ekiden.handoff.records.requests import (
+    Asked,
+    asked_in,
     check_capabilities,
     check_cycle,
     check_depth,
     edge_between,
     not_found,
+    removal_of,
+    requests_of,
     unavailable,
 )
-from ekiden.handoff.records.requests import Asked, asked_in, removal_of, requests_of
 from ekiden.runtime.conversation import check_condition
 from ekiden.runtime.handoff.acceptance import check_available, joined_chain
 from ekiden.runtime.handoff.controller import carry_out, refuse, store_refusal

@@ -12,7 +12,7 @@ from ekiden.core.errors import HandoffError, HandoffRefused, StaleDocument
 from ekiden.core.faults import fault_point
 from ekiden.core.handoffs.request import RefusalCode, StatusName
 from ekiden.core.runs import Failed
-from ekiden.handoff.lifecycle import move_details
+from ekiden.handoff.records.requests import move_details
 from ekiden.runtime.conversation import not_undone
 from ekiden.runtime.outcome import describe, describe_to_others, finish, log_error
 from ekiden.runtime.questions.cancel_question import withdraw_questions

@@ -11,7 +11,7 @@ from ekiden.core.documents import Value
 from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.core.events import Event
 from ekiden.core.values import owner_name
-from ekiden.handoff.lifecycle import move_details
+from ekiden.handoff.records.requests import move_details
 from ekiden.runtime.history.point_in_time import PointInTime, point_in_time
 from ekiden.runtime.history.replay import beginning, runs_begun
 from ekiden.runtime.questions.cancel_question import abandon, withdraw_stored

@@ -26,7 +26,7 @@ from ekiden.runtime.state.snapshot import (
     turn_of,
 )
 from ekiden.sessions import current_events, is_rewind, variables_at
-from ekiden.sessions.progress import RunProgress
+from ekiden.sessions.session import RunProgress
 from ekiden.sessions.state import recorded_changes
 from ekiden.storage.base import SessionRow, Store
 

@@ -25,17 +25,20 @@ from ekiden.runtime.loop.claim import claimed, owned
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.snapshot import events_until, read_step
 from ekiden.runtime.state.variables import GONE, body_of, stored_variables, value_of, write_of
-from ekiden.sessions.scopes import (
+from ekiden.sessions.state import (
+    STATE,
     SharedScope,
+    changes_between,
     check_name,
     check_own,
     check_room,
     checked_value,
     collection_of,
+    recorded_changes,
     split_name,
+    state_version,
     stored_name,
 )
-from ekiden.sessions.state import STATE, changes_between, recorded_changes, state_version
 from ekiden.storage.base import Claim, Commit, DocumentWrite, SessionPatch, SessionRow, Store
 
 _MAX_BY = 200

@@ -43,7 +43,7 @@ from ekiden.runtime.tools.unfinished_calls import (
     place_of,
 )
 from ekiden.runtime.turn.turn import conclude, start_agent
-from ekiden.sessions.scopes import checked_value
+from ekiden.sessions.state import checked_value
 from ekiden.tools import ToolResult, output_text
 
 

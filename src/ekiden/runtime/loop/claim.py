@@ -32,8 +32,8 @@ from ekiden.runtime.state.leases import Hold, keeper_of
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.step_record import REDACTED
 from ekiden.sessions import Session
-from ekiden.sessions.progress import has_open_run
-from ekiden.sessions.scopes import own_variables
+from ekiden.sessions.session import has_open_run
+from ekiden.sessions.state import own_variables
 from ekiden.storage.base import (
     Claim,
     Commit,

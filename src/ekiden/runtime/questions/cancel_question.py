@@ -27,7 +27,7 @@ from ekiden.runtime.state.attempt import GIVEN_UP, ended_details, give_up_tried
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion
 from ekiden.runtime.state.parts import SideWrites
 from ekiden.runtime.state.state import RunState
-from ekiden.sessions.progress import has_open_run, run_number
+from ekiden.sessions.session import has_open_run, run_number
 from ekiden.storage.base import (
     Commit,
     DocumentStore,

@@ -14,8 +14,7 @@ from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.handoffs.handoff import Handoff, PolicyName
 from ekiden.core.handoffs.request import Actor, HandoffContext, HandoffRequest
 from ekiden.core.values import dumps, loads
-from ekiden.handoff.lifecycle import Lifecycle, move_details
-from ekiden.handoff.records.requests import TriedHandoff
+from ekiden.handoff.records.requests import Lifecycle, TriedHandoff, move_details
 from ekiden.runtime.state.findings import GuardrailFinding
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.variables import VariablesNow

@@ -16,8 +16,7 @@ from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.runtime.state.parts import NO_SIDE_WRITES, SharedBudgets, SideWrites, WorkClock
 from ekiden.runtime.state.variables import Variables
 from ekiden.sessions import said
-from ekiden.sessions.scopes import checked_value
-from ekiden.sessions.state import STATE
+from ekiden.sessions.state import STATE, checked_value
 from ekiden.storage.base import (
     Claim,
     DocumentWrite,

@@ -10,8 +10,9 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.values import MAX_DEPTH, dumps, is_too_deep
 from ekiden.runtime.state.cursor import Cursor
-from ekiden.sessions.scopes import (
+from ekiden.sessions.state import (
     SharedScope,
+    changes_between,
     check_name,
     check_room,
     checked_value,
@@ -21,7 +22,6 @@ from ekiden.sessions.scopes import (
     split_name,
     stored_name,
 )
-from ekiden.sessions.state import changes_between
 from ekiden.storage.base import Document, DocumentWrite, Store, each_document
 from ekiden.storage.values import copy_json
 

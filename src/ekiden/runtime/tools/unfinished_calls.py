@@ -17,7 +17,7 @@ from ekiden.core.values import loads, new_id
 from ekiden.runtime.questions.questions import decided, post
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.state import RunState
-from ekiden.sessions.progress import RunProgress
+from ekiden.sessions.session import RunProgress
 from ekiden.storage.base import SessionRow, Store
 from ekiden.tools.output import shortened, spelled_out
 

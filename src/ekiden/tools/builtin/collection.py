@@ -87,7 +87,7 @@ class _BuiltinTools(Mapping[str, FunctionTool]):
 
             return WebSearch(settings.web_search, settings.http_get).web_search
         if name in ("list_folder", "glob", "grep"):
-            from ekiden.tools.builtin.search import FileSearch
+            from ekiden.tools.builtin.files import FileSearch
 
             return getattr(FileSearch(self._root, settings.files), name)  # type: ignore[no-any-return]
         from ekiden.tools.builtin.files import ProjectFiles

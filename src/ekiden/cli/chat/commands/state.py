@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ekiden.cli.chat.local import LocalChat
     from ekiden.memory import Memory
     from ekiden.runtime.history.session_state import SharedVariable
-    from ekiden.sessions.scopes import SharedScope
+    from ekiden.sessions.state import SharedScope
 
 
 _NOTHING = "there are no messages yet: no state"

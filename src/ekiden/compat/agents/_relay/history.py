@@ -19,7 +19,7 @@ from ekiden.core.errors import SessionNotFound
 from ekiden.project.stores import open_store
 from ekiden.runtime.state.calls import settled
 from ekiden.sessions import Session
-from ekiden.sessions.progress import has_open_run
+from ekiden.sessions.session import has_open_run
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 

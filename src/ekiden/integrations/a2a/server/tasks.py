@@ -41,7 +41,7 @@ from ekiden.hub.tails import Shown
 from ekiden.project.runs.stored_runs import ENDINGS, run_range
 from ekiden.project.service import TenantService
 from ekiden.sessions import is_transfer, said
-from ekiden.sessions.progress import run_number
+from ekiden.sessions.session import run_number
 from ekiden.storage.base import SessionFilter
 
 JSON = "application/json"

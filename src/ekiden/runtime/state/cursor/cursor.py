@@ -17,7 +17,7 @@ from ekiden.runtime.state.cursor.handoffs import (
     PendingHandoff,
     TriggerSigns,
 )
-from ekiden.sessions.progress import RunProgress
+from ekiden.sessions.session import RunProgress
 from ekiden.storage.base import OwnJson, SessionRow
 from ekiden.storage.chain import AuditChain
 

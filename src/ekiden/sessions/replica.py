@@ -1,6 +1,6 @@
 """The interface of session replicas, their settings, and the events that they receive.
 
-The store is the source and the outbox: `ekiden.sessions.replica.feed` reads stored events and sends
+The store is the source and the outbox: `ekiden.sessions.replica_feed` reads stored events and sends
 them, so an unavailable replica only receives them later. Each event is sent at least once, in the
 order of its session. Nothing is removed from a replica: undone content stays there.
 """
@@ -18,8 +18,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.events import Event
 from ekiden.core.values import dumps, loads
 from ekiden.sessions.conversation import is_draft
-from ekiden.sessions.scopes import is_run_name
-from ekiden.sessions.state import recorded_changes
+from ekiden.sessions.state import is_run_name, recorded_changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

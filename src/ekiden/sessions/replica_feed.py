@@ -13,7 +13,7 @@ from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.errors.stored_data import ReplicaFailed, ReplicaRefused, ReplicaUnavailable
 from ekiden.core.events import Event
 from ekiden.core.values import new_id
-from ekiden.sessions.replica.base import (
+from ekiden.sessions.replica import (
     ReplicaPolicy,
     ReplicaReport,
     ReplicatedSession,
@@ -23,7 +23,7 @@ from ekiden.sessions.replica.base import (
     replicated_event,
     result_ids,
 )
-from ekiden.sessions.replica.progress import (
+from ekiden.sessions.replica_progress import (
     DueSession,
     ReplicaLeaseLost,
     ReplicaProgress,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ekiden.collaboration.protocol.record import (
+from ekiden.collaboration.record import (
     MOVES,
     SYSTEM,
     WAYS,
@@ -26,7 +26,7 @@ from ekiden.collaboration.protocol.record import (
     ProtocolMessage,
     Terms,
 )
-from ekiden.collaboration.protocol.wire import terms_digest
+from ekiden.collaboration.wire import terms_digest
 from ekiden.core.errors.collaboration import (
     AnsweredAlready,
     MessageMalformed,

@@ -1,1 +1,0 @@
-"""The protocol of collaborations: moves, rules, messages and their signatures."""

@@ -1,1 +1,0 @@
-"""Replication of sessions to other systems."""
