@@ -282,7 +282,8 @@ def event_fields() -> str:
     """The fields of an event."""
     fields = document()["components"]["schemas"]["SessionEvent"]["properties"]
     rows = (
-        (f"`{name}`", value["description"].partition("\n")[0]) for name, value in fields.items()
+        (f"`{name}`", " ".join(value["description"].partition("\n\n")[0].split()))
+        for name, value in fields.items()
     )
     return _table(("field", "meaning"), rows)
 
