@@ -185,17 +185,25 @@ def agent_keys() -> str:
     return _table(("key", "value", "default", "meaning"), _key_rows(AGENT))
 
 
-def _key_rows(mapping: Object, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
+def _key_rows(
+    mapping: Object, prefix: str = "", listed: dict[int, str] | None = None
+) -> Iterator[tuple[str, str, str, str]]:
+    """A row for each key; an object that several keys have is listed once."""
+    listed = {} if listed is None else listed
     for each in mapping.fields:
         key = f"{prefix}{each.name}"
         name = f"[`{key}`]({KEY_PAGES[key]})" if key in KEY_PAGES else f"`{key}`"
         default = "required" if each.required else ""
         if each.default is not None:
             default = _value(each.default)
-        yield name, _form(each.kind.schema()), default, each.text
         inside: Any = getattr(each.kind, "inside", each.kind)
-        if isinstance(inside, Object) and key != "tool_confirmation":
-            yield from _key_rows(inside, f"{key}.")
+        within = inside if isinstance(inside, Object) and key != "tool_confirmation" else None
+        again = within is not None and id(within) in listed
+        text = f"{each.text} Keys as in `{listed[id(within)]}`." if again else each.text
+        yield name, _form(each.kind.schema()), default, text
+        if within is not None and not again:
+            listed[id(within)] = key
+            yield from _key_rows(within, f"{key}.", listed)
 
 
 def _form(schema: Mapping[str, Any]) -> str:

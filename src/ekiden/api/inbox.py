@@ -179,8 +179,7 @@ class InboxApi(Protocol):
         ] = "",
         by: By = None,
     ) -> InboxItem:
-        """Cancel an inbox item. The session that waits for the answer is told that there will be
-        none."""
+        """Cancel an inbox item. The waiting session is notified that it gets no answer."""
         ...
 
 

@@ -272,8 +272,7 @@ class Inbox:
     async def cancel(
         self, item_id: str, *, by: str, reason: str = "", via: str = PROGRAM
     ) -> InboxItem:
-        """Withdraw a question. The session that waits for the answer is told that there will be
-        none.
+        """Withdraw a question. The waiting session is notified that it gets no answer.
 
         An agent may withdraw only its own questions.
         """

@@ -48,7 +48,7 @@ async def delete_session(
     """Delete the session, including its questions and waits.
 
     Its questions to people and agents are withdrawn. If an agent waits for the session's answer, it
-    is told that there will be none. Searches no longer find the session. Sessions that answer
+    is notified that it gets none. Searches no longer find the session. Sessions that answer
     queries of this session are also deleted, unless they are running. A session that only got a
     notification from this one is deleted if it is finished. `only_if` is called while no other
     process can change the session. If it returns false, nothing is deleted, and the result is
