@@ -1,4 +1,4 @@
-"""Agents and teams: an agent's name, tools and handoff targets; agents found by name."""
+"""Defines `Agent` and `Team`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ if TYPE_CHECKING:
 Instructions: TypeAlias = (
     str | Callable[[RunContextWrapper[TContext], Any], str | Awaitable[str | None] | None] | None
 )
-"""A text, or a function of the context and the agent that returns it."""
+"""The instructions of an agent: a text, or a function that gets the context and the agent and
+returns the text."""
 
 _ANSWERED_BY = ("run", "model", "router", "runner", "person")
 """The fields that define how an agent answers; at most one is set."""
@@ -133,8 +134,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """The settings of the agent's long-term memory; the model gets the tools ``remember`` and
     ``recall``. `None` means no memory."""
     budget: Budget | None = None
-    """The budget of this agent in a run. Only the agent's own spending counts, not that of other
-    agents."""
+    """The budget of this agent in a run. The spending of other agents does not count."""
     plan: PlanSettings | None = None
     """If set, the agent is a supervisor: it splits its input into tasks for other agents.
     `Supervisor` sets this field."""
@@ -148,7 +148,8 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     another framework. If `None`, the agent is of a built-in kind, which follows from the fields
     above."""
     implementation: Any = None
-    """The object that the registered `kind` runs as this agent, such as a graph of a framework."""
+    """The object that does the work of the agent, such as a graph of another framework. The
+    registered `kind` runs this object."""
 
     def __post_init__(self) -> None:
         self._check_name()
@@ -289,8 +290,8 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         )
 
     def clone(self, **changes: Any) -> Agent[TContext, TOutput]:
-        """A copy with some fields changed. Lists that you do not pass are shared with the
-        original."""
+        """Return a copy with some fields changed. The copy shares all lists that you do not pass
+        with the original."""
         return replace(self, **changes)
 
 
@@ -362,7 +363,7 @@ def _error_text(ctx: RunContextWrapper[Any], error: Exception) -> str:
 
 
 def not_an_edge(agent: str, found: object) -> str:
-    """The message for an entry of an agent's `handoffs` that is not a handoff."""
+    """The error message for an entry of `Agent.handoffs` that is not a handoff."""
     return (
         f"`handoffs` of agent {agent!r} has {_shown(found)}: give Agent objects, "
         "or what handoff(agent) makes"
@@ -419,9 +420,9 @@ class Team:
 
 
 def reachable(agents: Iterable[Agent[Any]]) -> Iterator[Agent[Any]]:
-    """The agents and all their handoff targets, agent tools and plan members, each once.
-
-    Raises `UserError` for two agents with the same name, and for objects that are not agents.
+    """Return the agents and all their handoff targets, agent tools and plan members, without
+    duplicates. Raises `UserError` for two agents with the same name, and for objects that are not
+    agents.
     """
     found: dict[str, Agent[Any]] = {}
     todo = deque(agents)

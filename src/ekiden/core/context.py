@@ -27,9 +27,8 @@ else:
 
 
 class Parameterized:
-    """A generic class whose last type parameters are optional: ``Agent[Shop]``.
-
-    Type checkers read this from the defaults of the type variables, a feature of Python 3.13.
+    """A generic class whose last type parameters are optional, as in ``Agent[Shop]``. Type checkers
+    know the missing types from the defaults of the type variables, a feature of Python 3.13.
     """
 
     __slots__ = ()
@@ -48,7 +47,7 @@ class RunLink(Protocol):
     def on_rollback(
         self, function: Callable[..., Any], *, key: str, arguments: Any
     ) -> Awaitable[None]:
-        """Register a compensation; awaiting the result stores it at once."""
+        """Register a compensation. Awaiting the result stores the compensation at once."""
         ...
 
     def publish(self, name: str, data: Any) -> None:
@@ -56,7 +55,8 @@ class RunLink(Protocol):
         ...
 
     def long_term_memory(self) -> LongTermMemory:
-        """The memory of the active agent, for the session's user or the app."""
+        """The long-term memory of the active agent. It belongs to the session's user or to the
+        app."""
         ...
 
     @property
@@ -67,9 +67,9 @@ class RunLink(Protocol):
 
 class RunContextWrapper(Generic[TContext]):
     """The context of a run: the caller's own object, the usage so far, and the session's variables.
-
-    `context` is yours: Ekiden never reads it, stores it or shows it to a model. For data that must
-    survive a restart, use `set`: the data is stored together with the step::
+    `context` is your own object. Ekiden never reads or stores this object, and never shows it to a
+    model. For data that must survive a restart, call `set`, which stores the data together with the
+    step::
 
         def instructions(ctx: RunContextWrapper[Shop], agent: Agent) -> str:
             return f"You serve {ctx.context.name}, visit {ctx.get('visits', 1)}."
@@ -94,7 +94,7 @@ class RunContextWrapper(Generic[TContext]):
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a copy of the variable `name`, or `default` if the variable does not exist. To
-        change the variable, call `set`; see there for the prefixes of names."""
+        change the variable, call `set`. The description of `set` explains the prefixes of names."""
         return self.variables.get(name, default)
 
     def set(self, name: str, value: Any) -> None:
@@ -119,14 +119,14 @@ class RunContextWrapper(Generic[TContext]):
     def on_rollback(
         self, function: Callable[..., Any], *, key: str, arguments: Any = None
     ) -> Awaitable[None]:
-        """Register `function` as a compensation: it is called if the current handoff is rolled
-        back.
+        """Register `function` as a compensation: Ekiden calls the function if the current handoff
+        is rolled back.
 
         The function may be sync or async. It gets a `Rollback`, or no argument if it takes no
-        parameter. Compensations are called in the reverse order of registration, and once for each
-        `key`. A second call with the same key happens only if the process died before the success
-        was stored. `arguments` is JSON, available in ``rollback.arguments``. The function must be
-        defined at the top level of a module: after a restart, Ekiden cannot find a lambda or an
+        parameter. Compensations are called in the reverse order of registration, once for each
+        `key`. A compensation runs twice only if the process dies before the success of the first
+        call is stored. `arguments` is JSON, available in ``rollback.arguments``. The function must
+        be defined at the top level of a module: after a restart, Ekiden cannot find a lambda or an
         inner function, and a person has to decide about the rollback. Register the compensation
         before its effect. If you ``await`` this call, the registration is stored at once; otherwise
         it is stored with the step::
@@ -183,14 +183,13 @@ class RunContextWrapper(Generic[TContext]):
         priority: Priority = "normal",
     ) -> Any:
         """Query another agent, and return its answer: a text, a structured output, or other JSON.
-
-        The question is stored, and the other agent gets its own session. This session is suspended
-        until the answer arrives. Then the code runs again from its start, and this call returns the
-        answer. So all code before the call must be idempotent. Variables that you set before the
-        call are stored only when the code ends: put all data for the other agent into the question.
-        You can use this method in tools and in code agents. Raises `QueryTimeout`, `QueryFailed`
-        with the other agent's error, `AgentUnavailableError`, and `DeadlockError` if the agents
-        wait for each other::
+        The question is stored, and the other agent answers it in a new session. The current session
+        is suspended until the answer arrives. Then your code runs again from its start, and this
+        call returns the answer. So all code before the call must be idempotent. Variables that you
+        set before the call are stored only when the code ends: put all data for the other agent
+        into the question. You can use this method in tools and in code agents. Raises
+        `QueryTimeout`, `QueryFailed` with the other agent's error, `AgentUnavailableError`, and
+        `DeadlockError` if the agents wait for each other::
 
             customer = await ctx.ask("sales", "customer data", {"customer": 42})
         """
@@ -213,7 +212,7 @@ class RunContextWrapper(Generic[TContext]):
     ) -> Any:
         """Call an agent of the team with the message `input`.
 
-        This is like `ask`, but the called agent does not see the name of the caller.
+        This method works like `ask`, but the called agent does not see the name of the caller.
         `Agent.as_tool` uses this method.
         """
         from ekiden.core.questions import Ask
@@ -233,17 +232,16 @@ class RunContextWrapper(Generic[TContext]):
         return answer
 
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
-        """Ask several questions at the same time; returns the answers in their order.
-
-        If a question fails, the first failure is raised after all agents have answered.
+        """Ask several questions at the same time, and return the answers in the order of the
+        questions. If questions fail, the first failure is raised after every question is answered
+        or has failed.
         """
         return [answer for _, answer in await self._scope("ask").ask(questions, mode="all")]
 
     async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
-        """Ask several questions at the same time; returns the first answer and the agent that gave
-        it, and withdraws the other questions.
-
-        If all questions fail, the last failure is raised.
+        """Ask several questions at the same time. Return the first answer and the agent that gave
+        this answer, and withdraw the other questions. If all questions fail, the last failure is
+        raised.
         """
         [first] = await self._scope("ask").ask(questions, mode="any")
         return first
@@ -257,9 +255,10 @@ class RunContextWrapper(Generic[TContext]):
         priority: Priority = "normal",
         ttl_s: float | None = None,
     ) -> None:
-        """Send another agent a message and continue. The message is stored with the current step.
-        An agent of the team handles the message in a new session. For any other agent the message
-        waits in its mailbox. Raises `MailboxFull` if the mailbox is full.
+        """Send another agent a message, and continue without an answer. The message is stored with
+        the current step. An agent of the team handles the message in a new session. A message for
+        any other agent stays in the mailbox of that agent. Raises `MailboxFull` if the mailbox is
+        full.
         """
         from ekiden.core.questions import Ask
 
@@ -278,15 +277,15 @@ class RunContextWrapper(Generic[TContext]):
         default: str | None = None,
         priority: Priority = "normal",
     ) -> InboxAnswer:
-        """Ask a person to decide: ``answer.choice`` is one of `options`, or ``answer.text`` is free
-        text.
+        """Ask a person to decide. In the answer, ``choice`` is one of `options`, or ``text`` is
+        free text.
 
         The question appears in the inbox. The session is suspended until a person answers. By
-        default there is no time limit. If there is no answer within `deadline_s` seconds, `default`
-        becomes the answer, recorded with ``nobody`` as the person. An option is a text, or a
-        mapping with a ``label``. `role` is the role of the people to ask; by default the operator.
-        After the answer the code runs again, as with `ask`. Raises `InboxItemClosed` if the
-        question was withdrawn or expired without a default::
+        default there is no time limit. If no person answers within `deadline_s` seconds, `default`
+        becomes the answer. The record then has ``nobody`` as the name of the person. An option is a
+        text, or a mapping with a ``label``. `role` is the role of the people to ask; by default the
+        operator. After the answer the code runs again, as with `ask`. Raises `InboxItemClosed` if
+        the question was withdrawn or expired without a default::
 
             answer = await ctx.request_approval("15 % discount for customer 42?")
             if answer.choice == "approve": ...
@@ -310,7 +309,7 @@ class RunContextWrapper(Generic[TContext]):
 
 
 class AgentHookContext(RunContextWrapper[TContext]):
-    """The context that `on_start` hooks get; it also has the agent's input."""
+    """The context that `on_start` hooks get. It also contains the agent's input."""
 
     __slots__ = ("turn_input",)
 
@@ -326,7 +325,7 @@ class AgentHookContext(RunContextWrapper[TContext]):
 
 
 class ToolContext(RunContextWrapper[TContext]):
-    """The context of a tool, with the current call.
+    """The context that a tool gets. It also describes the current tool call.
 
     For example::
 

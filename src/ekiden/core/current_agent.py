@@ -1,12 +1,12 @@
 """The agent whose code is running, and the session that it works for.
 
-Some actions are forbidden to agents, such as answering an inbox item. They are refused while an
-agent acts: in model output, tools, handlers, hooks, instructions, guardrails and callbacks, in the
-tasks and threads that these start through the runtime, and in programs that the tool `shell`
-starts, with their children. The mark restricts agents, not programmers: Python code that leaves its
-context on purpose (its own thread, a task with an empty context) is trusted, because the owner of
-the process chose it. So is a program that closes its inherited files, removes the variable and
-detaches from its parent.
+Some actions are forbidden to agents, such as answering an inbox item. Ekiden refuses them while
+code of an agent runs: in model output, tools, handlers, hooks, instructions, guardrails and
+callbacks, in the tasks and threads that these start through the runtime, and in programs that the
+tool `shell` starts, with their children. The mark restricts agents, not programmers: Python code
+that leaves its context on purpose (its own thread, a task with an empty context) is trusted,
+because the owner of the process chose it. A program is also trusted if it closes its inherited
+files, removes the variable and detaches from its parent.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _MAX_ANCESTORS = 64
 
 @contextmanager
 def lineage_mark(agent: str) -> Iterator[tuple[int, ...]]:
-    """File descriptors that mark a program which the agent starts, and its children; none if the
-    system does not support them."""
+    """File descriptors that mark a program that the agent starts, and the children of this program.
+    The list is empty if the system does not support such marks."""
     marks: list[int] = []
     if hasattr(os, "memfd_create"):
         name = os.fsdecode(agent.encode(errors="replace")[:_MAX_NAME])
@@ -45,8 +45,8 @@ def lineage_mark(agent: str) -> Iterator[tuple[int, ...]]:
 
 @cache
 def lineage_agent(variable: str) -> str | None:
-    """The agent that started this process or an ancestor, found by environment variable or mark;
-    `None` if there is none or it cannot be determined."""
+    """The agent that started this process or an ancestor of this process. The agent is found
+    through the environment variable or the mark. `None` if no agent is found."""
     pid = os.getpid()
     for _ in range(_MAX_ANCESTORS):
         found = _by_environment(pid, variable) or _by_mark(pid)
@@ -101,8 +101,8 @@ AGENT_HEADER = "X-Ekiden-Agent"
 agents. An Ekiden server refuses such a caller decisions that belong to people."""
 
 ACTING: ContextVar[str | None] = ContextVar("ekiden_acting_agent", default=None)
-"""The agent whose code runs in this process; empty or `None` outside of agents. Reading it is
-faster than `acting_agent`."""
+"""The agent whose code runs in this process; empty or `None` outside of agents. Reading this
+variable is faster than calling `acting_agent`."""
 
 
 def acting_agent() -> str | None:
@@ -132,7 +132,7 @@ class _Binding(Generic[T]):
 
 
 def acting_as(agent: str) -> _Binding[str | None]:
-    """Run the body of the `with` as the agent; an empty name means no agent."""
+    """Run the body of the `with` statement as the agent. An empty name means no agent."""
     return _Binding(ACTING, agent)
 
 
@@ -153,9 +153,10 @@ class LoggedSession(Protocol):
 
 
 LOGGED: ContextVar[LoggedSession | None] = ContextVar("ekiden_log_session", default=None)
-"""The session that the running code works for; log lines and spans get its ids."""
+"""The session that the running code works for. Log lines and spans get the ids of this session."""
 
 
 def logging_for(session: LoggedSession) -> _Binding[LoggedSession | None]:
-    """Assign log lines to the session, in the body of the `with` and in tasks that it starts."""
+    """Assign log lines to the session, in the body of the `with` statement and in tasks that the
+    body starts."""
     return _Binding(LOGGED, session)

@@ -1,4 +1,4 @@
-"""Converts frozen dataclasses to JSON and back, driven by their fields."""
+"""Converts frozen dataclasses to JSON and back, according to their fields."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Value:
     __pydantic_config__: ClassVar[Any] = {"json_schema_extra": _describe}
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON, with the names of the fields."""
+        """Return the value as JSON. The keys are the names of the fields."""
         found: dict[str, Any] = to_json(self)
         return found
 
@@ -89,12 +89,13 @@ def left_out(**options: Any) -> Any:
 
 
 def written(write: Convert, read: Convert) -> Mapping[str, Convert]:
-    """The metadata of a field with its own conversion: `write` to JSON, and `read` from it."""
+    """The metadata of a field with its own conversion: `write` converts the value to JSON, and
+    `read` converts JSON to the value."""
     return {"write": write, "read": read}
 
 
 def to_json(value: Any) -> Any:
-    """The value as JSON. Objects have their fields in the order of declaration."""
+    """Return the value as JSON. Objects have their fields in the order of declaration."""
     if type(value) in _PLAIN:
         return value
     if hasattr(value, "__dataclass_fields__"):

@@ -1,4 +1,5 @@
-"""Events of sessions, which history, audit, trace and live view read, and observers of runs."""
+"""Events of sessions, and observers of runs. History, audit, trace and live view read these
+events."""
 
 from __future__ import annotations
 
@@ -27,20 +28,21 @@ AUDITED: frozenset[EventType] = frozenset(
 )
 """The event types of the audit: routing, handoffs, approvals and questions.
 
-Each of these events carries the hash of the previous one in its session, and stores index them over
-all sessions, so adding a type needs a migration.
+Each of these events contains the hash of the previous audited event in its session. Stores keep an
+index of these events over all sessions, so a new type needs a migration.
 """
 
 QUESTIONS = frozenset({"asks", "tells", "answer"})
-"""Keys in the details of `message` events that mark queries, notices and answers between agents."""
+"""Keys in the details of `message` events. They mark queries, notices and answers between
+agents."""
 
 PRIVATE = "private"
-"""The key in the details that marks events of runs with `trace_include_sensitive_data=False`: no
-trace shows their content."""
+"""The key in the details that marks events of runs with `trace_include_sensitive_data=False`.
+Traces do not show the content of these events."""
 
 
 class Event:
-    """An event in a session, stored in the transaction that caused it.
+    """An event of a session. It is stored in the same transaction as the change that it records.
 
     Treat it as read-only. `items` are the conversation items that this event added. Each item
     belongs to exactly one event: the items of all events, in order, are the conversation::
@@ -106,7 +108,7 @@ class Event:
         return self.details is not None and PRIVATE in self.details
 
     def to_json(self) -> dict[str, Any]:
-        """The event as JSON, for people and programs; empty fields are left out."""
+        """Return the event as JSON. Empty fields are left out."""
         data: dict[str, Any] = {
             "event_id": self.event_id,
             "event_type": self.type,
@@ -130,7 +132,7 @@ class Event:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The event from the JSON that `to_json` returns."""
+        """Create the event from the JSON that `to_json` returns."""
         duration_ms = data.get("duration_ms")
         return cls(
             session_id=data["session_id"],
@@ -187,7 +189,7 @@ class RunObserver(Protocol):
     """Observes every run of this process."""
 
     async def see(self, run: SeenRun, events: Sequence[Event]) -> None:
-        """Called with newly stored events; the run continues when this returns."""
+        """Called with newly stored events. The run continues when this method returns."""
         ...
 
 

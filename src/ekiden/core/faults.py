@@ -1,4 +1,5 @@
-"""Fault points: places where a test may kill or stop the process. Unused, each costs one call."""
+"""Fault points: places where a test may kill or stop the process. Outside of tests, a fault point
+costs one function call."""
 
 from __future__ import annotations
 
@@ -115,7 +116,8 @@ FaultPointName: TypeAlias = Literal[
     "turn.tools.after_remember",
     "turn.tools.before_commit",
 ]
-"""Every fault point, each at one place of the code; docs/reliability.md describes them."""
+"""The names of all fault points. Each name belongs to one place in the code. `docs/reliability.md`
+describes the fault points."""
 
 _countdown: dict[str, int] = {}
 _signals: dict[str, signal.Signals] = {}
@@ -150,7 +152,8 @@ def _check(name: str, nth: str, how: str) -> None:
 
 
 def fault_point(name: FaultPointName) -> None:
-    """Kill the process with SIGKILL, or stop it until SIGCONT, at the armed visit of this point."""
+    """Kill the process with SIGKILL, or stop it until SIGCONT, if a test chose this fault point and
+    this visit of it."""
     if not _countdown:
         return
     left = _countdown.get(name)

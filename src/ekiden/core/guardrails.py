@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from ekiden.core.handoffs.request import HandoffRequest
 
 OnFailure: TypeAlias = Literal["reject", "repair", "warn"]
-"""`reject`: the run ends. `repair`: the model is asked again, with the violations, a few times;
-then `reject`. `warn`: the run continues, and the violation is recorded."""
+"""`reject`: the run ends. `repair`: the model gets the violations and is asked again, a few times;
+if the last answer fails too, the run ends. `warn`: the run continues, and the violation is
+recorded."""
 _LISTED = 20
 """How many violations a message lists."""
 _LONGEST_PATH = 200
@@ -44,7 +45,8 @@ class Violation:
 
 
 class RefusalText(str):
-    """The model's text when it declined to answer; output guardrails check it like any text.
+    """The text of a model that declined to answer. Output guardrails check this text like any other
+    text.
 
     For example::
 
@@ -89,15 +91,16 @@ HandoffGuardrailFunction: TypeAlias = Callable[
 
 @dataclass(frozen=True)
 class InputGuardrail(Generic[TContext]):
-    """Checks an agent's input; `input_guardrail` makes one from a function."""
+    """Checks an agent's input. The decorator `input_guardrail` creates this object from a
+    function."""
 
     guardrail_function: InputGuardrailFunction
     """The function that checks the data, sync or async. A sync function runs on the event loop and
     must be fast."""
     name: Name | None = None
     run_in_parallel: bool = True
-    """If true, the guardrail runs in parallel with the model call, and the answer is discarded if
-    the guardrail trips. If false, it runs before the model call."""
+    """If true, the guardrail runs in parallel with the model call, and Ekiden discards the answer
+    if the guardrail trips. If false, the guardrail runs before the model call."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -118,7 +121,8 @@ class InputGuardrail(Generic[TContext]):
 
 @dataclass(frozen=True)
 class OutputGuardrail(Generic[TContext]):
-    """Checks an agent's final output; `output_guardrail` makes one from a function."""
+    """Checks an agent's final output. The decorator `output_guardrail` creates this object from a
+    function."""
 
     guardrail_function: OutputGuardrailFunction
     """The function that checks the data, sync or async. A sync function runs on the event loop and
@@ -150,7 +154,8 @@ class OutputGuardrail(Generic[TContext]):
 
 @dataclass(frozen=True)
 class HandoffGuardrail(Generic[TContext]):
-    """Checks the content of a handoff; `handoff_guardrail` makes one from a function.
+    """Checks the content of a handoff. The decorator `handoff_guardrail` creates this object from a
+    function.
 
     `on_failure` says what happens when the guardrail trips: `reject` ends the run, `repair` refuses
     the handoff and gives the model the reason, and `warn` allows the handoff and marks it.
@@ -322,11 +327,11 @@ def _problem(output: GuardrailFunctionOutput) -> str | None:
 
 
 class GuardrailError(EkidenError):
-    """A guardrail ended the run; earlier work is kept."""
+    """A guardrail ended the run. Earlier work is kept."""
 
     code = "guardrail.error"
     violations: tuple[Violation, ...] = ()
-    """The violations that the guardrail found, each with its path."""
+    """The violations that the guardrail found."""
     outside = "a guardrail blocked it"
     """The error text for other agents. It contains the name of the guardrail and the paths, but no
     values."""
@@ -375,7 +380,7 @@ class InputGuardrailTripwireTriggered(GuardrailError):
 
 class OutputGuardrailTripwireTriggered(GuardrailError):
     """An output guardrail rejected the answer. The answer was not shown. With `repair`, the error
-    comes after `tries` attempts.
+    is raised after `tries` repairs failed.
 
     `guardrail_result` has the answer and the guardrail's result. `violations` are the violations
     that all failed guardrails found.
@@ -418,7 +423,8 @@ class HandoffGuardrailTripwireTriggered(GuardrailError):
 
 
 class ToolInputGuardrailTripwireTriggered(GuardrailError):
-    """A guardrail rejected a tool call; the tool did not run. See `output.output_info`."""
+    """A guardrail rejected a tool call, and the tool did not run. `output.output_info` has the
+    facts."""
 
     code = "guardrail.tool_input"
 
@@ -434,7 +440,7 @@ class ToolInputGuardrailTripwireTriggered(GuardrailError):
 
 
 class ToolOutputGuardrailTripwireTriggered(GuardrailError):
-    """A guardrail rejected the output of a tool; the tool has already run."""
+    """A guardrail rejected the output of a tool. The tool has already run."""
 
     code = "guardrail.tool_output"
 
@@ -460,7 +466,7 @@ def _places(violations: Sequence[Violation]) -> str:
 
 
 def shown(violations: Sequence[Violation]) -> str:
-    """Violations as the end of a sentence; empty if there are none."""
+    """The violations as the end of a sentence. The text is empty if there are no violations."""
     if not violations:
         return ""
     listed = [str(each) for each in violations[:_LISTED]]

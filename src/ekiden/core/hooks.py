@@ -1,7 +1,6 @@
-"""Callbacks of a run: for the whole run, or for one agent.
-
-A hook is part of its step and runs before the step is stored, so a step that is repeated after a
-crash calls it again. Override the methods that you need; the defaults do nothing.
+"""Callbacks of a run: for the whole run, or for one agent. A hook runs before its step is stored.
+If the step is repeated after a crash, the hook is called again. Override the methods that you need;
+the defaults do nothing.
 """
 
 from __future__ import annotations

@@ -21,14 +21,14 @@ from ekiden.core.values import dumps
 PlanPhase: TypeAlias = Literal[
     "init", "decomposed", "executing", "aggregating", "completed", "failed"
 ]
-"""The phase of a plan; each is stored before the next starts."""
+"""The phase of a plan. Each phase is stored before the next one starts."""
 
 AskModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelResponse]]
 """Calls the supervisor's model. Each call is a recorded step and counts in the usage."""
 
 
 class PlanFailed(EkidenError):
-    """Every task of a supervisor's plan failed; the message lists the errors. Correct the cause and
+    """Every task of a supervisor's plan failed. The message lists the errors. Correct the cause and
     send the request again."""
 
     code = "plan.failed"
@@ -76,7 +76,7 @@ class AgentTask(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResult(Value):
-    """The result of a task. If the task succeeded, `data` is set; if it failed, `error` is set."""
+    """The result of a task: `data` if the task succeeded, `error` if it failed."""
 
     task_id: str
     agent: str
@@ -191,7 +191,8 @@ class MultiAgentState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """Describes an agent that can get tasks. A decomposer chooses between members."""
+    """Describes an agent that can get tasks of a plan. A decomposer chooses a member for each
+    task."""
 
     name: str
     description: str = ""
@@ -259,8 +260,8 @@ returns the answer."""
 
 
 def keywords_taken(function: Callable[..., Any], names: Sequence[str], what: str) -> list[str]:
-    """The optional keywords in `names` that the function takes, besides its positional argument;
-    `UserError` if it cannot be called with them."""
+    """The keywords in `names` that the function accepts besides its positional argument. Raises
+    `UserError` if the function requires other arguments."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # Functions written in C may have no signature.

@@ -21,8 +21,8 @@ _LABEL = lazy_pattern(LABEL)
 
 
 def check_labels(labels: object, whose: str) -> frozenset[str]:
-    """The labels as a set; `UserError` for invalid ones, with a message that begins with
-    `whose`."""
+    """Return the labels as a set. Raises `UserError` for invalid labels, with a message that begins
+    with `whose`."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise UserError(f"{whose} must be a set of texts, such as {{'gpu'}}, not {labels!r:.60}")
     found = list(labels)
@@ -43,7 +43,7 @@ Scope: TypeAlias = Literal["project", "user", "system"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triggers(Value):
-    """Describes the requests that an agent should get, for routing.
+    """Describes the requests that routing should give to an agent.
 
     For example::
 
@@ -116,7 +116,7 @@ class Confirmation:
 
 
 def title_arguments(title: str) -> list[str]:
-    """The names of arguments in a title; `UserError` for an invalid title."""
+    """Return the names of the arguments in a title. Raises `UserError` for an invalid title."""
     try:
         parts = list(Formatter().parse(title))
     except ValueError as exc:
@@ -130,7 +130,7 @@ def title_arguments(title: str) -> list[str]:
 
 
 def check_title(title: str, schema: Mapping[str, Any], tool: str) -> None:
-    """`UserError` if the title names an argument that the tool does not have."""
+    """Raise `UserError` if the title names an argument that the tool does not have."""
     known: Any = schema.get("properties")
     is_open = not isinstance(known, Mapping) or schema.get("additionalProperties")
     for name in () if is_open else title_arguments(title):
@@ -144,7 +144,7 @@ def check_title(title: str, schema: Mapping[str, Any], tool: str) -> None:
 MemoryKind: TypeAlias = Literal["key_value", "vector"]
 """`key_value`: search by words. `vector`: also search by meaning."""
 MemoryScope: TypeAlias = Literal["user", "app"]
-"""The owner: the session's user, or all users of the app."""
+"""The owner of the memories: the session's user, or all users of the app."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,8 @@ class KindTraits:
     """The name of the kind, as lists of agents show it, such as ``code``. Agents of a registered
     kind have this name as `Agent.kind`."""
     uses_model: bool = False
-    """Whether a turn is a model call, whose answer is parsed as the agent's `output_type`."""
+    """Whether each turn of the agent is a model call. The answer of the model is parsed as the
+    agent's `output_type`."""
     is_router: bool = False
     """Whether the agent only routes conversations to other agents. Routing never chooses such an
     agent, and lists omit it."""
@@ -210,14 +211,16 @@ BY_FIELD = (
     ("person", PERSON),
     ("runner", RUNNER),
 )
-"""The field of `Agent` that determines the kind; without any of them it is a model agent."""
+"""The fields of `Agent` that determine the kind of the agent. If none of them is set, the agent is
+a model agent."""
 
 _built_in = {each.name for each in (MODEL, *(traits for _, traits in BY_FIELD))}
 _registered: dict[str, KindTraits] = {}
 
 
 def add_traits(traits: KindTraits) -> None:
-    """Register a kind, or replace the kind of the same name; `UserError` for a built-in name."""
+    """Register a kind, or replace the kind of the same name. Raises `UserError` for a built-in
+    name."""
     if not traits.name.strip():
         raise UserError("a kind of agent needs a name that is not empty")
     if traits.name in _built_in:
@@ -226,7 +229,7 @@ def add_traits(traits: KindTraits) -> None:
 
 
 def traits_named(kind: str) -> KindTraits:
-    """The traits of a registered kind; `UserError` for an unknown kind."""
+    """Return the traits of a registered kind. Raises `UserError` for an unknown kind."""
     try:
         return _registered[kind]
     except KeyError:
@@ -239,8 +242,8 @@ def traits_named(kind: str) -> KindTraits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Checked):
-    """A budget for an agent, for the target of a handoff, or for a task. A field of `None` means no
-    limit. The agent that hands over work cannot give more than the rest of its own budget.
+    """A budget for an agent, for the target of a handoff, or for a task. `None` in a field means no
+    limit. An agent that hands over work cannot give more than the rest of its own budget.
 
     For example::
 

@@ -1,4 +1,4 @@
-"""Questions of code and agents: to other agents, and to people as inbox items."""
+"""Questions that code and agents ask other agents, or people through the inbox."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ InboxKind: TypeAlias = Literal[
 InboxStatus: TypeAlias = Literal["open", "answered", "expired", "cancelled"]
 
 NOBODY = "nobody"
-"""The name recorded for the default answer of an expired item: no person gave it."""
+"""The name that is recorded in place of a person when an expired item gets its default answer."""
 UNANSWERED: Mapping[str, str] = {
     "expired": "expired",
     "cancelled": "withdrawn",
     "unavailable": "approval was not possible",
 }
-"""How a question about a tool ended without a person's answer, by its status."""
+"""Words for approvals that ended without a person's answer, by the status of the inbox item."""
 DEFAULT_ROLE = "operator"
 ANSWER = "answer"
 GIVE_BACK = "give back"
@@ -37,12 +37,12 @@ Option: TypeAlias = str | Mapping[str, Any]
 """A choice: a text, or a mapping whose ``label`` is the text."""
 
 WAITS = "inbox.waits"
-"""The collection of processes that wait for an item. By the id of the item it has the time, in
-microseconds, until which the process is known to be alive."""
+"""The collection that stores which inbox items a live process waits for. The key is the id of the
+item. The value is the time, in microseconds since 1970, until which the process counts as alive."""
 
 
 def option_texts(options: Iterable[Option]) -> tuple[str, ...]:
-    """The texts of the options; `UserError` for invalid ones."""
+    """Return the texts of the options. Raises `UserError` for invalid options."""
     if isinstance(options, str | Mapping):
         raise UserError("`options` is a list of texts to choose from")
     texts = []
@@ -74,7 +74,8 @@ class InboxAnswer(Value):
     """For an approval: if set, the tool runs with these arguments, which the person changed. They
     are JSON text."""
     always: bool = False
-    """For an approval: whether it also applies to later calls of the tool in the session."""
+    """For an approval: whether the approval also applies to later calls of the tool in the
+    session."""
 
 
 class EscalationStep(NamedTuple):
@@ -87,8 +88,8 @@ class EscalationStep(NamedTuple):
 
     role: Name
     after_s: Seconds
-    """Seconds without an answer after which this role is asked. They count from the creation of the
-    item, or from the previous escalation."""
+    """Seconds without an answer before this role is asked. The time starts at the creation of the
+    item, or at the previous escalation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +118,12 @@ class InboxItem(Value):
     role: str = DEFAULT_ROLE
     """The role of the people who may answer."""
     assignee: str | None = None
-    """The person that the item is assigned to."""
+    """The person who is assigned to the item."""
     chain: tuple[EscalationStep, ...] = ()
-    """The roles to ask next, in order, if there is no answer."""
+    """The roles that are asked next, in this order, if there is no answer."""
     escalate_at_us: int | None = None
-    """The time of the next escalation, to the first step of `chain`, in microseconds since 1970. If
-    it is `None` in a new item, it is computed from that step."""
+    """The time of the next escalation, in microseconds since 1970. If this field is `None` in a new
+    item, the time is computed from the first step of `chain`."""
     snoozed_until_us: int | None = None
     status: InboxStatus = "open"
     answer: InboxAnswer | None = None
@@ -150,8 +151,8 @@ class InboxItem(Value):
 
     @property
     def etag(self) -> str:
-        """The HTTP entity tag of the item, which changes with every update. It contains the status,
-        because the version starts again when the item is closed."""
+        """The HTTP entity tag of the item, which changes with every update. The tag contains the
+        status, because closing the item restarts the version."""
         return f'"{self.status}-{self.version}"'
 
     def to_json(self) -> dict[str, Any]:
@@ -233,12 +234,13 @@ class ApprovalRequest:
 
 
 class AskScope(Protocol):
-    """The interface for code that may wait: each question is a recorded step."""
+    """The interface through which code asks questions. Each question is a recorded step."""
 
     async def ask(
         self, questions: Sequence[Ask], *, mode: Literal["any", "all"]
     ) -> list[tuple[str, Any]]:
-        """Ask; returns the answers, each with its agent. With `any`: only the first answer."""
+        """Ask the questions, and return each answer with the agent that gave it. With `any`, return
+        only the first answer."""
         ...
 
     async def tell(self, note: Ask, *, ttl_s: float | None) -> None:
@@ -246,7 +248,7 @@ class AskScope(Protocol):
         ...
 
     async def request_approval(self, request: ApprovalRequest) -> InboxAnswer:
-        """Ask people; returns the answer."""
+        """Ask people, and return the answer."""
         ...
 
     async def follow(self, items: Sequence[str]) -> None:
@@ -255,6 +257,6 @@ class AskScope(Protocol):
 
 
 def check_subject(subject: object) -> None:
-    """`UserError` for an invalid subject."""
+    """Raise `UserError` for an invalid subject."""
     if not isinstance(subject, str) or not subject.strip() or len(subject) > _MAX_SUBJECT:
         raise UserError(f"a question needs a subject of 1 to {_MAX_SUBJECT} characters")

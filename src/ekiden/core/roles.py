@@ -15,7 +15,7 @@ from ekiden.core.questions import InboxAnswer, InboxItem
 
 
 class Clock(Protocol):
-    """The source of time; tests move it by hand."""
+    """The source of time. Tests replace the clock to control the time."""
 
     def now_us(self) -> int:
         """Microseconds since 1970, for people; the value may jump."""
@@ -35,8 +35,9 @@ class EventSink(Protocol):
 
 
 RouteCause: TypeAlias = Literal["new", "asked", "named", "gave_up", "switched", "kept"]
-"""Why an agent was chosen: a new conversation; the person wrote ``@auto``, or ``@name``; the agent
-gave up; the message clearly was for another agent; or nothing required a choice."""
+"""Why an agent was chosen. `new`: the conversation is new. `asked`: the person wrote ``@auto``.
+`named`: the person wrote ``@name``. `gave_up`: the previous agent gave up. `switched`: the message
+clearly was for another agent. `kept`: the agent kept the conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +45,9 @@ class Assignment:
     """A router's decision."""
 
     agent: str | None
-    """The chosen agent. `None`: the person gets `reply`; without a reply the run fails."""
+    """The chosen agent. If `None`, the person gets `reply`; without a reply the run fails."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """The whole decision as JSON, as in the `route` event."""
+    """The whole decision as JSON, in the form of the `route` event."""
     reply: str | None = None
     """The answer to the person if no agent is chosen."""
     usage: Usage | None = None
@@ -54,7 +55,8 @@ class Assignment:
 
 
 class Assigner(Protocol):
-    """Chooses the agent for a request; `ekiden.routing.Router` is one."""
+    """The interface of objects that choose the agent for a request. `ekiden.routing.Router`
+    implements it."""
 
     async def assign(
         self,
@@ -65,11 +67,12 @@ class Assigner(Protocol):
         options: Mapping[str, Any] | None = None,
     ) -> Assignment:
         """Choose among all candidates except `excluded`. `options` belong to this request, such as
-        ``{"strategy": "rule"}``. Never raises because of the text or a model's output."""
+        ``{"strategy": "rule"}``. No text and no model output makes this method raise an
+        exception."""
         ...
 
     async def keep(self, text: str, *, agent: str) -> Assignment:
-        """Decide whether `agent`, which has the conversation, keeps it for this message."""
+        """Decide whether the active agent `agent` also gets this message."""
         ...
 
 
@@ -86,18 +89,18 @@ class ConfirmationRequest:
     """The question. It contains text from the model, so show it as plain text."""
     timeout_s: float
     scope: str = ""
-    """The calls that an "always" approval would cover, such as calls of one program or to one host.
-    The text comes from the model. If it is empty, the approval covers all calls of the tool."""
+    """The calls that an "always" approval would cover, such as all calls of one program or of one
+    host. The text comes from the model. If the text is empty, the approval covers all calls of the
+    tool."""
     call_id: str = ""
     """The id of the tool call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval(Confirmation):
-    """An approval of a tool call: the question, or a person's answer.
-
-    As the `confirmation` of a tool, an `Approval` describes the question to the person. As the
-    result of an `Approver`, it has the person's answer in `approved` and `by`::
+    """An approval of a tool call: the question to a person, or the person's answer. As the
+    `confirmation` of a tool, an `Approval` describes the question. As the result of an `Approver`,
+    it has the person's answer in `approved` and `by`::
 
         @function_tool(confirmation=Approval(title="Refund {amount} {currency}"))
         def refund(amount: float, currency: str) -> str: ...
@@ -113,7 +116,7 @@ class Approval(Confirmation):
     """If set, the tool runs with these arguments, which the person changed. They are JSON text."""
     always: bool = False
     """If true, later calls of this tool by this agent in this session need no approval. If the tool
-    has scopes, this applies only to calls with the same `scope`."""
+    has scopes, only calls with the same `scope` need no approval."""
 
     def __post_init__(self) -> None:
         Confirmation.__post_init__(self)
@@ -144,18 +147,18 @@ class Approver(Protocol):
 
 
 class Escalator(Protocol):
-    """Asks people questions of programs and agents; `ekiden.inbox.Inbox` is one."""
+    """The interface of objects that ask people the questions of programs and agents.
+    `ekiden.inbox.Inbox` implements it."""
 
     async def ask_person(self, item: InboxItem) -> InboxAnswer:
-        """Store the item and wait for its answer, without limit unless it has a deadline.
-
-        Cancelling the wait withdraws the item. Raises `InboxItemClosed` if it was cancelled or
-        expired without a default.
+        """Store the item and wait for the answer. The wait has no time limit unless the item has a
+        deadline. Cancelling the wait withdraws the item. Raises `InboxItemClosed` if the item was
+        cancelled, or expired without a default.
         """
         ...
 
     async def post(self, item: InboxItem) -> InboxItem:
-        """Store the item without waiting; returns it as stored."""
+        """Store the item, and return the stored item without waiting for an answer."""
         ...
 
 
@@ -269,13 +272,13 @@ class Recall:
     """The result of a memory search."""
 
     found: Sequence[MemoryRecord] = ()
-    """Best match first."""
+    """The memories that were found, best match first."""
     notes: Sequence[str] = ()
-    """Problems in words, such as an unavailable back end."""
+    """Descriptions of problems, such as an unavailable back end."""
 
 
 class LongTermMemory(Protocol):
-    """The memories of one user or one app; memories of others are not reachable.
+    """The memories of one user or one app. Memories of other users and apps are not accessible.
 
     Every call raises `NoMemory` if there is no user or app.
     """
@@ -283,37 +286,39 @@ class LongTermMemory(Protocol):
     async def store(
         self, key: str | None, content: str, metadata: Mapping[str, Any] | None = None
     ) -> str:
-        """Store `content` under `key`, replacing an older memory; returns the key.
-
+        """Store `content` under `key`, and return the key. A memory with the same key is replaced.
         If `key` is `None`, the key is derived from the content, so that the same content is stored
-        once. Raises `MemoryTooLarge`, or `MemoryInvalid` for invalid data; then nothing is stored.
+        only once. Raises `MemoryTooLarge`, or `MemoryInvalid` for invalid data; then nothing is
+        stored.
         """
         ...
 
     async def get(self, key: str) -> MemoryRecord | None:
-        """The memory with this key; `None` if there is none."""
+        """Return the memory with this key, or `None` if there is no such memory."""
         ...
 
     async def retrieve(
         self, query: str, top_k: int | None = None, threshold: float | None = None
     ) -> list[MemoryRecord]:
-        """Memories that match the query, best match first; none for an empty query."""
+        """Return the memories that match the query, best match first. An empty query has no
+        results."""
         ...
 
     async def recall(
         self, query: str, top_k: int | None = None, threshold: float | None = None
     ) -> Recall:
-        """Like `retrieve`, with notes about problems."""
+        """Search like `retrieve`, and also return notes about problems."""
         ...
 
     async def forget(self, key: str) -> bool:
-        """Delete the memory; `False` if it does not exist."""
+        """Delete the memory. Returns `False` if the memory does not exist."""
         ...
 
     async def list(self, *, after: str = "", limit: int = 100) -> Sequence[MemoryRecord]:
-        """At most `limit` memories in the order of their keys, after the key `after`."""
+        """Return at most `limit` memories in the order of their keys, starting after the key
+        `after`."""
         ...
 
     async def clear(self) -> int:
-        """Delete all memories; returns their number."""
+        """Delete all memories, and return their number."""
         ...

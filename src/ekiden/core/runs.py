@@ -52,7 +52,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The run failed; its work is kept, and it can be resumed."""
+    """The run failed. Its work is kept, and the run can be resumed."""
 
     code: str
     error: str
@@ -68,8 +68,8 @@ class OutOfBudget:
     used: float
     kind: Literal["out_of_budget"] = "out_of_budget"
     scope: LimitScope = field(default="run", repr=False, compare=False)
-    """What the limit applies to: the whole run, one agent, the work after a handoff, or one day of
-    a tenant."""
+    """The scope of the limit: the whole run, one agent, the work after a handoff, or one day of a
+    tenant."""
 
 
 Outcome: TypeAlias = Done[TOutput] | Waiting | Refused | Failed | OutOfBudget
@@ -79,8 +79,8 @@ Outcome: TypeAlias = Done[TOutput] | Waiting | Refused | Failed | OutOfBudget
 RunStatus: TypeAlias = Literal[
     "queued", "running", "waiting", "stopped", "done", "refused", "failed", "out_of_budget"
 ]
-"""`queued`: not started yet; `waiting`: for people; `stopped`: stopped on request, and it can be
-resumed. The others are outcomes."""
+"""`queued`: the run has not started. `waiting`: the run waits for people. `stopped`: the run was
+stopped on request and can be resumed. The other statuses are outcomes."""
 
 
 def _usage(counts: Mapping[str, Any] | None) -> Usage:
@@ -103,8 +103,8 @@ class ReachedLimit(Value):
     allowed: float
     used: float
     scope: LimitScope = "run"
-    """What the limit applies to: the whole run, one agent, the work after a handoff, or one day of
-    a tenant."""
+    """The scope of the limit: the whole run, one agent, the work after a handoff, or one day of a
+    tenant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +124,11 @@ class Run(Value):
     handoffs: Sequence[str] = ()
     """Ids of the handoffs of the run."""
     usage: Usage = field(default_factory=Usage, metadata=written(Usage.to_json, _usage))
-    """The usage of the model calls of the run; zero counts are left out."""
+    """The usage of the run's model calls. Counts of zero are left out."""
     error: RunError | None = None
     """The reason why the run failed. If a limit was reached, the text also says what to do."""
     reached: ReachedLimit | None = None
-    """The limit at which the run stopped; `null` if it reached no limit."""
+    """The limit at which the run stopped; `null` if the run reached no limit."""
     questions: Sequence[str] = ()
     """Ids of the inbox items that the run waits for."""
     started_at: float = 0.0
@@ -136,12 +136,12 @@ class Run(Value):
 
     @property
     def is_active(self) -> bool:
-        """Whether a process works on the run now, or will do so without further input."""
+        """Whether a process works on the run now, or will work on it without further input."""
         return self.status in ACTIVE
 
     @property
     def is_pending(self) -> bool:
-        """The same as `is_active`, for HTTP callers."""
+        """The value of `is_active`, under the name that HTTP callers use."""
         return self.is_active
 
     @property
@@ -152,8 +152,8 @@ class Run(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Value):
-    """A run that was just stored, before its first step. It continues even if no client reads its
-    events."""
+    """A run that was just stored and has not taken its first step. The run continues even if no
+    client reads its events."""
 
     run_id: str
     session_id: str
@@ -165,7 +165,8 @@ def run_id_of(session_id: str, number: int) -> str:
 
 
 def parse_run_id(run_id: str) -> tuple[str, int]:
-    """The session and the number of the run; `RunNotFound` for an invalid id."""
+    """Return the id of the session and the number of the run. Raises `RunNotFound` for an invalid
+    id."""
     session_id, _, number = run_id.rpartition(":")
     if not session_id or not number.isascii() or not number.isdigit() or len(number) > 9:
         from ekiden.core.errors.server import RunNotFound

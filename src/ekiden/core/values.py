@@ -38,20 +38,21 @@ _TENANT = lazy_pattern(r"[a-z0-9](?:[a-z0-9_]{0,30}[a-z0-9])?")
 
 
 def new_id(prefix: str) -> str:
-    """A fresh id such as ``ses_01k9w3…``: 48 bits of milliseconds, then 52 random bits."""
+    """Return a new id, such as ``ses_01k9w3…``. The id contains the time in milliseconds (48 bits),
+    followed by 52 random bits."""
     value = (time.time_ns() // 1_000_000) << 52 | int.from_bytes(os.urandom(7), "big") >> 4
     digits = "".join([_PAIRS[value >> at & 1023] for at in range(90, -1, -10)])
     return f"{prefix}_{digits}"
 
 
 def generated_part(value: str) -> str:
-    """The generated id at the start of `value`; empty if there is none."""
+    """The generated id at the start of `value`. Empty if `value` does not start with such an id."""
     found = _GENERATED.match(value)
     return "" if found is None else found.group()
 
 
 def check_id(value: str, *, what: str) -> str:
-    """`value` unchanged, or `UserError` if it is not a valid id."""
+    """Return `value` unchanged. Raises `UserError` if `value` is not a valid id."""
     if not _VALID.fullmatch(value) or value in (".", ".."):
         raise UserError(
             f"{value[:80]!r} is not a valid {what}: use 1 to 128 letters, digits and _ - . : @"
@@ -60,7 +61,8 @@ def check_id(value: str, *, what: str) -> str:
 
 
 def check_line(value: object, *, what: str, longest: int = 500) -> str:
-    """`value` unchanged, or `UserError` if it is not a valid name: one line of text."""
+    """Return `value` unchanged. Raises `UserError` if `value` is not a valid name. A name is one
+    line of text."""
     if not isinstance(value, str) or not 0 < len(value) <= longest:
         raise UserError(f"{what} is a text of 1 to {longest} characters, not {value!r:.80}")
     if NOT_IN_NAMES.search(value) is not None:
@@ -103,18 +105,17 @@ def _encoder(*, is_ascii: bool) -> tuple[Callable[[Any], str], Callable[[Any], s
 
 _encode, _encode_carefully = _encoder(is_ascii=False)
 quick_ascii, _ascii = _encoder(is_ascii=True)
-"""Encodes as ASCII, without a check for cycles; only for values that are known to be JSON."""
+"""Encodes a value as ASCII, without a check for cycles. Use this function only for values that are
+known to be JSON."""
 
 MAX_DEPTH = 200
-"""The maximum nesting depth of values that callers store; some stores cannot copy deeper ones."""
+"""The maximum nesting depth of values that callers store. Some stores cannot copy deeper values."""
 
 
 def dumps(value: Any) -> str:
-    """`value` as compact JSON text that any database accepts.
-
-    Text stays readable UTF-8. No database stores a lone surrogate, which a model can produce with a
-    broken escape; such text is encoded as ASCII with escapes. Raises `TypeError` or `ValueError` if
-    `value` is not JSON.
+    """Return `value` as compact JSON text that every database accepts. Text stays readable UTF-8.
+    Only text with a lone surrogate, which a model can produce with a broken escape, is encoded as
+    ASCII with escapes. Raises `TypeError` or `ValueError` if `value` is not JSON.
     """
     try:
         text = _encode(value)
@@ -130,7 +131,7 @@ def dumps(value: Any) -> str:
 
 
 def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
-    """Whether a JSON value has more than `most` nested lists and objects."""
+    """Whether lists and objects in a JSON value are nested more than `most` levels deep."""
     level = [value] if isinstance(value, _NESTED) else []
     for _ in range(most):
         level = [
@@ -147,11 +148,11 @@ def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
 Priority: TypeAlias = Literal["low", "normal", "high", "urgent"]
 
 PRIORITIES: Mapping[str, int] = {"low": 1, "normal": 2, "high": 3, "urgent": 4}
-"""The number of each priority; higher numbers go first."""
+"""The number of each priority. Higher numbers are processed first."""
 
 
 def priority_number(value: int | str) -> int:
-    """The number of a priority; `UserError` for an invalid one."""
+    """Return the number of a priority. Raises `UserError` for an invalid priority."""
     if isinstance(value, str):
         number = PRIORITIES.get(value)
         if number is not None:
@@ -168,9 +169,8 @@ _this: tuple[int, str, str] = (0, "", "")
 
 
 def owner_name() -> str:
-    """The name of this process in leases: host, process id, start time and machine.
-
-    If the last two are unknown (not on Linux), a random part replaces them.
+    """The name of this process in leases: host, process id, start time and machine. Outside of
+    Linux, the start time and the machine are unknown, and a random part replaces them.
     """
     return _identity()[1]
 

@@ -17,7 +17,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 
 
 def card_address(url: object) -> str:
-    """The URL of an agent card, with its path; `UserError` for a URL that must not be called."""
+    """Return the URL of an agent card, including its path. Raises `UserError` for a URL that must
+    not be called."""
     if not isinstance(url, str):
         raise UserError("the address of a remote agent's card is a URL, as a text")
     fault = address_fault(url)
@@ -29,7 +30,7 @@ def card_address(url: object) -> str:
 
 
 def address_fault(url: str) -> str | None:
-    """Why the URL must not be called; `None` if it may be."""
+    """Why the URL must not be called; `None` if calling it is allowed."""
     if not 0 < len(url) <= _MAX_URL or not url.isprintable() or " " in url:
         return "write a URL, such as https://agents.example"
     try:
@@ -92,7 +93,7 @@ class HostName:
     """The host and port of a `Host` header."""
 
     name: str
-    """In lower case, without brackets and without a trailing dot."""
+    """The host in lower case, without brackets and without a trailing dot."""
     port: int | None
 
     @property
@@ -109,14 +110,14 @@ class PageOrigin:
     host: HostName
 
     def is_at(self, host: HostName) -> bool:
-        """Whether the page was served by `host`; the scheme of a proxy is unknown, so the origin's
-        own scheme decides the default port."""
+        """Whether the page was served by `host`. If `host` has no port, the port is the default
+        port of the origin's scheme."""
         usual = _PORTS[self.scheme]
         return (self.host.name, self.host.port or usual) == (host.name, host.port or usual)
 
 
 def parse_host(text: str) -> HostName | None:
-    """A host, with or without a port; `None` for anything else."""
+    """Parse a host with or without a port. Returns `None` for an invalid text."""
     found = _HOST.fullmatch(text)
     if found is None:
         return None
@@ -128,7 +129,8 @@ def parse_host(text: str) -> HostName | None:
 
 
 def parse_origin(text: str) -> PageOrigin | None:
-    """``http://HOST`` or ``https://HOST``, with or without a port; `None` for anything else."""
+    """Parse ``http://HOST`` or ``https://HOST``, with or without a port. Returns `None` for an
+    invalid text."""
     scheme, separator, rest = text.partition("://")
     host = parse_host(rest)
     if not separator or scheme.lower() not in _PORTS or host is None:
@@ -137,8 +139,8 @@ def parse_origin(text: str) -> PageOrigin | None:
 
 
 def network_of(host: str) -> str:
-    """The key for rate limits by address: the address itself, or the /64 network of an IPv6
-    address, because one subscriber has all of it."""
+    """The key for rate limits by address: an IPv4 address itself, or the /64 network of an IPv6
+    address, because one subscriber usually owns a whole /64 network."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -165,7 +167,7 @@ class KnownHosts:
     names: frozenset[HostName]
     """A name without a port matches every port."""
     below: frozenset[HostName] = frozenset()
-    """Domains whose subdomains are accepted; the domain itself is not."""
+    """Domains whose subdomains are accepted. The domains themselves are not accepted."""
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def __contains__(self, host: HostName) -> bool:
@@ -191,7 +193,7 @@ def _is_among(host: HostName, known: frozenset[HostName]) -> bool:
 
 
 def read_hosts(texts: Iterable[str]) -> KnownHosts:
-    """The hosts of the configuration; `UserError` for an invalid one."""
+    """Parse the hosts of the configuration. Raises `UserError` for an invalid host."""
     names: set[HostName] = set()
     below: set[HostName] = set()
     networks: list[IPv4Network | IPv6Network] = []
@@ -225,7 +227,8 @@ def _is_a_domain(name: str) -> bool:
 
 
 def read_origins(texts: Iterable[str]) -> frozenset[str]:
-    """The origins of the configuration as browsers send them; `UserError` for an invalid one."""
+    """Return the origins of the configuration in the form that browsers send. Raises `UserError`
+    for an invalid origin."""
     found = set()
     for text in texts:
         origin = parse_origin(text.rstrip("/"))
@@ -239,7 +242,7 @@ def read_origins(texts: Iterable[str]) -> frozenset[str]:
 
 
 def origin_text(origin: PageOrigin) -> str:
-    """An origin as browsers send it: without the default port of its scheme."""
+    """An origin in the form that browsers send: without the default port of its scheme."""
     host, port = origin.host.name, origin.host.port
     shown = f"[{host}]" if ":" in host else host
     if port is None or port == _PORTS[origin.scheme]:

@@ -1,8 +1,8 @@
 """Checks the fields of a configuration object against the types and limits that its class declares.
 
 A class calls `check_fields` in its `__post_init__`, or inherits `Checked`. The rules come from the
-annotation of the field, and from `Allowed` for limits. They are derived when a field first has a
-value other than its default, and cached for the class.
+annotation of the field, and from `Allowed` for limits. The rules are read when a field first has a
+value other than its default, and then cached for the class.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Test: TypeAlias = Callable[[Any], bool]
 Name: TypeAlias = Annotated[str, Allowed(what="a name", filled=True)]
 """A name, which must not be blank."""
 ModelName: TypeAlias = Annotated[str, Allowed(what="provider:model", form=MODEL_NAME)]
-"""A model by its name, such as ``openai:gpt-5-mini`` or ``gpt-5-mini``."""
+"""The name of a model, such as ``openai:gpt-5-mini`` or ``gpt-5-mini``."""
 Text: TypeAlias = Annotated[str, Allowed(filled=True)]
 """A text that must not be blank."""
 Count: TypeAlias = Annotated[int, Allowed(low=1, high=inf)]
@@ -56,16 +56,16 @@ WholeAmount: TypeAlias = Annotated[int, Allowed(high=inf)]
 
 
 def either(name: str, value: Any, other_name: str, other: Any) -> Any:
-    """The value of whichever of two arguments is given; `UserError` if both are."""
+    """Return the one of two arguments that the caller passed. Raises `UserError` if the caller
+    passed both."""
     if value and other:
         raise UserError(f"`{name}` and `{other_name}` mean the same: give one of them")
     return other if other else value
 
 
 def check_fields(value: Any, whose: str | None = None) -> None:
-    """`UserError` for the first field that does not match its annotation.
-
-    The message names the class, or `whose`. A list in a field for a tuple becomes one.
+    """Raise `UserError` for the first field that does not match its annotation. The message names
+    the class, or `whose` if it is given. A list in a field for a tuple becomes a tuple.
     """
     kind: Any = type(value)
     inputs, defaults, read_values = _inputs(kind)
@@ -84,15 +84,14 @@ def check_fields(value: Any, whose: str | None = None) -> None:
 
 
 def check_argument(label: str, hint: Any, value: Any) -> None:
-    """Raise `UserError` unless `value` matches the type `hint`; the message begins with
-    `label`."""
+    """Raise `UserError` unless `value` matches the type `hint`. The message begins with `label`."""
     rule = _rule(hint)
     if rule.test is not None and not rule.test(value):
         raise UserError(refusal(label, rule.words, value))
 
 
 def refusal(label: str, words: str, value: object) -> str:
-    """The message for a value that does not match the description `words`."""
+    """The error message for a value that does not match the description `words`."""
     hint = ""
     if isinstance(value, str) and "list of" in words:
         hint = f": write [{value[:40]!r}]"

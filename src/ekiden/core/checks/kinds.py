@@ -1,7 +1,7 @@
 """The kinds of values in agent files and settings.
 
-Each kind parses a plain value, and describes it in JSON Schema: the schema for editors matches the
-parser.
+Each kind parses a plain value, and describes the valid values in JSON Schema. So the schema for
+editors always matches the parser.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ class Allowed:
     filled: bool = False
     """Whether a blank text is refused. Settings always refuse blank texts."""
     what: str = "text"
-    """The noun for messages, such as "an agent's name"; for a list, the noun of its members."""
+    """The noun for error messages, such as "an agent's name". For a list, the noun for one
+    entry."""
     form: str | None = None
     """A regular expression that the whole text must match."""
     env: str | None = None
     """The environment variable, if its name is not derived from the setting's name."""
     risk: str | None = None
-    """The effect of a value other than the default, such as "imports this code", if the project's
-    folder must be trusted first."""
+    """If set, a value other than the default is used only in a trusted project folder. The text
+    describes the effect of such a value, for example "imports this code"."""
 
 
 _MAX_SHOWN = 60
@@ -68,7 +69,7 @@ class Kind(Protocol):
         """The allowed values in words, such as ``true or false``."""
 
     def read(self, value: object, /) -> Any:
-        """The parsed value, or `RefusedValue`."""
+        """Return the parsed value. Raises `RefusedValue` for an invalid value."""
 
     def schema(self) -> dict[str, Any]:
         """The values that `read` accepts, as JSON Schema 2020-12."""
@@ -250,14 +251,15 @@ class Texts:
 
 
 def wrong(expects: str, value: object, code: str = "wrong_type") -> RefusedValue:
-    """The error for an unexpected value."""
+    """Return the error for an unexpected value."""
     if value is None:
         return RefusedValue(f"has no value; write {expects}, or leave the key out", code)
     return RefusedValue(f"must be {expects}, not {shown(value)}", code)
 
 
 def shown(value: object) -> str:
-    """A value as short text for a message; lists and objects are named by type only."""
+    """A short text that shows a value in an error message. For lists and objects the text has only
+    the type."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

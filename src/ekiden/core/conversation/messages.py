@@ -1,4 +1,4 @@
-"""Messages between agents on the bus, their answers, and the waits of agents."""
+"""Messages between agents, their answers, and the state of waiting agents."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ MessageType: TypeAlias = Literal[
 ]
 DEFAULT_TIMEOUT_S = 30.0
 VictimPolicy: TypeAlias = Literal["longest", "youngest", "lowest_priority"]
-"""The victim of a deadlock: the longest wait, the shortest wait, or the lowest priority."""
+"""Which query is cancelled to end a deadlock: the one with the longest wait, the shortest wait, or
+the lowest priority."""
 
 
 def check_policy(policy: str) -> None:
-    """`UserError` for an unknown policy."""
+    """Raise `UserError` for an unknown policy."""
     if policy not in get_args(VictimPolicy):
         raise UserError(
             f"{policy!r:.40} is not a victim policy: {', '.join(get_args(VictimPolicy))}"
@@ -66,7 +67,7 @@ DEFAULT_LIMITS = BusLimits()
 
 @dataclass(slots=True, kw_only=True)
 class AgentMessage:
-    """A message between agents; treat it as read-only.
+    """A message between agents. Do not change the object.
 
     For example::
 
@@ -88,8 +89,8 @@ class AgentMessage:
     timeout_seconds: float = DEFAULT_TIMEOUT_S
     """Seconds that a query waits for its answer."""
     ttl: float | None = None
-    """Seconds until the message expires; an expired message is not delivered. `None` means that it
-    never expires."""
+    """Seconds until the message expires. An expired message is not delivered. `None` means that the
+    message never expires."""
     id: str = field(default_factory=lambda: new_id("msg"))
     created_at: float = field(default_factory=time)
     """Seconds since 1970."""
@@ -98,11 +99,11 @@ class AgentMessage:
     task: str | None = None
     """The id of the task that the message belongs to. The queries of one task form a chain."""
     depth: int = 0
-    """The number of messages before this one in its chain. The first message of a chain has 0; if a
-    session sent it, 1."""
+    """The number of messages before this one in its chain. The first message of a chain has the
+    depth 0, or 1 if a session sent it."""
 
     def to_json(self) -> dict[str, Any]:
-        """The message as JSON, as it is stored and shown."""
+        """The message as JSON. The message is stored and shown in this form."""
         data = {name: getattr(self, name) for name in _STORED}
         if self.depth:
             data["depth"] = self.depth
@@ -118,7 +119,8 @@ class AgentMessage:
 _STORED = tuple(name for name in AgentMessage.__slots__ if name not in ("depth", "redelivered"))
 
 BlockingStatus: TypeAlias = Literal["none", "internal", "user"]
-"""`internal`: waits for an agent; `user`: waits for a person."""
+"""`none`: the agent does not wait. `internal`: the agent waits for another agent. `user`: the agent
+waits for a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,7 @@ class BlockingContext(Value):
     agent: str = ""
     status: BlockingStatus = "none"
     waiting_for: tuple[str, ...] = ()
-    """The names of agents; people are named as ``person:role``."""
+    """The names of the agents that the agent waits for. For people, the name is ``person:role``."""
     reason: str = ""
     message_id: str | None = None
     """The message or inbox item that the agent waits for."""
@@ -145,14 +147,14 @@ def agent_queue(agent: str) -> str:
 def wait_node(agent: str, task: str | None) -> str:
     """The name of an agent's node in the wait-for graph.
 
-    A sequential agent is one node. A concurrent agent has a node for each task, because it can
-    answer in one task while another one waits.
+    An agent that does one task at a time has one node. An agent that does several tasks at a time
+    has a node for each task, because it can answer in one task while another task waits.
     """
     return agent if task is None else f"{agent}#{task}"
 
 
 def node_agent(node: str) -> str:
-    """The agent of a node; the inverse of `wait_node`."""
+    """Return the agent of a node. This is the inverse of `wait_node`."""
     return node.rpartition("#")[0] or node
 
 
@@ -161,14 +163,14 @@ GroupMode: TypeAlias = Literal["any", "all"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """A message in a mailbox, with data for the bus."""
+    """A message in a mailbox, with the data that the bus needs."""
 
     message: AgentMessage
     awaits: str | None = None
-    """For a query: the node in the wait-for graph that must answer (see `wait_node`)."""
+    """For a query: the node of the wait-for graph that must answer the query (see `wait_node`)."""
     group: tuple[str, GroupMode] | None = None
-    """For queries that are asked together: the id of the group, and whether any answer is enough or
-    all are needed."""
+    """For queries that are sent together: the id of the group, and whether the asker needs one
+    answer or all answers."""
 
     def to_json(self) -> dict[str, Any]:
         """The body of the stored message."""
@@ -195,17 +197,17 @@ _MAX_ERROR = 2_000
 
 
 def answer_json(payload: Any) -> dict[str, Any]:
-    """A successful answer as it is stored."""
+    """The stored form of a successful answer."""
     return {"payload": payload}
 
 
 def error_json(error: str, *, code: str) -> dict[str, Any]:
-    """An error of the asked agent as it is stored."""
+    """The stored form of an error of the asked agent."""
     return {"error": error[:_MAX_ERROR], "code": code}
 
 
 def exception_json(exc: BaseException) -> dict[str, Any]:
-    """An exception of the asked agent as it is stored."""
+    """The stored form of an exception of the asked agent."""
     if isinstance(exc, EkidenError):
         return error_json(str(exc), code=exc.code)
     try:
@@ -216,7 +218,7 @@ def exception_json(exc: BaseException) -> dict[str, Any]:
 
 
 def deadlock_json(cycle: list[str], *, victim: str) -> dict[str, Any]:
-    """The answer to a query that was cancelled to end a deadlock, as it is stored."""
+    """The stored form of the answer to a query that was cancelled to end a deadlock."""
     shown = " waits for ".join(cycle)
     error = error_json(f"deadlock: {shown}", code=DeadlockError.code)
     return {**error, "cycle": cycle, "victim": victim}

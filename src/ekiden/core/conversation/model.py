@@ -16,8 +16,8 @@ Item: TypeAlias = dict[str, Any]
 
 
 class ItemView(Sequence[Item]):
-    """The first `length` items of an append-only list. It is created in constant time, and later
-    appends do not change it."""
+    """A view of the first `length` items of an append-only list. Creating the view takes constant
+    time, and later appends do not change the view."""
 
     __slots__ = ("_items", "_length")
 
@@ -62,7 +62,7 @@ def assistant_message(text: str) -> Item:
 
 
 def function_call(call_id: str, name: str, arguments: str) -> Item:
-    """A request to run a tool; `arguments` is JSON text."""
+    """A request to run a tool. `arguments` is JSON text."""
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
 
 
@@ -72,7 +72,8 @@ def function_output(call_id: str, output: Any) -> Item:
 
 
 def to_item(value: Any) -> Item:
-    """`value` as a plain item; a pydantic object of the `openai` package is dumped to JSON."""
+    """Return `value` as a plain item. A pydantic object of the `openai` package is converted to
+    JSON."""
     if isinstance(value, dict):
         return value
     dump = getattr(value, "model_dump", None)
@@ -83,14 +84,15 @@ def to_item(value: Any) -> Item:
 
 
 def to_items(value: str | Iterable[Any]) -> list[Item]:
-    """The input of a run as items; a string becomes one user message."""
+    """Return the input of a run as items. A string becomes one user message."""
     if isinstance(value, str):
         return [user_message(value)]
     return [to_item(each) for each in value]
 
 
 def read_items(value: Iterable[Any], what: str) -> list[Item]:
-    """The values as plain items; `UserError` names the first invalid one and its fault."""
+    """Return the values as plain items. Raises `UserError`, which names the first invalid value and
+    its fault."""
     found = []
     for number, each in enumerate(value):
         item = to_item(each)
@@ -149,7 +151,7 @@ def is_message(item: Item) -> bool:
 
 
 def text_of(item: Item) -> str:
-    """All text of a message, in order; empty for other items."""
+    """Return all text of a message, in order. The text is empty for other items."""
     content = item.get("content")
     if isinstance(content, str):
         return content
@@ -163,7 +165,7 @@ def text_of(item: Item) -> str:
 
 
 def refusal_of(item: Item) -> str | None:
-    """The refusal in a message, if there is one."""
+    """The refusal in a message; `None` if the message has no refusal."""
     content = item.get("content")
     if isinstance(content, list):
         for part in content:
@@ -181,9 +183,8 @@ _OUTPUT_ONLY = "created_by"
 
 
 def to_input_item(value: Any) -> Item:
-    """`value` as an input item, without output-only fields.
-
-    A plain item without such fields is returned unchanged; nothing is changed in place.
+    """Return `value` as an input item, without output-only fields. `value` itself is not changed. A
+    plain item without such fields is returned as it is.
     """
     item = to_item(value)
     if _OUTPUT_ONLY in item:
@@ -244,7 +245,7 @@ class Usage:
         self.cost -= other.cost
 
     def to_json(self) -> dict[str, int | float]:
-        """The counts as JSON; counts of zero are left out."""
+        """The counts as JSON. Counts of zero are left out."""
         counts: dict[str, int | float] = {
             name: count for name in _TOKEN_COUNTS if (count := getattr(self, name))
         }
@@ -302,7 +303,8 @@ class ModelSettings(Checked):
     """Additional settings; they are passed to the provider unchanged."""
 
     def resolve(self, override: ModelSettings | None) -> ModelSettings:
-        """A copy of these settings, changed by all values of `override` that are not `None`."""
+        """Return a copy of these settings, in which the values of `override` that are not `None`
+        replace the old values."""
         if override is None:
             return self
         changes = {f.name: getattr(override, f.name) for f in fields(override)}
@@ -315,7 +317,7 @@ class ModelRequest:
 
     instructions: str | None
     input: Sequence[Item]
-    """The conversation as the agent sees it; read-only."""
+    """The part of the conversation that the agent sees. Do not change this list."""
     tools: Sequence[ToolSpec] = ()
     """The tools of the agent, and its transfer tools."""
     settings: ModelSettings = field(default_factory=ModelSettings)
@@ -325,7 +327,7 @@ class ModelRequest:
     agent: str = ""
     session_id: str = ""
     step: str = ""
-    """The key of the step. A repeated call after an interruption has the same key."""
+    """The key of the step. A call that is repeated after an interruption has the same key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,7 +362,7 @@ class ModelDelta:
 
 @dataclass(slots=True)
 class ModelResponse:
-    """A complete answer."""
+    """The complete answer of a model."""
 
     output: list[Item]
     usage: Usage = field(default_factory=Usage)
@@ -368,7 +370,7 @@ class ModelResponse:
     model: str | None = None
     """The provider's name for the model that answered."""
     attempt: int = 1
-    """The number of the successful attempt."""
+    """The number of the attempt that succeeded; 1 is the first attempt."""
 
     def to_input_items(self) -> list[Item]:
         """The output items, in the form in which the next call gets them as input."""
@@ -402,14 +404,15 @@ class Model(Protocol):
 
 @runtime_checkable
 class PreparedModel(Model, Protocol):
-    """A model that is slow before its first answer in a process."""
+    """A model whose first answer in a process needs a slow preparation."""
 
     async def warm_up(self) -> None:
-        """Import its dependencies, so that the first request's timeout covers only the request."""
+        """Import the dependencies of the model, so that the timeout of the first request covers
+        only the request."""
         ...
 
 
 def begins_chain(items: Iterable[Item]) -> bool:
-    """Whether a run with the input `items` begins a new chain of handoffs. Outputs of calls alone
-    continue the chain."""
+    """Whether a run with the input `items` begins a new chain of handoffs. An input that has only
+    outputs of calls continues the chain."""
     return any(item.get("type") != "function_call_output" for item in items)

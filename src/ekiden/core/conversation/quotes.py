@@ -42,11 +42,12 @@ _MOST_CHARS: Final = 1 << 62
 
 
 def quote(value: Any, *, max_chars: int = 20_000) -> str:
-    """`value` as one line of JSON that cannot break out of a fence or a line.
+    """Return `value` as one line of JSON. No text in `value` can end a Markdown fence or begin a
+    new line.
 
     ``<``, ``>``, ``&`` and their look-alikes, control and invisible characters, and all kinds of
-    line breaks are escaped; decoding restores the value. A value that is not JSON becomes text, and
-    a long text is shortened.
+    line breaks are escaped. Decoding the JSON restores the value. A value that is not JSON becomes
+    text, and a long text is shortened.
     """
     # Fast paths for what most values are: one word, or a list of words.
     if isinstance(value, str):
@@ -80,7 +81,8 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def as_caller_data(items: Iterable[Item]) -> tuple[Item, ...]:
-    """The items as user messages: user messages are unchanged, all others are quoted as data."""
+    """Return the items as user messages. User messages stay unchanged, and all other items are
+    quoted as data."""
     found: list[Item] = []
     for is_user, group in groupby(items, _is_user_message):
         if is_user:
@@ -92,7 +94,7 @@ def as_caller_data(items: Iterable[Item]) -> tuple[Item, ...]:
 
 
 def is_request(item: Item) -> bool:
-    """Whether the item is a person's message, and not data from a caller."""
+    """Whether the item is a person's message. Data from a calling agent are not."""
     return is_message(item) and item.get("role") == "user" and not _is_data(text_of(item))
 
 
@@ -112,7 +114,7 @@ def _is_content(content: Any) -> bool:
 
 
 def last_request(items: Sequence[Item]) -> str:
-    """The text of the person's last message; empty if there is none."""
+    """The text of the person's last message. The text is empty if there is no such message."""
     for item in reversed(items):
         if is_request(item):
             return text_of(item)

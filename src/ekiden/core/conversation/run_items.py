@@ -36,8 +36,9 @@ class _AgentRef:
 class RunItemBase:
     """An output of a run. `raw_item` is a plain item, or an object of the `openai` package.
 
-    An item keeps its agent alive, so that a result can be used after the agents went out of scope.
-    After `release_agent`, `agent` becomes `None` once the agent is gone.
+    An item holds a reference to its agent, so that a result is usable after the agents went out of
+    scope. After `release_agent` the reference is weak: `agent` is `None` when the agent was
+    garbage-collected.
     """
 
     __slots__ = ("__weakref__", "_agent", "raw_item")
@@ -49,11 +50,11 @@ class RunItemBase:
         self.raw_item = raw_item
 
     def to_input_item(self) -> Item:
-        """The item as input of a model."""
+        """Return the item in the form of model input."""
         return to_input_item(self.raw_item)
 
     def release_agent(self) -> None:
-        """Stop keeping the agent alive."""
+        """Replace the reference to the agent by a weak reference."""
         self._release("_agent")
 
     def _release(self, slot: str) -> None:
@@ -74,7 +75,8 @@ class RunItemBase:
 
 
 def raw_field(raw_item: Any, name: str) -> Any:
-    """A field of a raw item, which is a plain item or an object; `None` if it is missing."""
+    """Return a field of a raw item, which is a plain item or an object. Returns `None` if the field
+    is missing."""
     if isinstance(raw_item, dict):
         return raw_item.get(name)
     return getattr(raw_item, name, None)
@@ -130,7 +132,7 @@ class ToolCallItem(_CallItem):
 
 
 class ToolCallOutputItem(_CallItem):
-    """The output of a tool; `output` is the returned object."""
+    """The output of a tool. `output` is the object that the tool returned."""
 
     __slots__ = ("output",)
     type: ClassVar[Literal["tool_call_output_item"]] = "tool_call_output_item"
@@ -140,7 +142,8 @@ class ToolCallOutputItem(_CallItem):
         self.output = output
 
     def to_input_item(self) -> Item:
-        """The item as input of a model; a shell's output without Ekiden's notes."""
+        """Return the item in the form of model input. For the output of a shell tool, the notes
+        that Ekiden added are left out."""
         item = super().to_input_item()
         if item.get("type") == "shell_call_output":
             item = {key: part for key, part in item.items() if key not in _SHELL_NOTES}
@@ -148,14 +151,14 @@ class ToolCallOutputItem(_CallItem):
 
 
 class HandoffCallItem(_CallItem):
-    """A transfer requested by the model."""
+    """A transfer to another agent that the model requested."""
 
     __slots__ = ()
     type: ClassVar[Literal["handoff_call_item"]] = "handoff_call_item"
 
 
 class HandoffOutputItem(_CallItem):
-    """A completed transfer; `agent` is the agent that requested it."""
+    """A completed transfer. `agent` is the agent that requested the transfer."""
 
     __slots__ = ("_source_agent", "_target_agent")
     type: ClassVar[Literal["handoff_output_item"]] = "handoff_output_item"
@@ -209,7 +212,8 @@ class MCPApprovalResponseItem(RunItemBase):
 
 
 class ToolApprovalItem(_CallItem):
-    """A tool call that waits for a person; it is not part of the conversation yet."""
+    """A tool call that waits for a person's approval. The call is not part of the conversation
+    yet."""
 
     __slots__ = ("_tool_name",)
     type: ClassVar[Literal["tool_approval_item"]] = "tool_approval_item"
@@ -220,7 +224,7 @@ class ToolApprovalItem(_CallItem):
 
     @property
     def tool_name(self) -> str | None:
-        """The given name, or the name in the call."""
+        """The name that was passed on creation; otherwise the name in the call."""
         return self._tool_name or raw_field(self.raw_item, "name")
 
 
@@ -253,7 +257,8 @@ class ItemHelpers:
 
     @staticmethod
     def extract_last_content(message: Any) -> str:
-        """The last part of a message, text or refusal; empty for anything else."""
+        """The last part of a message, if the part is a text or a refusal; otherwise an empty
+        text."""
         parts = _parts(message)
         if not parts:
             return ""
@@ -262,7 +267,7 @@ class ItemHelpers:
 
     @staticmethod
     def extract_last_text(message: Any) -> str | None:
-        """The last part of a message if it is text."""
+        """The last part of a message if the part is a text; otherwise `None`."""
         parts = _parts(message)
         if not parts or raw_field(parts[-1], "type") != "output_text":
             return None
@@ -282,27 +287,27 @@ class ItemHelpers:
 
     @staticmethod
     def input_to_new_input_list(input: str | Iterable[Any]) -> list[Item]:
-        """The input of a run as a new list, which can be changed without changing the input."""
+        """Return the input of a run as a new list. Changes of this list do not change the input."""
         if isinstance(input, str):
             return [user_message(input)]
         return [_plain(to_item(item)) for item in input]
 
     @staticmethod
     def text_message_output(message: MessageOutputItem) -> str:
-        """All text of one message of a run."""
+        """All text of a message item."""
         return _text(message.raw_item)
 
     @staticmethod
     def text_message_outputs(items: Iterable[RunItem]) -> str:
-        """All text of the messages among a run's items."""
+        """All text of all messages among the items of a run."""
         return "".join(
             _text(item.raw_item) for item in items if isinstance(item, MessageOutputItem)
         )
 
     @staticmethod
     def tool_call_output_item(tool_call: Any, output: Any) -> Item:
-        """The item that answers `tool_call`. Lists of content parts stay lists, other outputs
-        become text."""
+        """Return the item that answers `tool_call`. A list of content parts stays a list; any other
+        output becomes text."""
         structured = isinstance(output, str | list)
         return function_output(
             raw_field(tool_call, "call_id"), output if structured else str(output)

@@ -59,7 +59,8 @@ Used: TypeAlias = Annotated[Amounts, AfterValidator(_is_usage)]
 
 
 def shape(name: str, fields: Mapping[str, Any]) -> Any:
-    """A `TypedDict` with these fields, for names that are not Python names or are computed."""
+    """Return a `TypedDict` with these fields. Use this function for computed names, and for names
+    that are not Python names."""
     return TypedDict(name, dict(fields), total=False)  # type: ignore[operator]
 
 
@@ -76,7 +77,8 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 def check(kind: Any, value: Any, place: str) -> Any:
-    """`value` unchanged; `SessionImportInvalid`, with the place, if it does not have the shape."""
+    """Return `value` unchanged. Raises `SessionImportInvalid`, with the position of the error, if
+    `value` does not have the shape."""
     try:
         _adapter(kind).validate_python(value, strict=True)
     except ValidationError as exc:
@@ -94,7 +96,8 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def read_by(reader: Callable[[Any], T], value: Any, place: str) -> T:
-    """The result of `reader(value)`; `SessionImportInvalid`, with the place, if it fails."""
+    """Return `reader(value)`. Raises `SessionImportInvalid`, with the position of the error, if
+    `reader` fails."""
     try:
         return reader(value)
     except (EkidenError, KeyError, TypeError, ValueError, AttributeError) as exc:

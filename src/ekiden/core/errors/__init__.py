@@ -81,7 +81,7 @@ def error_names(exc: BaseException) -> list[str]:
 
 
 class UserError(EkidenError):
-    """The code or the configuration of the caller is wrong; the message says how."""
+    """The code or the configuration of the caller is wrong. The message describes the error."""
 
     code = "user.error"
 
@@ -111,7 +111,7 @@ class UnknownAgent(UserError):
 
 
 class AgentFilesInvalid(UserError):
-    """Agent files have errors; `problems` lists them with file, line and column."""
+    """Agent files have errors. `problems` lists the errors, each with file, line and column."""
 
     code = "agent.invalid"
 
@@ -139,7 +139,7 @@ class SettingsInvalid(UserError):
 
 
 class UnknownSetting(UserError):
-    """There is no such setting; the message suggests the nearest names."""
+    """No setting has this name. The message suggests similar names."""
 
     code = "settings.unknown"
 
@@ -184,8 +184,8 @@ class TrustNotStored(UserError):
 
 class UnknownTool(UserError):
     """A name in `tools.allow` is unknown: no registered or built-in tool, no tool in a module and
-    no tool of an MCP server has this name. The message suggests the nearest name,
-    and says how to name your own function."""
+    no tool of an MCP server has this name. The message suggests a similar name, and explains how to
+    name your own function."""
 
     code = "tool.unknown"
 
@@ -210,11 +210,10 @@ class ToolUnusable(UserError):
 
 
 class CallChanged(UserError):
-    """The code of an agent has changed: after an interruption it makes a different call than
-    before. Answer the inbox item `item`, or restore the earlier code.
-
-    `before` is the call before the interruption. `item` is the id of an inbox item whose answer
-    decides how the run continues; it is set if the session is stored.
+    """The code of an agent has changed: after an interruption the code makes a different call than
+    before. Answer the inbox item `item`, or restore the earlier code. `before` is the call before
+    the interruption. `item` is the id of an inbox item whose answer decides how the run continues.
+    `item` is set only if the session is stored.
     """
 
     code = "run.call_changed"
@@ -233,8 +232,8 @@ class CallChanged(UserError):
 
 
 class ConditionError(UserError):
-    """A condition cannot be parsed. The message shows the position of the error and suggests a fix;
-    see also `problem`, `text` and `position`."""
+    """A condition cannot be parsed. The message shows the position of the error and suggests a fix.
+    The facts are in `problem`, `text` and `position`."""
 
     code = "condition.invalid"
 
@@ -301,8 +300,8 @@ class HandoffNotFound(HandoffError):
 
 
 class HandoffSettled(HandoffError):
-    """The handoff cannot be cancelled: it was already confirmed, refused or rolled back; see
-    `handoff`."""
+    """The handoff cannot be cancelled, because it was already confirmed, refused or rolled back.
+    `handoff` has the details."""
 
     code = "handoff.settled"
 
@@ -350,14 +349,14 @@ class ModelRefused(ModelError):
 
 
 class ToolError(EkidenError):
-    """A tool failed: either code called it with `ctx.call`, or the tool is set to end the run on a
-    failure."""
+    """A tool failed. This error is raised in code that called the tool with `ctx.call`, and for a
+    tool whose failure ends the run."""
 
     code = "tool.failed"
 
 
 class ToolTimeout(ToolError):
-    """A tool did not return in time; it may have had side effects."""
+    """A tool did not return within its timeout. The tool may have had side effects."""
 
     code = "tool.timeout"
 
@@ -506,7 +505,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreReadOnly(StoreUnavailable):
-    """The store is read-only; check that this user may write to it."""
+    """The store is read-only. Check that the operating system user may write to it."""
 
     code = "store.read_only"
 
@@ -530,7 +529,8 @@ class StoreEmpty(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """Stored data cannot be read; `ekiden store verify` shows where; restore a backup."""
+    """Stored data cannot be read. `ekiden store verify` shows the damaged data. Restore a
+    backup."""
 
     code = "store.damaged"
 
@@ -596,7 +596,7 @@ class MigrationChanged(StoreError):
 
 
 class StepConflict(StoreError):
-    """The step or event is already stored; nothing is stored twice."""
+    """The step or event is already stored. It is not stored a second time."""
 
     code = "store.step_conflict"
 

@@ -91,7 +91,7 @@ class NotAParticipant(CollaborationError):
 
 
 class NotYourTurn(CollaborationError):
-    """It is the turn of the other agent to answer these terms. Accept them, wait, or cancel."""
+    """The other agent must answer these terms first. Accept the terms, wait, or cancel."""
 
     code = "collaboration.turn"
 
@@ -116,7 +116,7 @@ class AnsweredAlready(CollaborationError):
 
 
 class TermsSuperseded(CollaborationError):
-    """The terms were replaced; read and answer the new ones."""
+    """Newer terms replaced these terms. Read and answer the new terms."""
 
     code = "collaboration.superseded"
 
@@ -142,13 +142,13 @@ class RoundsExhausted(CollaborationError):
 
 
 class MessageRefused(CollaborationError):
-    """Base class of refused messages; a refused message has no effect."""
+    """Base class of errors about refused messages. A refused message has no effect."""
 
     code = "collaboration.refused"
 
 
 class MessageMalformed(MessageRefused):
-    """The data is not a message of the protocol; the error text says what is wrong."""
+    """The data is not a message of the protocol. The error text describes the fault."""
 
     code = "collaboration.malformed"
 
@@ -167,7 +167,7 @@ class SignatureInvalid(MessageRefused):
 
 
 class MessageReplayed(MessageRefused):
-    """The message was already received; it counts only once."""
+    """The message was already received. A message counts only once."""
 
     code = "collaboration.replayed"
 

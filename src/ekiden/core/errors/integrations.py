@@ -1,14 +1,8 @@
 """Errors of integrations: remote agents over A2A, agents of other frameworks, Temporal.
 
-EkidenError
-├── RemoteAgentError
-│   ├── RemoteAgentUnavailable    unreachable, or too slow
-│   ├── RemoteAgentFailed         it reports that it failed
-│   └── RemoteAgentInvalid        its response is unusable
-├── ForeignAgentError
-├── TemporalUnavailable
-└── UserError
-    └── FrameworkMissing
+EkidenError ├── RemoteAgentError │   ├── RemoteAgentUnavailable    unreachable, or too slow │   ├──
+RemoteAgentFailed         it reported a failure │   └── RemoteAgentInvalid        its response is
+unusable ├── ForeignAgentError ├── TemporalUnavailable └── UserError └── FrameworkMissing
 """
 
 from __future__ import annotations
@@ -72,7 +66,7 @@ class FrameworkMissing(UserError):
 
 
 class TemporalUnavailable(EkidenError):
-    """No Temporal server answers at the address; start one, or set `--address`."""
+    """No Temporal server answers at the address. Start a server, or set `--address`."""
 
     code = "temporal.unavailable"
 

@@ -39,7 +39,7 @@ class MemoryInvalid(MemoryFailed):
 
 
 class MemoryTooLarge(MemoryFailed):
-    """A key, the content or the metadata is too long; see `size` and `limit`. Nothing was
+    """A key, the content or the metadata is longer than `limit`; `size` is its length. Nothing was
     stored."""
 
     code = "memory.too_large"
@@ -50,7 +50,7 @@ class MemoryTooLarge(MemoryFailed):
 
 
 class MemoryNotFound(MemoryFailed):
-    """There is no memory with this key."""
+    """No memory has this key."""
 
     code = "memory.not_found"
 
@@ -60,8 +60,8 @@ class MemoryNotFound(MemoryFailed):
 
 
 class NoEmbedder(MemoryFailed):
-    """A memory of the type `vector` has no embedder; install the extra `local`, set another
-    `memory.embedding_model`, or use `key_value`."""
+    """A memory of the type `vector` has no embedder. Install the extra `local`, set another
+    `memory.embedding_model`, or use the type `key_value`."""
 
     code = "memory.no_embedder"
 

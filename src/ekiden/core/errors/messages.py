@@ -1,4 +1,4 @@
-"""Errors of messages: on the bus, and in the inbox of people.
+"""Errors of the bus and of the inbox.
 
 EkidenError
 ├── BusError
@@ -31,8 +31,8 @@ class BusError(EkidenError):
 
 
 class AgentUnavailableError(BusError):
-    """No process serves the agent. Start its program, or send a message instead of a query; a
-    message waits in the mailbox."""
+    """No process serves the agent. Start the program of the agent, or send a message instead of a
+    query. A message waits in the mailbox."""
 
     code = "bus.agent_unavailable"
 
@@ -59,7 +59,7 @@ class QueryTimeout(BusError, TimeoutError):
 
 
 class QueryFailed(BusError):
-    """The asked agent failed; see `error` and `error_code`."""
+    """The asked agent failed. `error` is the text of its error, and `error_code` the code."""
 
     code = "bus.query_failed"
 
@@ -88,7 +88,7 @@ class DeadlockError(BusError):
 
 
 class MailboxFull(BusError):
-    """The agent's mailbox is full; try again later, or raise the concurrency of the agent's
+    """The agent's mailbox is full. Try again later, or raise the concurrency of the agent's
     process."""
 
     code = "bus.mailbox_full"
@@ -140,8 +140,9 @@ class InboxItemNotFound(InboxError):
 
 
 class InboxItemClosed(InboxError):
-    """The item was already answered, expired or withdrawn; see `status` and `by`. This error is
-    raised for a late answer, and in code that waits for an answer."""
+    """The item was already answered, expired or withdrawn. `status` is the status of the item, and
+    `by` the person who closed it. This error is raised for a late answer, and in code that waits
+    for an answer."""
 
     code = "inbox.closed"
 
@@ -157,7 +158,7 @@ class InboxItemClosed(InboxError):
 
 
 class InboxAnswerInvalid(InboxError):
-    """The answer does not fit the question; the message lists the valid answers."""
+    """The answer does not fit the question. The message lists the valid answers."""
 
     code = "inbox.answer_invalid"
 

@@ -98,7 +98,7 @@ class KeyNotFound(ServerError):
 
 
 class NotServed(ServerError):
-    """The server serves nothing at this address."""
+    """The server has no resource at this address."""
 
     code = "request.not_found"
 
@@ -116,7 +116,7 @@ class MethodNotAllowed(ServerError):
 
 
 class RequestInvalid(ServerError):
-    """The request cannot be parsed; the message shows where."""
+    """The request cannot be parsed. The message shows the position of the error."""
 
     code = "request.invalid"
 
@@ -172,7 +172,7 @@ class IdempotencyConflict(ServerError):
 
 
 class PreconditionFailed(ServerError):
-    """The object has changed since it was read; read it again, and decide again."""
+    """The object has changed since the caller read it. Read the object again, and decide again."""
 
     code = "request.stale"
 
@@ -214,7 +214,8 @@ class ServerBusy(ServerError):
 
 
 class StandardUnavailable(ServerError):
-    """A standard such as MCP or A2A cannot be loaded; the server's log says why."""
+    """The implementation of a standard, such as MCP or A2A, cannot be loaded. The server's log has
+    the reason."""
 
     code = "server.standard"
 

@@ -1,20 +1,13 @@
 """Errors of stored data: copies, backups, replicas, imported sessions, changes of state.
 
-EkidenError
-├── StoreError
-│   ├── StoreUnfinished        a copy into the store was not completed
-│   ├── CopyDiffers            the copy differs from its source
-│   └── SourceInUse            a last copy was requested while others still write
-├── UserError
-│   ├── StoreNotEmpty          the target of a copy has content
-│   ├── NotCopyable            the target cannot hold what the source has
-│   ├── ToolMissing            pg_dump or pg_restore is missing or too old
-│   └── SessionImportInvalid   an imported document is not a session
-├── ReplicaFailed
-│   ├── ReplicaUnavailable     try again later
-│   └── ReplicaRefused         this event will never be accepted
-├── StaleState                 changed by others since it was read
-└── StateRefused               an agent's code tried it
+EkidenError ├── StoreError │   ├── StoreUnfinished        a copy into the store was not completed │
+├── CopyDiffers            the copy differs from its source │   └── SourceInUse            a last
+copy was requested while other processes still write ├── UserError │   ├── StoreNotEmpty the target
+of a copy has content │   ├── NotCopyable            the target cannot hold what the source has │
+├── ToolMissing            pg_dump or pg_restore is missing or too old │   └── SessionImportInvalid
+an imported document is not a session ├── ReplicaFailed │   ├── ReplicaUnavailable     try again
+later │   └── ReplicaRefused         the replica will never accept this event ├── StaleState the
+state changed after the caller read it └── StateRefused an agent's code tried to change the state
 """
 
 from __future__ import annotations
@@ -23,7 +16,8 @@ from ekiden.core.errors import EkidenError, StoreError, UserError
 
 
 class StoreUnfinished(StoreError):
-    """A copy into this store is incomplete; complete it with `--resume`, or remove it."""
+    """A copy into this store is incomplete. Complete the copy with `--resume`, or remove the
+    store."""
 
     code = "store.unfinished"
 
@@ -49,7 +43,8 @@ class CopyDiffers(StoreError):
 
 
 class SourceInUse(StoreError):
-    """A copy with `--final` needs a source that is not in use; stop servers and workers first."""
+    """A copy with `--final` needs a source that is not in use. Stop the servers and workers
+    first."""
 
     code = "store.in_use"
 
@@ -96,8 +91,8 @@ class ToolMissing(UserError):
 
 
 class ReplicaFailed(EkidenError):
-    """A replica did not accept an event. The event stays in the store, to be sent later. Runs never
-    raise this error."""
+    """A replica did not accept an event. The event stays in the store. Runs never raise this
+    error."""
 
     code = "mirror.failed"
 
@@ -156,8 +151,8 @@ class StaleState(EkidenError):
 
 
 class StateRefused(EkidenError):
-    """Code of an agent changed state through the API for programs outside of runs. Use `ctx.get`,
-    `ctx.set` and `ctx.delete` instead."""
+    """Code of an agent tried to change the state with a function that only programs outside of runs
+    may call. Use `ctx.get`, `ctx.set` and `ctx.delete` instead."""
 
     code = "state.refused"
 

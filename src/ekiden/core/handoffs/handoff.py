@@ -37,8 +37,9 @@ else:
 
 
 PolicyName: TypeAlias = Literal["immediate", "graceful", "conditional"]
-"""`immediate`: the source's current work is cancelled. `graceful`: it finishes its current step
-first. `conditional`: graceful if the condition holds, else nothing happens."""
+"""`immediate`: the current work of the source agent is cancelled. `graceful`: the source agent
+finishes its current step first. `conditional`: like `graceful` if the condition is true; otherwise
+the handoff is refused."""
 
 
 class HandoffPolicy(StrEnum):
@@ -56,9 +57,9 @@ class HandoffPolicy(StrEnum):
 
 
 HandoffWhen: TypeAlias = Literal["manual", "auto", "conditional"]
-"""`manual`: the model gets the handoff as a tool. `auto`: only a trigger starts it. `conditional`:
-the model gets the tool while the condition holds. `auto` without a trigger, and `conditional`
-without a condition, mean `manual`."""
+"""`manual`: the model gets the handoff as a tool. `auto`: only a trigger starts the handoff.
+`conditional`: the model gets the tool only while the condition is true. `auto` without a trigger,
+and `conditional` without a condition, mean `manual`."""
 
 TriggerType: TypeAlias = Literal["condition", "event", "explicit", "timeout", "error", "capability"]
 
@@ -144,8 +145,8 @@ class HandoffTerms:
     confirm: Confirmation | None = None
     """If set, the handoff needs human approval (see `RunConfig.approver`)."""
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
-    """A timeout in seconds that applies twice: first the source must finish its work within this
-    time, then the target must confirm the handoff within this time."""
+    """A timeout in seconds for each of two steps: the source agent must finish its work within this
+    time, and then the target must confirm the handoff within this time."""
     restrict_tools: bool = False
     """If true, the target may use only tools that the source may also use."""
     budget: Budget | None = None
@@ -182,7 +183,8 @@ _MAX_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class HandoffInputData:
-    """The data that the target of a handoff sees; a filter returns a changed copy.
+    """The data that the target of a handoff sees. A filter gets this object and returns a changed
+    copy.
 
     For example::
 
@@ -199,11 +201,11 @@ class HandoffInputData:
     output."""
     run_context: RunContextWrapper[Any] | None = None
     input_items: tuple[RunItem, ...] | None = None
-    """If set, the target sees these items instead of `new_items`. In both cases the output of the
-    run contains `new_items`."""
+    """If set, the target sees these items instead of `new_items`. The output of the run always
+    contains `new_items`."""
 
     def clone(self, **changes: Any) -> HandoffInputData:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return replace(self, **changes)
 
 
@@ -214,7 +216,8 @@ HandoffInputFilter: TypeAlias = Callable[
 
 @dataclass(eq=False)
 class Handoff(Generic[TContext, TAgent]):
-    """A handoff that an agent may make to another agent; create it with `ekiden.handoff`.
+    """A handoff that an agent may make to another agent. The function `ekiden.handoff` creates this
+    object.
 
     For example::
 
@@ -242,8 +245,8 @@ class Handoff(Generic[TContext, TAgent]):
     """If true, the target sees the conversation. If false, the target sees only the message of the
     handoff."""
     has_callback: bool = True
-    """Whether `on_invoke_handoff` calls a callback. If false, Ekiden uses `agent` directly, without
-    a call."""
+    """Whether `on_invoke_handoff` calls a callback. If false, Ekiden does not call the function and
+    uses `agent` as the target."""
     terms: HandoffTerms = DEFAULT_TERMS
     """The policy of the handoff: when and how it is made, and the limits of the target."""
     needs_approval: ApprovalFunction | None = None
@@ -265,7 +268,8 @@ class Handoff(Generic[TContext, TAgent]):
         )
 
     def get_transfer_message(self, agent: Any) -> str:
-        """The output of the transfer tool; the model reads it after the transfer."""
+        """The output of the transfer tool. The model of the target reads this text after the
+        transfer."""
         return dumps({"assistant": agent.name})
 
     @staticmethod
@@ -301,10 +305,9 @@ def no_input() -> dict[str, Any]:
 
 
 def transfer_tool_name(agent_name: str) -> str:
-    """``transfer_to_<name>`` in letters, digits and ``_``, at most 64 characters.
-
-    Spaces and ASCII punctuation become ``_``. Other scripts and the end of a very long name are
-    replaced by a short hash of the whole name, so that two Chinese names stay different. The hash
+    """Return ``transfer_to_<name>`` in letters, digits and ``_``, with at most 64 characters.
+    Spaces and ASCII punctuation become ``_``. A short hash of the whole name replaces non-Latin
+    characters and the end of a very long name, so that two Chinese names stay different. The hash
     is the same on every machine.
     """
     plain = unicodedata.normalize("NFKD", agent_name).encode("ascii", "ignore").decode().lower()

@@ -92,23 +92,23 @@ class HandoffContext:
     """Further JSON from the requesting program."""
     priority: int = 0
     timeout: float = DEFAULT_TIMEOUT_S
-    """Seconds within which the target must confirm. The default is the timeout in the policy of the
-    handoff."""
+    """The target must confirm the handoff within this number of seconds. The default is the timeout
+    in the policy of the handoff."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Facts with the keys `timestamp`, `handoff_chain` (begins with ``user``), `chain_depth` and
-    `correlation_id`."""
+    """Facts about the handoff, with the keys `timestamp`, `handoff_chain` (begins with ``user``),
+    `chain_depth` and `correlation_id`."""
 
     @property
     def given_timeout(self) -> float | None:
-        """The timeout that the caller passed, or `None`."""
+        """The timeout that the caller passed; `None` if the caller passed no timeout."""
         # Compare by identity with the default object: a caller who passes 300.0 means it.
         return None if self.timeout is DEFAULT_TIMEOUT_S else self.timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffRequest:
-    """A requested handoff. The `accepts` function of the target gets it; a program can create one
-    to request a handoff."""
+    """A requested handoff. The `accepts` function of the target gets this object. A program can
+    create the object to request a handoff."""
 
     source: str
     target: str
@@ -120,7 +120,7 @@ class HandoffRequest:
     capabilities: Sequence[str] = ()
     """Capabilities that the target must have, in addition to the capabilities in `HandoffTerms`."""
     condition: str = ""
-    """If set, the handoff is refused when this condition is false, whatever the policy."""
+    """If set, the handoff is refused when this condition is false. This applies to every policy."""
     created_at: float = 0.0
     """Seconds since 1970."""
     by: Actor = A_PROGRAM

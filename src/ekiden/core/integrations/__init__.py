@@ -1,1 +1,2 @@
-"""Code that is found by name and loaded on first use, and agents of other frameworks."""
+"""Loads integrations by name on first use, and defines the contract of agents of other
+frameworks."""

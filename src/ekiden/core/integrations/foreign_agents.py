@@ -1,8 +1,7 @@
-"""The contract of agents of other frameworks: the input and the output of a turn.
-
-An adapter lets an object of another framework take a turn: it gets a `ForeignTurn` and yields
-parts. The last part is a `TurnAnswer`, a `TurnHandoff`, or a `TurnQuestion`; after a question the
-session waits for a person, and the adapter is called again with the answer.
+"""The contract of agents of other frameworks: the input and the output of a turn. An adapter lets
+an object of another framework take a turn. The adapter gets a `ForeignTurn` and yields parts. The
+last part is a `TurnAnswer`, a `TurnHandoff`, or a `TurnQuestion`; after a question the session
+waits for a person, and the adapter is called again with the answer.
 """
 
 from __future__ import annotations
@@ -21,13 +20,14 @@ from ekiden.core.errors import UserError
 from ekiden.core.values import dumps
 
 Durability: TypeAlias = Literal["call", "node", "event", "superstep", "method", "turn"]
-"""The most work that is repeated after a crash: one model or tool call, one node of a graph,
-everything after the last stored event, one superstep, one method of a flow, or the whole turn."""
+"""The maximum work that is repeated after a crash. `call`: one model or tool call. `node`: one node
+of a graph. `event`: everything after the last stored event. `superstep`: one superstep of a graph.
+`method`: one method of a flow. `turn`: the whole turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDelta:
-    """A streamed piece of the answer. It is shown during the turn, and not stored.
+    """A streamed piece of the answer. It is shown during the turn, but it is not stored.
 
     For example::
 
@@ -97,7 +97,7 @@ class TurnCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDelta:
-    """A checkpoint that contains only the additions to the previous checkpoint. With it, a long
+    """A checkpoint that contains only the additions to the previous checkpoint, so that a long
     conversation is not stored again in each turn.
 
     The previous checkpoint and the delta must both be lists, or both be mappings. The lists of a
@@ -111,14 +111,14 @@ class CheckpointDelta:
 
     @classmethod
     def between(cls, before: Any, after: list[Any]) -> Any:
-        """Return a delta with the additions of `after` to `before`. If `after` does not begin with
-        `before`, return `after` unchanged."""
+        """Return a delta with everything that `after` has in addition to `before`. If `after` does
+        not begin with `before`, return `after` unchanged."""
         count = len(before or ())
         return cls(after[count:]) if count and after[:count] == before else after
 
 
 def joined(before: Any, added: Any) -> Any:
-    """The checkpoint `before` with the additions of a `CheckpointDelta`."""
+    """Return the checkpoint `before` with the additions of a `CheckpointDelta`."""
     if isinstance(before, list) and isinstance(added, list):
         return [*before, *added]
     if isinstance(before, Mapping) and isinstance(added, Mapping):
@@ -226,10 +226,10 @@ class PersonAnswer:
 
 
 class TurnLink(Protocol):
-    """The runtime, or a connection to it, as a `ForeignTurn` uses it."""
+    """The interface through which a `ForeignTurn` calls the runtime."""
 
     async def emit(self, part: TurnPart) -> None:
-        """Process a part; a checkpoint is stored when this returns."""
+        """Process a part. When this method returns, a checkpoint is stored."""
         ...
 
     async def step(
@@ -240,7 +240,7 @@ class TurnLink(Protocol):
 
 
 Effect: TypeAlias = Callable[[str], Awaitable[Any]]
-"""A side effect; the argument is an idempotency key."""
+"""A side effect. The argument is an idempotency key."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -275,7 +275,8 @@ class ForeignTurn:
     """People's answers to the questions that the agent asked after `checkpoint`, by the id of the
     question."""
     handoffs: Mapping[str, str] = field(default_factory=dict)
-    """The agents that may get a handoff in this turn: descriptions by name."""
+    """The agents that may get a handoff in this turn. The keys are names, and the values are
+    descriptions."""
     is_streamed: bool = False
     """Whether a client reads the deltas. If false, the model does not have to stream."""
     traceparent: str = ""
@@ -294,11 +295,11 @@ class ForeignTurn:
         """Run the side effect `fn` once, and return its result as JSON.
 
         `fn` is called with an idempotency key. When the turn is repeated after a crash, an effect
-        with the same name and arguments is not run again; its stored result is returned. Only an
-        effect that was in progress when the process died is run again, with the same key. Ekiden
-        identifies an effect by its position after the last checkpoint; if a checkpoint can be
-        stored while the effect runs, pass a `scope` that identifies it. If `is_tool` is true, the
-        effect is recorded as a tool call.
+        with the same name and arguments is not run again. Instead, this method returns the stored
+        result. Only an effect that was in progress when the process died is run again, with the
+        same key. Ekiden identifies an effect by its position after the last checkpoint. If a
+        checkpoint can be stored while the effect runs, pass a `scope` that identifies the effect.
+        If `is_tool` is true, the effect is recorded as a tool call.
         """
         return await self.link.step(name, args, fn, scope, is_tool)
 
@@ -308,10 +309,9 @@ class ForeignTurn:
         return f"{self.key}:{digest_of(name, args)}"
 
     def hand_to(self, to: str, *, reason: str = "", summary: str = "", context: Any = None) -> str:
-        """Hand the conversation to the agent `to` when the turn ends; the turn then has no answer.
-
-        Call this in tools of the framework. Returns a text that the tool can return to its model.
-        Raises `UserError` if the target is not allowed.
+        """Hand the conversation to the agent `to` when the turn ends. The turn then has no answer.
+        Call this method in tools of the framework. It returns a text that the tool can return to
+        its model. Raises `UserError` if the target is not allowed.
         """
         if to not in self.handoffs:
             known = ", ".join(self.handoffs) or "none"
@@ -350,8 +350,8 @@ class ForeignAdapter(Protocol):
         """Take one turn: an async generator that yields the parts of the turn.
 
         After a crash Ekiden calls this method again, with the same `turn.key` and the last stored
-        checkpoint. When the run is cancelled, the current `await` raises `CancelledError`: do not
-        catch it. Any other exception becomes a `ForeignAgentError`.
+        checkpoint. When the run is cancelled, the current `await` raises `CancelledError`. Do not
+        catch this exception. Any other exception becomes a `ForeignAgentError`.
         """
         ...
 
@@ -375,7 +375,7 @@ def current_turn() -> ForeignTurn:
 
 @contextmanager
 def turn_entered(turn: ForeignTurn) -> Iterator[None]:
-    """Make `turn` the `current_turn` of this task and its children."""
+    """Make `turn` the `current_turn` of this asyncio task and its child tasks."""
     token = _turn.set(turn)
     try:
         yield

@@ -1,4 +1,5 @@
-"""Integrations by name, and imports by name (``module:name``); both are loaded on first use."""
+"""Finds integrations by name, and imports objects by name (``module:name``). Both are loaded on
+first use."""
 
 from __future__ import annotations
 
@@ -32,14 +33,14 @@ class Integration:
     """The module of the integration."""
     roles: tuple[Role, ...]
     extra: str | None = None
-    """The extra that installs the required packages; `None`: none are required."""
+    """The extra that installs the required packages. `None` if no packages are required."""
     needs: tuple[str, ...] = ()
     """The modules that must be installed."""
     types: tuple[str, ...] = ()
     """For a framework: the packages that define the classes of agents."""
     paths: tuple[str, ...] = ()
-    """For the server: the first request to one of these paths, or below, loads the routes. Empty:
-    the routes are loaded at the start."""
+    """For the server: the routes are loaded at the first request to one of these paths, or to a
+    path below. If there are no paths, the routes are loaded at the start of the server."""
 
     @property
     def is_installed(self) -> bool:
@@ -52,7 +53,7 @@ class Integration:
         return f"pip install 'ekiden[{self.extra}]'" if self.extra else "pip install ekiden"
 
     def load(self) -> Any:
-        """Import the module, which reports missing packages itself."""
+        """Import the module. The module itself raises the error for missing packages."""
         return import_module(self.module)
 
 
@@ -145,12 +146,12 @@ _known = {each.name: each for each in (*_BUILT_IN, *_FRAMEWORKS)}
 
 
 def register_integration(integration: Integration) -> None:
-    """Register an integration; replaces the integration of the same name."""
+    """Register an integration. It replaces an integration with the same name."""
     _known[integration.name] = integration
 
 
 def integration(name: str) -> Integration:
-    """The integration with this name; `UserError` if there is none."""
+    """Return the integration with this name. Raises `UserError` if no integration has this name."""
     if name not in _known:
         raise UserError(
             f"no integration is called {name!r}; known: {', '.join(sorted(_known))}"
@@ -165,8 +166,8 @@ def integrations(role: Role) -> list[Integration]:
 
 
 def framework_of(obj: object) -> Integration:
-    """The framework that defines the object's class or a base class; `UserError` if there is
-    none."""
+    """Return the framework that defines the object's class or a base class. Raises `UserError` if
+    no framework does."""
     for kind in type(obj).__mro__:
         for each in integrations("framework"):
             if any(f"{kind.__module__}.".startswith(f"{own}.") for own in each.types):
@@ -192,9 +193,8 @@ class NotImportable(UserError):
 
 
 def import_by_name(name: str, *, root: Path | None = None) -> Any:
-    """The object with the name ``module:function``; the folder `root` is searched first.
-
-    `root` joins `sys.path` only when a module in it is named. Raises `NotImportable` for a
+    """Import the object with the name ``module:function``. The folder `root` is searched first.
+    `root` is added to `sys.path` only if it contains the module. Raises `NotImportable` for a
     malformed name, for a missing module, for a module that fails or has the same name as another
     one, and for a name that the module does not define.
     """

@@ -1,1 +1,1 @@
-"""Personal data and secrets: detection, and masking before they are stored or shown."""
+"""Finds personal data and secrets, and masks them before they are stored or shown."""

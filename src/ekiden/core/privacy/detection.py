@@ -33,7 +33,7 @@ _FILES = frozenset({"png", "jpg", "jpeg", "gif", "webp", "svg", "ico", "css", "j
 
 
 def find_emails(text: str) -> Iterator[tuple[int, int]]:
-    """The positions of e-mail addresses in a folded text."""
+    """The positions of e-mail addresses in a normalized text."""
     done = 0
     for sign in _AT_SIGN.finditer(text):
         domain = _compiled(_DOMAIN, re.VERBOSE).match(text, sign.end())
@@ -101,7 +101,7 @@ _LONGEST_PEM = 65_536
 
 
 def find_keys(text: str) -> Iterator[tuple[int, int]]:
-    """The positions of keys, tokens and passwords in addresses in a folded text."""
+    """The positions of keys, tokens, and passwords in addresses, in a normalized text."""
     if _MAYBE_KEY.search(text) is None:
         return
     for prefix, pattern in _PREFIXED:
@@ -179,7 +179,8 @@ _START = re.compile(
 
 
 def find_numbers(text: str, kinds: Collection[str]) -> Iterator[NumberSpan]:
-    """The numbers of `kinds` in a folded text; spans of different kinds may overlap."""
+    """The positions of numbers of these `kinds` in a normalized text. Spans of different kinds may
+    overlap."""
     if _LONG.search(text) is None:
         return
     if "tw_id" in kinds:

@@ -1,10 +1,10 @@
 """Masks secrets in stored and shown data.
 
-A secret is recognised in three ways: it belongs to this process (an environment variable with a
-telling name, the password of an address, values that a settings file passes to servers), it looks
-like a key, or the word before it names it (``password=…``). Error texts repeat their input, so they
-are masked in all three ways. Tool outputs are part of the conversation, so only the secrets of this
-process are masked in them.
+A text is recognised as a secret in three ways: it belongs to this process (an environment variable
+whose name suggests a secret, the password of an address, values that a settings file passes to
+servers); it has the form of a key; or the word before it suggests a secret (``password=…``). Error
+texts repeat their input, so they are masked in all three ways. Tool outputs are part of the
+conversation, so only the secrets of this process are masked in them.
 """
 
 from __future__ import annotations
@@ -45,22 +45,24 @@ def cover(text: str) -> str:
 
 
 def masked_names(text: str) -> str:
-    """The text with values masked that follow a word such as token or password."""
+    """The text with all values masked that follow a word such as "token" or "password"."""
     return re.sub(_NAMED, rf"\1{MASK}", text)
 
 
 def masked_keys(value: Any) -> Any:
-    """A JSON value with keys and tokens masked; the same object if there are none."""
+    """A JSON value with keys and tokens masked. If there is nothing to mask, the same object is
+    returned."""
     return _within(value, _keys)
 
 
 def without_known(value: Any) -> Any:
-    """A JSON value with the secrets of this process masked; the same object if there are none."""
+    """A JSON value with the secrets of this process masked. If there is nothing to mask, the same
+    object is returned."""
     return value if _KNOWN.is_empty() else _within(value, _KNOWN.cover)
 
 
 def keep_secret(values: Iterable[str]) -> None:
-    """Add secrets of this process; values that look like common words are ignored."""
+    """Add secrets of this process. Values that look like common words are ignored."""
     _KNOWN.add(values)
 
 

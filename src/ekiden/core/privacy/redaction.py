@@ -1,7 +1,7 @@
 """Finds and masks sensitive text: card numbers, telephones, keys and the like.
 
-Pure functions of text. They treat a text as a reader sees it: full-width and other digits count as
-digits, and zero-width characters are ignored. Any text is read in linear time.
+The functions ignore differences that a reader does not see: full-width and other digits count as
+digits, and zero-width characters are ignored. Every function takes linear time.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ekiden.core.text.wording import suggestion
 from ekiden.core.values import dumps, loads
 
 SensitiveKind: TypeAlias = Literal["card", "ssn", "cn_id", "tw_id", "phone", "email", "api_key"]
-"""Payment cards, US social security numbers, identity numbers of China and Taiwan, telephones,
-e-mail addresses; keys, tokens and private keys."""
+"""The kinds of sensitive text: payment cards, US social security numbers, identity numbers of China
+and Taiwan, telephone numbers, e-mail addresses, and keys (API keys, tokens and private keys)."""
 
 SENSITIVE_KINDS: tuple[SensitiveKind, ...] = get_args(SensitiveKind)
 DEFAULT_MASK = "[{kind}]"
@@ -34,9 +34,8 @@ class SensitiveSpan(NamedTuple):
 
 
 def find_sensitive(text: str, *, kinds: Collection[str] = SENSITIVE_KINDS) -> list[SensitiveSpan]:
-    """The sensitive parts of `text`, in order, without overlaps; `UserError` for an unknown kind.
-
-    Overlapping parts are one finding, of the kind of the longest::
+    """Return the sensitive parts of `text`, in order and without overlaps. Overlapping parts become
+    one part with the kind of the longest. Raises `UserError` for an unknown kind::
 
         find_sensitive("电话13812345678请")  # [Found("phone", 2, 13)]
     """
@@ -53,11 +52,10 @@ def find_sensitive(text: str, *, kinds: Collection[str] = SENSITIVE_KINDS) -> li
 def redact_text(
     text: str, *, kinds: Collection[str] = SENSITIVE_KINDS, mask: str = DEFAULT_MASK
 ) -> str:
-    """`text` with sensitive parts replaced by `mask`, in which ``{kind}`` names the kind.
-
-    JSON stays JSON: a number becomes a string, and everything else stays as it was written. The
-    result has no findings of these kinds. `UserError` for an unknown kind or a mask that would
-    itself be found.
+    """Return `text` with all sensitive parts replaced by `mask`, in which ``{kind}`` stands for the
+    kind. JSON stays JSON: a masked number becomes a string. The result has no sensitive parts of
+    these kinds. Raises `UserError` for an unknown kind, and for a mask that is itself sensitive
+    text.
     """
     check_kinds(kinds)
     check_mask(mask)
@@ -65,7 +63,7 @@ def redact_text(
 
 
 def check_kinds(kinds: Collection[str]) -> None:
-    """`UserError` for an unknown kind."""
+    """Raise `UserError` for an unknown kind."""
     for kind in kinds:
         if kind not in SENSITIVE_KINDS:
             raise UserError(
@@ -77,8 +75,8 @@ def check_kinds(kinds: Collection[str]) -> None:
 def redact_json(
     text: str, *, kinds: Collection[str] = SENSITIVE_KINDS, mask: str = DEFAULT_MASK
 ) -> str:
-    """Like `redact_text`, for a text that should be JSON: a lone number becomes a string as
-    well."""
+    """Like `redact_text`, for a text that is expected to be JSON. If the whole text is one number,
+    the masked number becomes a string too."""
     check_kinds(kinds)
     check_mask(mask)
     return _redacted(text, kinds, mask, as_json=True)
@@ -86,7 +84,8 @@ def redact_json(
 
 @lru_cache(maxsize=16)
 def check_mask(mask: str) -> None:
-    """`UserError` for a mask that looks like sensitive text, or could join with its neighbours."""
+    """Raise `UserError` for a mask that looks like sensitive text, or could become sensitive text
+    together with the text around it."""
     shown = [_masked(kind, mask) for kind in SENSITIVE_KINDS]
     if not mask or any(_NEVER_IN_MASK.search(one) for one in shown):
         raise UserError(

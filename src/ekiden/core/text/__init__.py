@@ -1,1 +1,1 @@
-"""Texts: suggestions, patterns, keywords, and names in files and other programs."""
+"""Functions on texts: suggestions for misspelt names, patterns, keywords, and names."""

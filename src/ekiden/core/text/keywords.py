@@ -23,7 +23,8 @@ from ekiden.core.text.wording import lazy_pattern
 
 
 MARK = "\x1f"
-"""The mark around words. Folded text never contains it, because it counts as white space."""
+"""The mark around words. The result of `folded` never contains the mark, because the mark counts as
+white space."""
 
 
 _UNSPACED = (
@@ -56,7 +57,7 @@ their number, so further ones are removed."""
 
 
 def folded(text: str) -> str:
-    """`text` without differences that keywords ignore; accepts any string."""
+    """Return `text` without the differences that keyword searches ignore. Accepts any string."""
     if text.isascii():
         return " ".join(text.lower().split())
     text = text.encode("utf-8", "replace").decode()  # A lone surrogate becomes a question mark.
@@ -66,17 +67,16 @@ def folded(text: str) -> str:
 
 
 def alike(text: str) -> str:
-    """`text` normalized for substring search in any script: without case and compatibility forms.
-    Ten times as fast as `folded`."""
+    """Return `text` normalized for substring search in any script: without differences of case and
+    of compatibility forms. This function is ten times as fast as `folded`."""
     if text.isascii():
         return text.lower()
     return normalize("NFKC", normalize("NFKC", _thinned(text)).casefold())
 
 
 def marked(text: str, form: Callable[[str], str] = str) -> str:
-    """Folded text with `MARK` around every word; adjacent words share one mark.
-
-    `form` replaces every word, for example by its stem.
+    """Return folded text with `MARK` around every word. Adjacent words share one mark. The function
+    `form` changes every word, for example to its stem.
     """
     accents = {} if text.isascii() else {ord(c): "a" for c in set(text) if _is_accent(c)}
     if accents:

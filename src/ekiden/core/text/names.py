@@ -8,7 +8,7 @@ import unicodedata
 from ekiden.core.text.wording import lazy_pattern
 
 RESERVED = frozenset({"auto", "user"})
-"""Names with a meaning of their own: ``@auto`` is routing, and ``user`` is the person."""
+"""Reserved names: ``@auto`` asks for routing, and ``user`` means the person."""
 
 TAKEN = f"this name is taken by Ekiden itself ({', '.join(sorted(RESERVED))}); use another"
 
@@ -22,7 +22,7 @@ _CATEGORIES = ("L", "N", "M")
 
 
 def name_fault(name: str) -> str | None:
-    """Why a name in an agent file is invalid, with advice; `None` if it is valid.
+    """Why a name in an agent file is invalid, with advice; `None` if the name is valid.
 
     A name has letters and digits of any script, ``-`` and ``_``.
     """
@@ -39,14 +39,14 @@ def name_fault(name: str) -> str | None:
 
 
 def slug_of(text: str) -> str:
-    """The text as a name; the result may be empty or reserved."""
+    """Convert the text to a valid name. The result may be empty or reserved."""
     letters = unicodedata.normalize("NFC", text).lower()
     kept = "".join(each if _fits(each) else " " for each in letters)
     return "-".join(kept.split()).strip("-_")[:MAX_NAME].rstrip("-_")
 
 
 def is_slug(name: str) -> bool:
-    """Whether the name has only allowed characters; it may be reserved."""
+    """Whether the name has only allowed characters. Reserved names are included."""
     first = unicodedata.category(name[0])[0]
     return first in _FIRST_CATEGORIES and all(_fits(each) for each in name)
 
@@ -87,7 +87,7 @@ MODEL_ALIASES = {
 """Short names in agent files for the newest model of a family."""
 
 INHERIT = "inherit"
-"""In an agent file: the model of the team."""
+"""As the model in an agent file: use the model of the team."""
 
 _PROVIDERS = (
     r"(?P<openai>(?:gpt|chatgpt|codex)-[^\s:]+|o[1-9](?:-[^\s:]+)?)"
@@ -106,19 +106,16 @@ _SOME_COMMANDS = lazy_pattern(
 
 
 def builtin_name(name: str) -> str | None:
-    """The built-in tool with this name in another program, in any spelling; `None` if there is
-    none.
-
-    For example ``Bash`` and ``run_shell_command`` mean ``shell``.
+    """Return the built-in tool that another program knows by this name, in any spelling; `None` if
+    there is no such tool. For example, ``Bash`` and ``run_shell_command`` mean ``shell``.
     """
     return _BY_ALIAS.get(plain_key(name))
 
 
 def commands_of(name: str) -> tuple[str, ...] | None:
-    """The allowed command of a restricted shell tool, as words.
-
-    ``Bash(git log:*)`` is ``("git", "log", "*")``; without the ``*`` no further words are allowed.
-    `None` for any other tool, and for a command with more than plain words.
+    """Return the allowed command of a restricted shell tool, as words. ``Bash(git log:*)`` becomes
+    ``("git", "log", "*")``; without the ``*`` no further words are allowed. Returns `None` for any
+    other tool, and for a command that has more than plain words.
     """
     found = _SOME_COMMANDS.fullmatch(name)
     if found is None or builtin_name(found["tool"]) != "shell":

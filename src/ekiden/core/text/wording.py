@@ -46,7 +46,7 @@ _ADVICE = (
 
 @lru_cache(maxsize=20_000)
 def pattern_fault(pattern: str) -> str | None:
-    """Why a pattern of `triggers` is refused, with advice; `None` if it is valid.
+    """Why a pattern of `triggers` is refused, with advice; `None` if the pattern is valid.
 
     The patterns use RE2, so that matching takes linear time for every pattern.
     """
@@ -109,8 +109,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
 
 
 def closest(word: str, known: Iterable[str], *, count: int = 1) -> list[str]:
-    """At most `count` words of `known` that are close to `word`, the closest first; see
-    `did_you_mean`."""
+    """Return at most `count` words of `known` that are similar to `word`, most similar first.
+    `did_you_mean` defines the similarity."""
     if not word or len(word) > _MAX_WORD:
         return []
     of_folded: dict[str, str] = {}
@@ -136,7 +136,7 @@ def _folded(word: str) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether the text can be encoded as UTF-8: it has no lone surrogates."""
+    """Whether the text can be encoded as UTF-8. A text with a lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

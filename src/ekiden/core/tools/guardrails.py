@@ -1,4 +1,5 @@
-"""Guardrails of tools: they check a call before it is made, and its output before it is seen."""
+"""Guardrails of tools. They check a call before the tool runs, and the output before the model sees
+it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ class AllowBehavior(TypedDict):
 
 
 class RejectContentBehavior(TypedDict):
-    """The model reads `message` instead, and the run continues."""
+    """The model reads `message` instead of the tool's output, and the run continues."""
 
     type: Literal["reject_content"]
     message: str
@@ -42,7 +43,7 @@ def _allowed() -> ToolGuardrailBehavior:
 
 @dataclass(frozen=True, slots=True)
 class ToolGuardrailFunctionOutput:
-    """The decision of a tool guardrail; create it with `allow`, `reject_content` or
+    """The decision of a tool guardrail. Create a decision with `allow`, `reject_content` or
     `raise_exception`."""
 
     output_info: Any = None
@@ -96,7 +97,8 @@ ToolOutputGuardrailFunction: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class ToolInputGuardrail(Generic[TContext]):
-    """Checks a tool call before the tool runs; `tool_input_guardrail` makes one from a function."""
+    """Checks a tool call before the tool runs. The decorator `tool_input_guardrail` creates this
+    object from a function."""
 
     guardrail_function: ToolInputGuardrailFunction
     """The function that checks the call, sync or async. A sync function runs on the event loop and
@@ -119,8 +121,8 @@ class ToolInputGuardrail(Generic[TContext]):
 
 @dataclass(frozen=True, slots=True)
 class ToolOutputGuardrail(Generic[TContext]):
-    """Checks a tool's output before the model sees it; `tool_output_guardrail` makes one from a
-    function."""
+    """Checks a tool's output before the model sees it. The decorator `tool_output_guardrail`
+    creates this object from a function."""
 
     guardrail_function: ToolOutputGuardrailFunction
     """The function that checks the call, sync or async. A sync function runs on the event loop and
@@ -143,7 +145,7 @@ class ToolOutputGuardrail(Generic[TContext]):
 
 @dataclass(frozen=True, slots=True)
 class ToolInputGuardrailResult:
-    """A guardrail and its decision on one call."""
+    """A tool guardrail with its decision about one call."""
 
     guardrail: ToolInputGuardrail[Any]
     output: ToolGuardrailFunctionOutput
@@ -151,7 +153,7 @@ class ToolInputGuardrailResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutputGuardrailResult:
-    """A guardrail and its decision on the output of one call."""
+    """A tool guardrail with its decision about the output of one call."""
 
     guardrail: ToolOutputGuardrail[Any]
     output: ToolGuardrailFunctionOutput
@@ -179,7 +181,8 @@ class GuardrailDecision:
         return self.behavior == "allow"
 
     def to_json(self, *, sensitive: bool = True) -> dict[str, Any]:
-        """The decision for an event. Keys are masked; without `sensitive` all texts are omitted."""
+        """Return the decision in the form that events contain. Keys and tokens are masked. Without
+        `sensitive`, all texts are left out."""
         data: dict[str, Any] = {
             "type": self.type,
             "guardrail": self.guardrail,
@@ -205,7 +208,7 @@ class GuardrailDecision:
 
     @property
     def output(self) -> ToolGuardrailFunctionOutput:
-        """The decision as the output of the guardrail function."""
+        """Return the decision in the form of a guardrail function's result."""
         behavior: dict[str, Any] = {"type": self.behavior}
         if self.behavior == "reject_content":
             behavior["message"] = self.message or ""
@@ -271,8 +274,8 @@ def check_guardrails(
     inputs: Sequence[ToolInputGuardrail[Any]] | None,
     outputs: Sequence[ToolOutputGuardrail[Any]] | None,
 ) -> None:
-    """`UserError` for objects that are not guardrails: a check that never runs would go
-    unnoticed."""
+    """Raise `UserError` for objects that are not guardrails. Otherwise a guardrail that never runs
+    would not be noticed."""
     for which, given, kind in (
         ("input", inputs, ToolInputGuardrail),
         ("output", outputs, ToolOutputGuardrail),

@@ -27,24 +27,25 @@ if TYPE_CHECKING:
 
 
 ToolErrorFunction: TypeAlias = Callable[[RunContextWrapper[Any], Exception], Any]
-"""Turns an exception of a tool into the text for the model; sync or async."""
+"""A sync or async function that turns an exception of a tool into an error text for the model."""
 
 Enabled: TypeAlias = bool | Callable[[RunContextWrapper[Any], Any], bool | Awaitable[bool]]
 """Whether something is available in a turn: a fixed value, or a function of the context and the
 agent."""
 
 ApprovalFunction: TypeAlias = Callable[..., bool | Awaitable[bool]]
-"""Decides whether a call needs approval. It takes the arguments as a dict, or the context, the
-arguments and the id of the call."""
+"""A function that decides whether a call needs approval. It has one parameter, the arguments as a
+dict, or three parameters: the context, the arguments and the id of the call."""
 
 ScopeFunction: TypeAlias = Callable[[str], str]
-"""Returns the scope of a call with these arguments (JSON text), such as the program that it runs or
-the host that it contacts. Raises an exception if the arguments have none."""
+"""A function that returns the scope of a call, such as the program that the call runs or the host
+that it contacts. The function gets the arguments as JSON text. It raises an exception if the
+arguments have no scope."""
 
 
 @dataclass(eq=False)
 class FunctionTool(Parameterized, Generic[TContext, TOutput]):
-    """A function that the model may call, with its schema; `function_tool` creates it.
+    """A function that the model may call, with its schema. `function_tool` creates this object.
 
     You can also create a tool yourself, with a schema from another source::
 
@@ -74,11 +75,11 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     """If set, every call needs human approval; see `RunConfig.approver`."""
     needs_approval: bool | ApprovalFunction = False
     """If `True`, every call needs human approval, as with `confirmation`. If it is a function, it
-    is called before each tool call, and returns whether this call needs approval. If the function
+    is called before each tool call, and returns whether this call needs approval. If this function
     fails, a warning is recorded, and the tool is not called."""
     confirmation_scope: ScopeFunction | None = None
     """A function that returns the scope of a call. An "always" approval covers calls with the same
-    scope. If there is no such function, it covers all calls."""
+    scope. Without this function, an "always" approval covers all calls of the tool."""
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None
     """Guardrails that run one after the other before every call. The tool runs only if all of them
     allow the call."""
@@ -86,7 +87,8 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     """Guardrails that check the output one after the other. The model sees the output only if all
     of them allow it."""
     agent: Any = None
-    """The `Agent` that the tool calls; `None` for other tools. This agent belongs to the team."""
+    """The `Agent` that the tool calls. This agent becomes a member of the team. `None` if the tool
+    does not call an agent."""
     spec: ToolSpec = field(init=False, repr=False)
     """The tool definition that the model sees. It is created at the first use."""
 
@@ -119,7 +121,8 @@ Tool: TypeAlias = FunctionTool
 
 
 def check_approval_function(function: ApprovalFunction, tool: str) -> int:
-    """The number of arguments that the function takes, 1 or 3; `UserError` for other numbers."""
+    """Return the number of arguments that the function takes, 1 or 3. Raises `UserError` for other
+    numbers."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -141,7 +144,8 @@ _NAME = lazy_pattern(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def check_tool_name(name: object, what: str) -> None:
-    """`UserError` for a name that a model's API would refuse; `what` says what is named."""
+    """Raise `UserError` for a name that a model's API would refuse. `what` describes the named
+    object in the message."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UserError(
             f"{name!r:.80} cannot be {what} (1 to 64 ASCII letters, digits, _ and -, as every "
@@ -154,7 +158,7 @@ _SCHEMA_LISTS = ("anyOf", "allOf", "prefixItems")
 
 
 def ensure_strict_json_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """A strict copy of `schema`. A schema that is already strict does not change.
+    """Return a strict copy of `schema`. The copy of a schema that is already strict has no changes.
 
     Objects get ``additionalProperties: false``, and all their properties become ``required``.
     ``oneOf`` becomes ``anyOf``. An ``allOf`` with one entry is merged. A ``default`` of null is
