@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ekiden.cli.chat.catalogue import COMMANDS, Command
-from ekiden.cli.chat.commands.table import KEYS
+from ekiden.cli.chat.loop import KEYS
 from tests.docs.pages import page
 
 PAGE = page("chat.md").text

@@ -11,8 +11,8 @@ from typing import Final
 from ekiden import __version__
 from ekiden.cli.errors import BadInput, Interrupted, UsageError
 from ekiden.cli.exits import Exit, debug_trace, defect, exit_for_error
+from ekiden.cli.output import complain, prepare_log, prepare_streams, say
 from ekiden.cli.parser.parser import ABOUT, COMMANDS, GROUPS, HELP, build
-from ekiden.cli.terminal.output import complain, prepare_log, prepare_streams, say
 from ekiden.core.errors import EkidenError
 from ekiden.core.text.wording import is_unicode
 

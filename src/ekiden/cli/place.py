@@ -20,7 +20,7 @@ from ekiden.cli.options import (
     TeamOption,
     TrustOption,
 )
-from ekiden.cli.terminal.output import note
+from ekiden.cli.output import note
 
 if TYPE_CHECKING:
     from ekiden.api.administration import SettingsApi
@@ -98,7 +98,7 @@ class Place:
                 yield client.ekiden
             return
         from ekiden.api.local.context import LocalContext
-        from ekiden.cli.terminal.prompts import check_addresses
+        from ekiden.cli.prompts import check_addresses
         from ekiden.client.ekiden import at_store
         from ekiden.project import load_settings, open_store
 
@@ -309,8 +309,7 @@ class TeamWithStore(TeamAtWork):
 
         from ekiden.cli.errors import Interrupted
         from ekiden.cli.projects import open_project, person_name, tell_notes
-        from ekiden.cli.run.handoffs import stopped, tell_busy
-        from ekiden.cli.run.observer import resume_command
+        from ekiden.cli.run_observer import resume_command, stopped, tell_busy
         from ekiden.client.ekiden import at_store
         from ekiden.project import open_store
 
@@ -341,8 +340,8 @@ def _here(
 ) -> LocalContext:
     """The context of calls on this project's team by a person at a terminal."""
     from ekiden.api.local.context import LocalContext
-    from ekiden.cli.run.observer import run_config
-    from ekiden.cli.terminal.prompts import approver
+    from ekiden.cli.prompts import approver
+    from ekiden.cli.run_observer import run_config
 
     settings = project.settings
     return LocalContext(

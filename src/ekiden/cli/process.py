@@ -68,7 +68,7 @@ async def prepared_config(
 
 def tell_console(config: ServerConfig, url: str) -> None:
     """Print the address of the console, if this server has it."""
-    from ekiden.cli.terminal.output import note
+    from ekiden.cli.output import note
     from ekiden.core.checks.addresses import is_any_address
     from ekiden.server.console import has_console
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ekiden.cli.errors import BadInput, UsageError
 from ekiden.cli.options import json_or_text
-from ekiden.cli.terminal.output import StatusLine, note
+from ekiden.cli.output import StatusLine, note
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.text.wording import is_unicode
 from ekiden.core.values import dumps
@@ -44,7 +44,7 @@ def open_project(
     `load_project`, and `FolderNotTrusted`.
     """
     from ekiden.agents import load_agent_files
-    from ekiden.cli.terminal.prompts import check_trust
+    from ekiden.cli.prompts import check_trust
     from ekiden.project.project import load_project
     from ekiden.project.settings import load_settings
     from ekiden.project.trust import inspect_workspace
@@ -121,7 +121,7 @@ def store_address(option: str | None) -> str:
     """
     if option is not None:
         return option
-    from ekiden.cli.terminal.prompts import check_addresses
+    from ekiden.cli.prompts import check_addresses
     from ekiden.project.settings import load_settings
 
     loaded = load_settings(Path.cwd())

@@ -13,19 +13,18 @@ from ekiden.cli.ids import begun_session_id, session_id as find_session, session
 from ekiden.cli.options import RunFlags
 from ekiden.cli.place import Place
 from ekiden.cli.projects import open_project, title_of
-from ekiden.cli.run.follow import LocalRun, RunFollower, WaitPolicy
-from ekiden.cli.run.observer import RunView
-from ekiden.cli.terminal.prompts import (
+from ekiden.cli.prompts import (
     TerminalApprover,
     ask_on_terminal,
     is_attended,
 )
+from ekiden.cli.run_follow import LocalRun, RunFollower, WaitPolicy
+from ekiden.cli.run_observer import RunView
 from ekiden.core.errors import SessionBusy
 
 if TYPE_CHECKING:
     from ekiden.api.runs import Shown
-    from ekiden.cli.run.at_server import ServerRun
-    from ekiden.cli.run.follow import Start
+    from ekiden.cli.run_follow import ServerRun, Start
     from ekiden.core.values import Priority
     from ekiden.project.project import Project
     from ekiden.project.routing import AddressedMessage
@@ -130,7 +129,7 @@ class _Here:
 
     async def watch(self, session: Session, start: Start | None) -> int:
         """Show the run that `start` begins, or with `None` the session's current one."""
-        from ekiden.cli.run.observer import resume_command
+        from ekiden.cli.run_observer import resume_command
         from ekiden.project.runs.tasks import finished_run, resume_run
 
         flags, team = self.flags, self.project.team
@@ -169,8 +168,8 @@ async def _opened(
     flags: RunFlags, place: Place, project: Project, *, create: bool
 ) -> AsyncIterator[_Here]:
     from ekiden.cli.projects import tell_notes
-    from ekiden.cli.run.observer import run_config
-    from ekiden.cli.terminal.prompts import approver
+    from ekiden.cli.prompts import approver
+    from ekiden.cli.run_observer import run_config
     from ekiden.project import open_store
 
     address = place.address(project.settings.store)
@@ -195,7 +194,7 @@ async def _opened(
 
 async def _begin_at_server(flags: RunFlags, place: Place, message: OpeningMessage) -> int:
     from ekiden.cli.projects import check_owner, user_here
-    from ekiden.cli.run.at_server import ServerRun
+    from ekiden.cli.run_follow import ServerRun
 
     place.check_for_server(flags, allow=flags.allow)
     async with place.connected() as client:
@@ -226,7 +225,7 @@ async def _begin_at_server(flags: RunFlags, place: Place, message: OpeningMessag
 
 async def _resume_at_server(flags: RunFlags, place: Place, session_id: str) -> int:
     from ekiden.api.methods.called import AsyncStream
-    from ekiden.cli.run.at_server import BUSY_S, OnBusy, ServerRun
+    from ekiden.cli.run_follow import BUSY_S, OnBusy, ServerRun
     from ekiden.core.runs import Run, RunStarted
 
     place.check_for_server(flags, allow=flags.allow)

@@ -12,8 +12,8 @@ from typing import TextIO
 
 import pytest
 
-from ekiden.cli.terminal import prompts
-from ekiden.cli.terminal.prompts import (
+from ekiden.cli import prompts
+from ekiden.cli.prompts import (
     Question,
     TerminalApprover,
     approver,

@@ -9,7 +9,7 @@ import pytest
 from ekiden.api.handoffs import CancelledHandoff
 from ekiden.api.local.handoffs import end_of
 from ekiden.cli.exits import Exit
-from ekiden.cli.run.handoffs import report_cancel, stopped, tell_busy
+from ekiden.cli.run_observer import report_cancel, stopped, tell_busy
 from ekiden.core.handoffs.request import Actor, HandoffResult
 from ekiden.handoff.records.requests import Asked, document_of
 from ekiden.storage.base import NewSession, SessionPatch, SessionRow

@@ -12,8 +12,8 @@ import pytest
 from ekiden import Agent, CodeContext, MemoryStore, Session, Team
 from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.run.follow import LocalRun, RunFollower, WaitPolicy
-from ekiden.cli.run.observer import RunView
+from ekiden.cli.run_follow import LocalRun, RunFollower, WaitPolicy
+from ekiden.cli.run_observer import RunView
 from ekiden.cli.views.inbox import tell_questions
 from ekiden.core.errors import StoreUnavailable, UnknownAgent
 from ekiden.core.questions import InboxItem

@@ -11,7 +11,7 @@ import pytest
 from ekiden import Agent, CodeContext, MemoryStore, Session, Team, Waiting
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.place import Place
-from ekiden.cli.run.observer import RunView, problem_of, resume_command
+from ekiden.cli.run_observer import RunView, problem_of, resume_command
 from ekiden.core.errors import UserError
 from ekiden.core.roles import Assignment
 from ekiden.core.runs import Refused

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ekiden.cli.terminal.output import complain, emit, note, safe
+from ekiden.cli.output import complain, emit, note, safe
 from ekiden.core.values import dumps
 
 HOSTILE = "a\x1b[31m\x07\x7f\x85\x9b31m\u202egpj\u2066\u2028\u200f\u061c 日本 🙂 \ud800\n"

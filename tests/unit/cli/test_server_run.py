@@ -11,10 +11,9 @@ import pytest
 
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import Exit
-from ekiden.cli.run.at_server import RemoteResult, ServerRun
-from ekiden.cli.run.follow import RunFollower, WaitPolicy
-from ekiden.cli.run.observer import RunView, problem_of
-from ekiden.cli.terminal.prompts import Question, TerminalApprover
+from ekiden.cli.prompts import Question, TerminalApprover
+from ekiden.cli.run_follow import RemoteResult, RunFollower, ServerRun, WaitPolicy
+from ekiden.cli.run_observer import RunView, problem_of
 from ekiden.client import AsyncClient
 from ekiden.core.documents import from_json
 from ekiden.core.errors import SessionBusy

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 from ekiden.api.runs import Shown
 from ekiden.api.sessions import SessionDetails
-from ekiden.cli.chat.commands.inbox import split_answer
-from ekiden.cli.chat.commands.sessions import entered
 from ekiden.cli.chat.conversation import AUTO, Chat, waiting_reply
+from ekiden.cli.chat.inbox_commands import split_answer
 from ekiden.cli.chat.loop import ChatLoop
-from ekiden.cli.chat.screens.screen import CommandReply, Lines, Quoted, Shape
+from ekiden.cli.chat.reader import Interrupts, Reader, Status, StatusOf
+from ekiden.cli.chat.screen import CommandReply, Lines, Quoted, Shape
+from ekiden.cli.chat.session_commands import entered
 from ekiden.cli.chat.start import Manner, line_reader, manner_here, screen_for, until_left
-from ekiden.cli.chat.typed.reader import Interrupts, Reader, Status, StatusOf
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit, exit_for_outcome
 from ekiden.cli.ids import begun_session_id
 from ekiden.cli.options import NO_LIMITS, ChatFlags, LimitFlags
+from ekiden.cli.output import say
 from ekiden.cli.projects import check_owner, title_of, user_here
-from ekiden.cli.run.at_server import RemoteResult
-from ekiden.cli.run.observer import problem_of
-from ekiden.cli.terminal.output import say
+from ekiden.cli.run_follow import RemoteResult
+from ekiden.cli.run_observer import problem_of
 from ekiden.cli.views.inbox import answer_words, question_line
 from ekiden.core.errors import EkidenError, SessionNotFound
 from ekiden.core.events import Event
@@ -89,7 +89,7 @@ async def _hold(chat: RemoteChat, manner: Manner) -> int:
 
 def _reader(manner: Manner, status: StatusOf, interrupts: Interrupts) -> Reader:
     if manner == "drawn":
-        from ekiden.cli.chat.typed.prompt import TerminalReader
+        from ekiden.cli.chat.prompt import TerminalReader
 
         return TerminalReader(status, lambda: None, stop_turn=interrupts.stop_turn)
     return line_reader(manner, status, interrupts)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.screens.screen import CommandReply, Lines, Quoted, Screen, Shape
-from ekiden.cli.chat.typed.reader import Interrupts, Reader, Status
+from ekiden.cli.chat.reader import Interrupts, Reader, Status
+from ekiden.cli.chat.screen import CommandReply, Lines, Quoted, Screen, Shape
 from ekiden.cli.errors import UsageError
 
 if TYPE_CHECKING:

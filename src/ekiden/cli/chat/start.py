@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ekiden.cli.chat.conversation import AUTO
-from ekiden.cli.chat.typed.reader import Interrupts, Reader, Status, StatusOf, quiet_keys
+from ekiden.cli.chat.reader import Interrupts, Reader, Status, StatusOf, quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.options import ChatFlags
-from ekiden.cli.terminal.output import say
+from ekiden.cli.output import say
 
 if TYPE_CHECKING:
-    from ekiden.cli.chat.local import LocalChat
-    from ekiden.cli.chat.roster import Roster
-    from ekiden.cli.chat.screens.screen import Screen
-    from ekiden.cli.chat.typed.completion import Sources
+    from ekiden.cli.chat.catalogue import Sources
+    from ekiden.cli.chat.local import LocalChat, Roster
+    from ekiden.cli.chat.screen import Screen
     from ekiden.project.project import Project
     from ekiden.storage.base import Store
 
@@ -60,7 +59,7 @@ class Beginning:
 
     def is_done(self, chat: LocalChat) -> None:
         """Use this chat, which is ready."""
-        from ekiden.cli.chat.typed.choices import ChatSources
+        from ekiden.cli.chat.choices import ChatSources
 
         self.chat = chat
         self._sources = ChatSources(chat.roster, chat.store)
@@ -135,8 +134,8 @@ async def _talk(
     beginning: Beginning,
     interrupts: Interrupts,
 ) -> int:
-    from ekiden.cli.chat.commands.sessions import entered
     from ekiden.cli.chat.loop import ChatLoop
+    from ekiden.cli.chat.session_commands import entered
     from ekiden.project import open_store
 
     roster = await _trusted_roster(flags, manner, reader)
@@ -179,7 +178,7 @@ async def warm(chat: LocalChat) -> None:
 
 async def _trusted_roster(flags: ChatFlags, manner: Manner, reader: Reader) -> Roster:
     """The team of the current folder; the person is asked once whether its files are trusted."""
-    from ekiden.cli.terminal.prompts import QUESTION, NotTrustedYet, introduction, is_yes
+    from ekiden.cli.prompts import QUESTION, NotTrustedYet, introduction, is_yes
     from ekiden.core.current_agent import acting_agent
 
     try:
@@ -199,8 +198,8 @@ def open_roster(flags: ChatFlags) -> Roster:
     """The team of the current folder; raises the errors of `load_project`, and
     `FolderNotTrusted`."""
     from ekiden.agents import AgentWatcher, LoadedAgents, agent_folders
-    from ekiden.cli.chat.roster import AgentFiles, Roster
-    from ekiden.cli.terminal.prompts import check_trust
+    from ekiden.cli.chat.local import AgentFiles, Roster
+    from ekiden.cli.prompts import check_trust
     from ekiden.project.project import load_project
     from ekiden.project.settings import load_settings
     from ekiden.project.trust import inspect_workspace
@@ -243,8 +242,8 @@ def _chat(
     interrupts: Interrupts,
 ) -> LocalChat:
     from ekiden.cli.chat.local import LocalChat
-    from ekiden.cli.chat.screens.screen import ChatQuestions, HeldScreen
-    from ekiden.cli.terminal.prompts import TerminalApprover
+    from ekiden.cli.chat.screen import ChatQuestions, HeldScreen
+    from ekiden.cli.prompts import TerminalApprover
     from ekiden.project.run_options import config_of
     from ekiden.sessions import Session
 
@@ -267,7 +266,7 @@ def _chat(
 
 def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Reader:
     if manner == "drawn":
-        from ekiden.cli.chat.typed.prompt import FILE_NAME, PrivateHistory, TerminalReader
+        from ekiden.cli.chat.prompt import FILE_NAME, PrivateHistory, TerminalReader
 
         history = PrivateHistory(Path.home() / ".ekiden" / FILE_NAME)
         drawn = TerminalReader(
@@ -288,7 +287,7 @@ def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Rea
 
 def line_reader(manner: Manner, status: StatusOf, interrupts: Interrupts) -> Reader:
     """Reads lines of a pipe, or of a terminal that cannot be drawn on."""
-    from ekiden.cli.chat.typed.piped import LineReader, TypedLines
+    from ekiden.cli.chat.reader import LineReader, TypedLines
 
     if manner == "typed":
         typed = TypedLines(status)
@@ -300,14 +299,14 @@ def line_reader(manner: Manner, status: StatusOf, interrupts: Interrupts) -> Rea
 def screen_for(manner: Manner, *, markdown: bool) -> Screen:
     """The screen of a chat."""
     if manner == "json":
-        from ekiden.cli.chat.screens.plain import JsonScreen
+        from ekiden.cli.chat.plain_screen import JsonScreen
 
         return JsonScreen()
     if manner != "drawn":
-        from ekiden.cli.chat.screens.plain import PlainScreen
+        from ekiden.cli.chat.plain_screen import PlainScreen
 
         return PlainScreen(stream=manner == "typed")
-    from ekiden.cli.chat.screens.rich import RichScreen
+    from ekiden.cli.chat.rich_screen import RichScreen
 
     return RichScreen(markdown=markdown)
 
@@ -324,7 +323,7 @@ async def _enter(chat: LocalChat, flags: ChatFlags) -> bool:
             raise NoSessions
         session_id = newest[0].session_id
     elif flags.resume:
-        from ekiden.cli.chat.commands.sessions import choose_session
+        from ekiden.cli.chat.session_commands import choose_session
 
         session_id = await choose_session(chat)
         if session_id is None:

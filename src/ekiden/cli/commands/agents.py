@@ -22,10 +22,9 @@ from ekiden.cli.options import (
     WholeListing,
     WideOption,
 )
+from ekiden.cli.output import emit, note, print_table, say, show
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, Place, TeamAtWork, TeamPlace
 from ekiden.cli.projects import relative
-from ekiden.cli.terminal.output import emit, note, say, show
-from ekiden.cli.terminal.tables import print_table
 from ekiden.tools import is_project_function
 
 _T = TypeVar("_T")
@@ -98,7 +97,7 @@ def validate(
     from ekiden.project.project import check_files
 
     if imports:
-        from ekiden.cli.terminal.prompts import check_trust
+        from ekiden.cli.prompts import check_trust
         from ekiden.project.trust import inspect_workspace
 
         check_trust(inspect_workspace(Path.cwd()), trust=trust)
@@ -179,7 +178,7 @@ async def agents_show(
     as_json: JsonOption = False,
 ) -> None:
     """Show all details of an agent, including its handoff tools and its file."""
-    from ekiden.cli.terminal.tables import print_pairs
+    from ekiden.cli.output import print_pairs
     from ekiden.cli.views.agents import detail_pairs
 
     async with place.open(as_json=as_json) as ekiden:

@@ -11,8 +11,8 @@ from cyclopts import Parameter
 from ekiden.api.audit import AuditedType, HandoffMove
 from ekiden.cli.ids import record_id, session_id
 from ekiden.cli.options import LISTING, JsonOption, Listing, OutputOption, SinceOption, UntilOption
+from ekiden.cli.output import show
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.terminal.output import show
 
 
 @Parameter(name="*")
@@ -78,8 +78,7 @@ async def audit_show(
 ) -> None:
     """Show an audit record, or all records of a handoff."""
     from ekiden.cli.errors import NoRecord
-    from ekiden.cli.terminal.output import emit, say
-    from ekiden.cli.terminal.tables import print_pairs
+    from ekiden.cli.output import emit, print_pairs, say
     from ekiden.cli.views.administration import record_pairs
     from ekiden.core.documents import to_json
     from ekiden.core.errors.server import AuditRecordNotFound
@@ -122,7 +121,7 @@ async def audit_verify(
     from contextlib import nullcontext
 
     from ekiden.cli.exits import Exit
-    from ekiden.cli.terminal.output import export_lines
+    from ekiden.cli.output import export_lines
     from ekiden.cli.views.administration import ProgressLine, print_verification
 
     opened = nullcontext() if against is None else export_lines(against)
@@ -148,7 +147,7 @@ async def audit_export(
     """
     from contextlib import aclosing
 
-    from ekiden.cli.terminal.output import new_file, note, say
+    from ekiden.cli.output import new_file, note, say
 
     wanted = filters.given()
     count = 0

@@ -25,8 +25,8 @@ from ekiden.cli.options import (
     TeamFlags,
     UntilOption,
 )
+from ekiden.cli.output import show
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
-from ekiden.cli.terminal.output import show
 
 _WAIT_S: Final = 55.0
 """How long a server waits for the agent's answer."""
@@ -134,7 +134,7 @@ async def handoff_start(
     If another process is running the session, that process makes the handoff after its current
     step. With --policy immediate, the handoff is made at once.
     """
-    from ekiden.cli.run.handoffs import report_start, report_unknown
+    from ekiden.cli.run_observer import report_start, report_unknown
     from ekiden.core.errors import UnknownAgent
 
     async with place.work(
@@ -205,7 +205,7 @@ async def handoff_cancel(
 ) -> int:
     """Roll back a handoff that is not completed, or withdraw a handoff request."""
     from ekiden.api.handoffs import CancelledHandoff
-    from ekiden.cli.run.handoffs import report_cancel
+    from ekiden.cli.run_observer import report_cancel
     from ekiden.core.documents import from_json
     from ekiden.core.errors import HandoffSettled
 
@@ -251,9 +251,8 @@ async def handoff_answer(
     from ekiden.cli.errors import Interrupted
     from ekiden.cli.exits import exit_for_outcome
     from ekiden.cli.projects import open_project, person_name, tell_notes
-    from ekiden.cli.run.handoffs import stopped, tell_refusals
-    from ekiden.cli.run.observer import RunView, resume_command, run_config
-    from ekiden.cli.terminal.prompts import approver
+    from ekiden.cli.prompts import approver
+    from ekiden.cli.run_observer import RunView, resume_command, run_config, stopped, tell_refusals
     from ekiden.project import open_store
     from ekiden.project.runs.stored_runs import questions_to_people
     from ekiden.runtime import HandoffController
@@ -298,8 +297,8 @@ async def _answer_at_server(
     as_json: bool,
 ) -> int:
     from ekiden.cli.exits import Exit, exit_for_outcome
-    from ekiden.cli.run.at_server import RemoteResult
-    from ekiden.cli.run.observer import RunView
+    from ekiden.cli.run_follow import RemoteResult
+    from ekiden.cli.run_observer import RunView
 
     async with place.connected() as client:
         session = await session_id(client.ekiden.sessions, session)

@@ -22,8 +22,8 @@ from ekiden.cli.options import (
     PriorityName,
     ahead,
 )
+from ekiden.cli.output import emit, say, show
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.terminal.output import emit, say, show
 
 if TYPE_CHECKING:
     from ekiden.api.inbox import InboxApi
@@ -211,7 +211,7 @@ async def inbox_snooze(
     change: ItemChange = CHANGE,
 ) -> None:
     """Hide an inbox item for a while. The item stays open, and its deadline does not change."""
-    from ekiden.cli.terminal.tables import clock_time
+    from ekiden.cli.output import clock_time
 
     seconds = ahead(time, what="the time")
     async with change.open(item) as (inbox, found, person):

@@ -22,8 +22,8 @@ from ekiden.cli.options import (
     StrategyOption,
     UserOption,
 )
+from ekiden.cli.output import StatusLine, emit, say, show
 from ekiden.cli.place import HERE, THE_TEAM, Place, TeamPlace
-from ekiden.cli.terminal.output import StatusLine, emit, say, show
 
 
 async def run(
@@ -122,7 +122,7 @@ async def chat(*, flags: ChatFlags = CHAT, place: Place = HERE) -> int:
 def _offer_team() -> None:
     """In an empty folder, offer to write a team into it."""
     from ekiden.cli.commands.setup import ask_model, ask_template, set_up
-    from ekiden.cli.terminal.prompts import ask_line, is_attended, is_yes
+    from ekiden.cli.prompts import ask_line, is_attended, is_yes
     from ekiden.core.current_agent import acting_agent
 
     if not (is_attended() and sys.stdout.isatty()) or acting_agent() is not None:

@@ -26,6 +26,7 @@ from ekiden.cli.options import (
     WholeListing,
     YesOption,
 )
+from ekiden.cli.output import emit, note, say, show
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.process import (
     check_installed,
@@ -36,8 +37,7 @@ from ekiden.cli.process import (
     start_logging,
     tell_console,
 )
-from ekiden.cli.terminal.output import emit, note, say, show
-from ekiden.cli.terminal.prompts import confirm
+from ekiden.cli.prompts import confirm
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import JsonOption
-from ekiden.cli.terminal.output import emit, note, say
-from ekiden.cli.terminal.prompts import ask_line, is_attended
+from ekiden.cli.output import emit, note, say
+from ekiden.cli.prompts import ask_line, is_attended
 from ekiden.project.scaffold import TEMPLATES, Template
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def trust(
 
 
 def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
-    from ekiden.cli.terminal.prompts import NotTrustedYet, listed
+    from ekiden.cli.prompts import NotTrustedYet, listed
     from ekiden.core.current_agent import acting_agent
     from ekiden.project.trust import inspect_workspace
 
@@ -237,7 +237,7 @@ def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
 
 
 def _list(*, as_json: bool) -> None:
-    from ekiden.cli.terminal.tables import print_table
+    from ekiden.cli.output import print_table
     from ekiden.project.trust import TrustedFolders
 
     rows = [

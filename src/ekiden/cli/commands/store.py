@@ -12,8 +12,8 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import JsonOption, StoreOption, TrustOption
+from ekiden.cli.output import show
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.terminal.output import show
 
 if TYPE_CHECKING:
     from ekiden.project.copying import BackupReport
@@ -182,8 +182,8 @@ async def mirror_run(
     import signal
 
     from ekiden.cli.exits import Exit
+    from ekiden.cli.output import emit, note, say
     from ekiden.cli.process import on_signals
-    from ekiden.cli.terminal.output import emit, note, say
     from ekiden.project import open_store
     from ekiden.project.run_options import session_replica
     from ekiden.sessions.replica import ReplicaPolicy
@@ -234,7 +234,7 @@ async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> 
 
 
 def _settings(*, trust: bool) -> Settings:
-    from ekiden.cli.terminal.prompts import check_some
+    from ekiden.cli.prompts import check_some
     from ekiden.project.settings import load_settings
     from ekiden.project.trust import inspect_workspace
 

@@ -15,8 +15,8 @@ from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import AfterOption, JsonOption, SessionOrNewest, WideOption
+from ekiden.cli.output import complain, emit, note, safe, say, show
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.terminal.output import complain, emit, note, safe, say, show
 from ekiden.core.events import EventType
 from ekiden.sessions.costs import CostKey
 
@@ -191,7 +191,7 @@ async def _exported(
 
 
 def _write_lines(lines: Sequence[str], output: Path | None) -> None:
-    from ekiden.cli.terminal.output import new_file
+    from ekiden.cli.output import new_file
 
     if output is None:
         for line in lines:

@@ -22,6 +22,7 @@ from ekiden.cli.options import (
     TeamFlags,
     WideOption,
 )
+from ekiden.cli.output import show
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.process import (
     end_for_sure,
@@ -30,7 +31,6 @@ from ekiden.cli.process import (
     run_until_signal,
     start_logging,
 )
-from ekiden.cli.terminal.output import show
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -199,8 +199,8 @@ async def worker_run(
     not wait. `ekiden worker` is a short form of this command.
     """
     from ekiden.cli.exits import Exit
+    from ekiden.cli.output import emit, note
     from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.cli.terminal.output import emit, note
     from ekiden.project.worker import Workforce, WorkOrder
 
     if engine == "temporal" and agents:

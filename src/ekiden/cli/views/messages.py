@@ -8,16 +8,17 @@ from typing import Any
 from ekiden.api.collaborations import CollaborationDetails
 from ekiden.api.handoffs import HandoffDetails, HandoffSummary
 from ekiden.api.messages import MessageDetails
-from ekiden.cli.terminal.output import emit, say
-from ekiden.cli.terminal.tables import (
+from ekiden.cli.output import (
     Cell,
     Extra,
     Id,
     Table,
     TimeCell,
     clock_time,
+    emit,
     print_pairs,
     print_table,
+    say,
 )
 from ekiden.core.documents import to_json
 from ekiden.core.values import PRIORITIES, dumps

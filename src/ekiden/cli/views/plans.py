@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ekiden.api.agents import RouteAnalysis, RouteStage
-from ekiden.cli.terminal.output import say
-from ekiden.cli.terminal.tables import Whole, print_pairs, print_table
-from ekiden.cli.terminal.transcript import route_line
+from ekiden.cli.output import Whole, print_pairs, print_table, say
+from ekiden.cli.transcript import route_line
 from ekiden.core.documents import to_json
 from ekiden.core.values import dumps
 

@@ -7,14 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from ekiden.cli.chat.local import LocalChat
+from ekiden.cli.chat.local import LocalChat, Roster, Watcher
 from ekiden.cli.chat.loop import ChatLoop
-from ekiden.cli.chat.roster import Roster, Watcher
-from ekiden.cli.chat.screens.plain import drawn_plain
-from ekiden.cli.chat.screens.screen import CommandReply
-from ekiden.cli.chat.typed.reader import Interrupts
+from ekiden.cli.chat.plain_screen import drawn_plain
+from ekiden.cli.chat.reader import Interrupts
+from ekiden.cli.chat.screen import CommandReply
 from ekiden.cli.errors import BadInput
-from ekiden.cli.run.observer import Reported
+from ekiden.cli.run_observer import Reported
 from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.chat.roster import Roster
-from ekiden.cli.chat.screens.screen import Cleared
+from ekiden.cli.chat.local import Roster
+from ekiden.cli.chat.screen import Cleared
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.profile import Triggers

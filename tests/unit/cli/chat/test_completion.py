@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.chat.typed.choices import ChatSources
-from ekiden.cli.chat.typed.completion import candidates, ranked
+from ekiden.cli.chat.catalogue import candidates, ranked
+from ekiden.cli.chat.choices import ChatSources
 from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
 from ekiden.storage.memory import MemoryStore

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.cli.chat.typed.prompt import PrivateHistory, is_memorable
+from ekiden.cli.chat.prompt import PrivateHistory, is_memorable
 
 
 def _load(path: Path, limit: int = 1000) -> list[str]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.chat.commands.inbox import split_answer
+from ekiden.cli.chat.choices import ChatSources
+from ekiden.cli.chat.inbox_commands import split_answer
 from ekiden.cli.chat.local import LocalChat
-from ekiden.cli.chat.typed.choices import ChatSources
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import text_of

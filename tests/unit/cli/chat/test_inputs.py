@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ekiden.cli.chat.catalogue import ALIASES, COMMANDS, find_command
-from ekiden.cli.chat.commands.table import HANDLERS, LOCAL_HANDLERS
-from ekiden.cli.chat.typed.reader import TypedCommand, TypedMessage, read_input
+from ekiden.cli.chat.loop import HANDLERS, LOCAL_HANDLERS
+from ekiden.cli.chat.reader import TypedCommand, TypedMessage, read_input
 from ekiden.cli.errors import UsageError
 from tests.support.cases import each_case
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.chat.local import LocalChat
-from ekiden.cli.chat.roster import News
+from ekiden.cli.chat.local import LocalChat, News
 from ekiden.cli.errors import BadInput
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from rich.console import Console
 
-from ekiden.cli.chat.screens.rich import (
+from ekiden.cli.chat.rich_screen import (
     StreamedAnswer,
     blocks,
     clean,
@@ -234,7 +234,7 @@ def test_what_cannot_be_drawn_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatc
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug in the library")
 
-    monkeypatch.setattr("ekiden.cli.chat.screens.rich.drawn", fail)
+    monkeypatch.setattr("ekiden.cli.chat.rich_screen.drawn", fail)
     console = _console()
     print_text(console, "# heading")
     assert "# heading" in _plain(console)

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ekiden.cli.chat.typed.piped import LineReader, TypedLines
-from ekiden.cli.chat.typed.reader import Status
+from ekiden.cli.chat.reader import LineReader, Status, TypedLines
 from ekiden.cli.errors import BadInput
 
 
@@ -76,8 +75,8 @@ async def test_a_line_that_is_not_utf8_is_left_out(pipe: Pipe) -> None:
 async def test_a_line_that_is_far_too_long_is_left_out(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.cli.chat.typed.piped._LONGEST", 1000)
-    monkeypatch.setattr("ekiden.cli.chat.typed.piped._CHUNK", 100)
+    monkeypatch.setattr("ekiden.cli.chat.reader._LONGEST", 1000)
+    monkeypatch.setattr("ekiden.cli.chat.reader._CHUNK", 100)
     pipe.write(b"x" * 5000 + b"\nshort\n" + b"y" * 1050 + b"\n")
     pipe.end()
     first, short, last = await _all(LineReader(pipe.reading))

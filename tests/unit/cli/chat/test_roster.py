@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ekiden.agents import AgentWatcher, agent_folders
-from ekiden.cli.chat.roster import AgentFiles, Roster
+from ekiden.cli.chat.local import AgentFiles, Roster
 from ekiden.core.agent import Agent
 from ekiden.core.errors import AgentFilesInvalid
 from ekiden.project.project import Project, load_project

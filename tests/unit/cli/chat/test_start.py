@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from ekiden.cli.chat.reader import Interrupts, quiet_keys
 from ekiden.cli.chat.start import Beginning, manner_here, open_chat, warm
-from ekiden.cli.chat.typed.reader import Interrupts, quiet_keys
 from ekiden.cli.commands.run import chat
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.options import ChatFlags
@@ -86,7 +86,7 @@ def test_what_takes_long_to_load_is_not_loaded_before_the_prompt_is_there() -> N
     script = (
         "import sys\n"
         "import ekiden.cli.chat.start\n"
-        "import ekiden.cli.chat.typed.prompt\n"
+        "import ekiden.cli.chat.prompt\n"
         "heavy = ('pydantic', 'rich', 'apsw', 'numpy', 'mcp', 'ekiden.runtime', 'ekiden.agents',"
         " 'ekiden.project.project', 'ekiden.storage')\n"
         "print([name for name in heavy if name in sys.modules])\n"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ekiden.cli.chat.choices import ChatSources
 from ekiden.cli.chat.local import LocalChat
-from ekiden.cli.chat.typed.choices import ChatSources
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from ekiden.cli.terminal.prompts import Question
+from ekiden.cli.prompts import Question
 from ekiden.cli.views import inbox as inbox_views
 from ekiden.core.current_agent import AGENT_VARIABLE
 from ekiden.core.questions import EscalationStep, InboxItem

@@ -241,8 +241,8 @@ def test_a_change_while_the_question_is_open_is_asked_about(
     def meanwhile() -> None:
         lines.append(clone.function())
 
-    monkeypatch.setattr("ekiden.cli.terminal.prompts.is_attended", lambda: True)
-    monkeypatch.setattr("ekiden.cli.terminal.prompts.forget_typed_ahead", meanwhile)
+    monkeypatch.setattr("ekiden.cli.prompts.is_attended", lambda: True)
+    monkeypatch.setattr("ekiden.cli.prompts.forget_typed_ahead", meanwhile)
     ran = clone.desk("run", "hello", input=b"y\nn\n")
     assert ran.code == Exit.NOT_TRUSTED
     assert len(lines) == 2

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.chat.screens.plain import event_line, said_by_agent
-from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table
+from ekiden.cli.chat.plain_screen import event_line, said_by_agent
+from ekiden.cli.chat.screen import CommandReply, Lines, Pairs, Table
 from ekiden.cli.errors import UsageError
-from ekiden.cli.terminal.transcript import duration, shorten
+from ekiden.cli.transcript import duration, shorten
 from ekiden.core.conversation.model import text_of
 from ekiden.core.values import dumps
 
@@ -60,7 +60,7 @@ async def show(chat: Chat, argument: str) -> CommandReply:
 
 async def route(chat: Chat, argument: str) -> CommandReply:
     """`/agents route TEXT`."""
-    from ekiden.cli.terminal.transcript import route_line
+    from ekiden.cli.transcript import route_line
     from ekiden.cli.views.plans import SCORE_HEADERS, reason_pairs, score_rows
     from ekiden.core.documents import to_json
     from ekiden.project.routing import parse_address
@@ -172,7 +172,7 @@ async def handoff_chain(chat: Chat, argument: str) -> CommandReply:
 
 async def trace(chat: Chat, argument: str) -> CommandReply:
     """`/agents trace`."""
-    from ekiden.cli.terminal.tables import clock_time
+    from ekiden.cli.output import clock_time
 
     events = await chat.events()
     rows = [

@@ -6,15 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.screens.screen import (
-    CommandReply,
-    Lines,
-    Pairs,
-    Quoted,
-    Shape,
-    Table,
-    text_reply,
-)
+from ekiden.cli.chat.screen import CommandReply, Lines, Pairs, Quoted, Shape, Table, text_reply
 from ekiden.cli.errors import UsageError
 from ekiden.cli.views.inbox import answer_words, question_line, question_record
 from ekiden.tools.output import spelled_out
@@ -27,7 +19,7 @@ _LISTED = 50
 
 async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/inbox`: the open items, those of this session first."""
-    from ekiden.cli.terminal.tables import Id, span
+    from ekiden.cli.output import Id, span
 
     own = await chat.questions()
     page = await chat.api.inbox.list().page(limit=_LISTED)

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ekiden.cli.terminal.transcript import shorten
+from ekiden.cli.transcript import shorten
 from ekiden.core.conversation.model import text_of
 from ekiden.core.conversation.quotes import is_request
 from ekiden.core.errors import EkidenError
 
 if TYPE_CHECKING:
-    from ekiden.cli.chat.roster import Roster
+    from ekiden.cli.chat.local import Roster
     from ekiden.core.events import Event
     from ekiden.core.questions import InboxItem
     from ekiden.storage.base import SessionRow, Store

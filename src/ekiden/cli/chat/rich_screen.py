@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.chat.screens.plain import beside_line, event_line, said_by_agent
-from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
-from ekiden.cli.terminal.output import safe
-from ekiden.cli.terminal.prompts import MARK
-from ekiden.cli.terminal.tables import Id, TimeCell, narrow_table, rich_pairs, rich_table
+from ekiden.cli.chat.plain_screen import beside_line, event_line, said_by_agent
+from ekiden.cli.chat.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
+from ekiden.cli.output import Id, TimeCell, narrow_table, rich_pairs, rich_table, safe
+from ekiden.cli.prompts import MARK
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
 
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.segment import Segment
 
-    from ekiden.cli.run.observer import Reported
-
+    from ekiden.cli.run_observer import Reported
 
 _MOST_COLOURED = 20_000
 """How many characters of code are highlighted; lexers are slow for more, and for hostile text."""

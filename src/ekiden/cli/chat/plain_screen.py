@@ -6,18 +6,17 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
-from ekiden.cli.terminal.output import complain, emit, note, safe, say
-from ekiden.cli.terminal.prompts import marked
-from ekiden.cli.terminal.tables import plain_pairs, plain_table
-from ekiden.cli.terminal.transcript import duration, route_line, short, task_line
+from ekiden.cli.chat.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
+from ekiden.cli.output import complain, emit, note, plain_pairs, plain_table, safe, say
+from ekiden.cli.prompts import marked
+from ekiden.cli.transcript import duration, route_line, short, task_line
 from ekiden.core.conversation.model import ModelDelta, is_message, text_of
 from ekiden.core.events import Event
 from ekiden.core.questions import UNANSWERED
 from ekiden.sessions import is_transfer
 
 if TYPE_CHECKING:
-    from ekiden.cli.run.observer import Reported
+    from ekiden.cli.run_observer import Reported
 
 
 def event_line(event: Event) -> str | None:

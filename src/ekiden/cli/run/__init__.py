@@ -1,1 +1,0 @@
-"""Running a session at a terminal: locally, or at a server."""

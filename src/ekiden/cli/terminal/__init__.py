@@ -1,1 +1,0 @@
-"""The terminal: output, tables, lines about events, and prompts."""
