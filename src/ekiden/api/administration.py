@@ -1,8 +1,7 @@
-"""Administration: API keys, settings, workers, and replicas of sessions.
-
-Settings describe the machine: paths, addresses, commands of MCP servers. So a server shows them
-only to administrators of the main tenant, with secrets masked. Change them with the command `ekiden
-config`, on the machine itself.
+"""Administration: API keys, settings, workers, and replicas of sessions. Settings contain details
+of the machine: paths, addresses, commands of MCP servers. So a server shows the settings only to
+administrators of the main tenant, with secrets masked. To change the settings, run `ekiden config`
+on the machine itself.
 """
 
 from __future__ import annotations
@@ -153,7 +152,7 @@ class CalledSettings(Called):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOverview(Value):
-    """The workers of a tenant, and agents that have ready sessions but no worker."""
+    """The workers of a tenant, and the agents whose ready sessions no worker can run."""
 
     workers: Sequence[WorkerRecord]
     unserved: Sequence[Unserved]
@@ -164,7 +163,7 @@ class WorkersApi(Protocol):
 
     @endpoint("GET", "/workers", scope="read")
     async def list(self) -> WorkerOverview:
-        """List the tenant's workers, and agents with ready sessions but no worker."""
+        """List the tenant's workers, and the agents whose ready sessions no worker can run."""
         ...
 
 

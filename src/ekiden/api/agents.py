@@ -1,4 +1,4 @@
-"""Agents: the team, its capabilities, its current work, and routing of a request."""
+"""The agents of the team, their capabilities, their current work, and the routing of requests."""
 
 from __future__ import annotations
 
@@ -68,8 +68,7 @@ class AgentDetails(AgentFacts):
     runs_on: Sequence[str]
     """Labels that a worker must have to run the agent."""
     durability: Durability | None
-    """For an agent of another framework, the largest unit of work that may be repeated after a
-    crash."""
+    """For an agent of another framework: the maximum work that is repeated after a crash."""
     instructions: str | None
 
 
@@ -90,7 +89,8 @@ class AgentPresence(Value):
     known: bool
     """Whether the team has an agent of this name."""
     router: bool
-    """Whether this entry stands for the router: its sessions wait for a message to be routed."""
+    """Whether this entry is the router. The sessions of the router wait for a message that can be
+    routed."""
     sessions: int
     idle: int
     ready: int
@@ -121,8 +121,8 @@ class StageScore(Value):
 
     agent: str
     score: float
-    """The score: points with the method `rule`, a probability with `semantic`. Scores of different
-    methods cannot be compared."""
+    """The score. With the method `rule`, the score is a number of points; with `semantic`, a
+    probability. Scores of different methods cannot be compared."""
     confidence: int
     """The confidence, from 0 to 100."""
     method: Method
@@ -132,8 +132,8 @@ class StageScore(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteScore(StageScore):
-    """The score of one agent. If nothing speaks for the agent, the score is 0, and the method is
-    `none`."""
+    """The score of one agent. If no stage found a reason for the agent, the score is 0, and the
+    method is `none`."""
 
     matches: Sequence[RouteMatch]
 
@@ -162,8 +162,8 @@ class RouteAnalysis(Value):
     agent: str | None
     """The chosen agent. `null` if no agent matched."""
     method: Method
-    """How the agent was chosen: by the named stage, by the person (`named`), or by the fallback
-    (`default`)."""
+    """How the agent was chosen. `named`: by the person. `default`: by the fallback. Any other value
+    is the stage that chose the agent."""
     confidence: int
     matched_keywords: Sequence[str]
     matched_patterns: Sequence[str]

@@ -1,4 +1,5 @@
-"""The audit: handoffs and decisions with actors and reasons, and their verification."""
+"""The audit log: handoffs and decisions with their actors and reasons, and the verification of the
+log."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ class AuditVerification(Value):
     events: int
     unhashed: int
     covered: int
-    """The number of events whose stored data is unchanged: it matches the digest stored with it."""
+    """The number of events whose stored data matches the stored digest, so the data is
+    unchanged."""
     uncovered: int
     """The number of events without a digest, because an earlier version wrote them."""
     decisions: int
@@ -129,8 +131,8 @@ class AuditApi(Protocol):
         """List the records of the audit log, newest first: handoffs and decisions, with their
         actors and reasons.
 
-        With `text`, a page can be short or even empty although later pages have entries. The list
-        ends when there is no `next_cursor`.
+        With `text`, a page can be short or even empty although later pages have entries. The last
+        page is the one without a `next_cursor`.
         """
         ...
 

@@ -53,7 +53,8 @@ class CollaborationDetails(Value):
     participants: Sequence[str]
     """All participants, the initiator first."""
     partner: str | None
-    """The agent that the initiator negotiates with; `null` until it is chosen."""
+    """The agent that the initiator negotiates with; `null` until the initiator has chosen an
+    agent."""
     phase: Phase
     phases: Sequence[tuple[Phase, int]]
     """All phases so far, each with its start in microseconds since 1970. The last entry is the
@@ -72,12 +73,12 @@ class CollaborationDetails(Value):
     rounds: int
     max_rounds: int
     deadline_us: int
-    """In the phase `discovery`, the deadline for bids; in the phase `negotiation`, the time at
-    which the negotiation expires. In microseconds since 1970."""
+    """A time in microseconds since 1970. In the phase `discovery`, it is the deadline for bids; in
+    the phase `negotiation`, the negotiation expires at this time."""
     expires_us: int
     """The time at which the collaboration expires in any phase, in microseconds since 1970."""
     attempts: int
-    """The number of times that the execution was started."""
+    """How many times the execution was started."""
     created_at: float
     completed_at: float | None
     """The time at which the collaboration was closed, for any reason, in seconds since 1970; `null`
@@ -329,7 +330,7 @@ class CollaborationsApi(Protocol):
         *,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Choose one of the bidders, to negotiate with it."""
+        """Choose one of the bidders, and start to negotiate with this agent."""
         ...
 
 

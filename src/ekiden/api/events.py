@@ -26,7 +26,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveEvent:
-    """An event, or a change of an inbox item, as a subscription delivers it."""
+    """An event, or a change of an inbox item, in the form that subscribers receive."""
 
     id: str
     """The position of the event. A subscription with this id as `after` gets exactly the later
@@ -64,9 +64,9 @@ class EventsApi(Protocol):
         """Subscribe to events. The stream has a `Position` first, and then each event exactly once,
         even if the client reconnects.
 
-        A missing filter matches all events. `after` is the id of the last received event; if it is
-        empty, all stored events are sent, and without `after` only new events. Without `follow` the
-        stream ends after the stored events.
+        A missing filter matches all events. `after` is the id of the last event that the client
+        received. If `after` is empty, all stored events are sent. Without `after`, only new events
+        are sent. Without `follow`, the stream ends after the stored events.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Handoffs: hand tasks and sessions from agent to agent, and inspect the result."""
+"""Handoffs of tasks and sessions from agent to agent, and their results."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class HandoffMove(Value):
     at: float
     """Seconds since 1970."""
     seq: int
-    """The number of the event that records the change; 0 for a request."""
+    """The number of the event that records the change. For a handoff request the number is 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffSummary(Value):
-    """A handoff; empty fields are left out."""
+    """A handoff. Empty fields are left out."""
 
     id: str
     session_id: str
@@ -80,17 +80,18 @@ class HandoffSummary(Value):
     """The code of the reason why the handoff was refused or rolled back."""
     error: str | None = left_out()
     trigger: Mapping[str, Any] | None = left_out()
-    """Why a trigger fired."""
+    """The facts that made the trigger fire."""
     request: str | None = left_out()
-    """The id of the request, if a person or a program made it while the session was running."""
+    """The id of the handoff request, if a person or a program requested the handoff while the
+    session was running."""
     filter: str | None = left_out()
-    """The stored step that contains the view of the target, if the target did not see
-    everything."""
+    """The key of the stored step that contains the conversation that the target saw. Left out if
+    the target saw the whole conversation."""
     evaluation: Mapping[str, Any] | None = left_out()
     """The result of the condition that was not met."""
     priority: int | None = left_out()
     metadata: Mapping[str, Any] | None = left_out()
-    """The requester's own metadata."""
+    """The metadata that the requester passed."""
     compensated: Sequence[str] | None = left_out()
     not_compensated: Sequence[str] | None = left_out()
 
@@ -109,13 +110,13 @@ class HandoffDetails(HandoffSummary):
     call_id: str | None
     """The model's tool call that requested the handoff."""
     words: Mapping[str, Any]
-    """The message of the handoff; empty if the run hides its content."""
+    """The message of the handoff. Empty if the run hides its content."""
     compensations_failed: int
     """The number of failed compensation attempts."""
     agent: str
     """The current agent of the session."""
     view: Mapping[str, Any] | None
-    """What a filter changed in the conversation; `null` without a filter."""
+    """The changes that a filter made to the conversation; `null` without a filter."""
     audit: Sequence[str]
     """The ids of the handoff's audit records, in order."""
 
@@ -177,7 +178,7 @@ class InitiatedHandoff(Value):
     source_agent_id: str
     target_agent_id: str
     error: HandoffRefusal | None
-    """The reason why the handoff was refused or rolled back; `null` if it was not."""
+    """The reason why the handoff was refused or rolled back; otherwise `null`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +192,7 @@ class CancelledHandoff(Value):
     completed_at: float | None
     """Seconds since 1970; `null` while the handoff is in progress."""
     error: HandoffRefusal | None
-    """The reason why the handoff was refused or rolled back; `null` if it was not."""
+    """The reason why the handoff was refused or rolled back; otherwise `null`."""
     rollback_performed: bool
 
     @property
@@ -212,7 +213,7 @@ class HandoffEnd(Value):
     completed_at: float | None
     """Seconds since 1970; `null` while the handoff is in progress."""
     error: HandoffRefusal | None
-    """The reason why the handoff was refused or rolled back; `null` if it was not."""
+    """The reason why the handoff was refused or rolled back; otherwise `null`."""
     rollback_performed: bool
     agent: str
     """The current agent of the session."""
@@ -224,7 +225,7 @@ class HandoffEnd(Value):
     standing: SessionStanding
     """The state of the session."""
     problem: RunError | None = field(default=None, metadata={"left_out": True})
-    """The reason why the run after the handoff failed; `null` if it did not."""
+    """The reason why the run after the handoff failed; `null` if the run did not fail."""
 
 
 HandoffId: TypeAlias = Annotated[
@@ -271,7 +272,7 @@ _Timeout: TypeAlias = Annotated[
 
 
 class HandoffFilters(TypedDict, total=False):
-    """Filters for handoffs; a filter that is missing or `None` matches all."""
+    """Filters for handoffs. A filter that is missing or `None` matches all handoffs."""
 
     session: Annotated[
         str | None, Param("Only handoffs of this session.", max_length=128, pattern=PLAIN)
@@ -372,9 +373,9 @@ class HandoffsApi(Protocol):
         The HTTP status is 200 even if the handoff is refused or rolled back. The field `status` is
         then `failed` or `rolled_back`, and `error` gives the reason. For an agent outside the team,
         the HTTP status is 404, and `refusal` is `AGENT_NOT_FOUND`. The call waits at most `wait_s`
-        seconds for the target's confirmation. If `status` is not final then, use `GET
-        /handoff/{id}` to read the later status. If a process is working on the task, that process
-        makes the handoff. Until then, `status` is `initiated`.
+        seconds for the target's confirmation. If `status` is not final after this time, use `GET
+        /handoff/{id}` to read the later status. If another process is working on the task, that
+        process makes the handoff. Until that process makes the handoff, `status` is `initiated`.
         """
         ...
 
@@ -424,7 +425,8 @@ class HandoffsApi(Protocol):
 
         Refused, failed and rolled-back handoffs are included. The last page ends with handoff
         requests that wait for the process that runs the session. These requests do not count
-        towards the limit. Runs with `trace_include_sensitive_data=False` show no content.
+        towards the limit. The content of runs with `trace_include_sensitive_data=False` is not
+        shown.
         """
         ...
 
@@ -433,7 +435,7 @@ class HandoffsApi(Protocol):
         """Get all details of a handoff: status changes, origin, reason, and the part of the
         conversation that the target saw.
 
-        Runs with `trace_include_sensitive_data=False` show no content.
+        The content of runs with `trace_include_sensitive_data=False` is not shown.
         """
         ...
 
@@ -455,9 +457,9 @@ class HandoffsApi(Protocol):
         """Roll back a handoff that is not completed, or withdraw a handoff request.
 
         The status is 200 if the handoff is rolled back, now or earlier. The status is 202 if the
-        process that runs the session has not rolled it back yet; call again. The status is 409
-        (`handoff.settled`) if the handoff was confirmed, refused, or rolled back for another
-        reason.
+        process that runs the session has not rolled back the handoff yet. In this case, call again.
+        The status is 409 (`handoff.settled`) if the handoff was confirmed, refused, or rolled back
+        for another reason.
         """
         ...
 
@@ -496,9 +498,9 @@ class HandoffsApi(Protocol):
         """Hand off a session to another agent, and run the session until that agent answers.
 
         If a process is running the session, that process makes the handoff after its current step.
-        With the policy `immediate`, it makes the handoff at once. The limits of that run apply. As
-        with `POST /handoff/initiate`, the status is 200 with `error` if the handoff is refused, and
-        404 for an unknown agent. `output` is set after the agent has answered.
+        With the policy `immediate`, that process makes the handoff at once. The limits of that run
+        apply. As with `POST /handoff/initiate`, the status is 200 with `error` if the handoff is
+        refused, and 404 for an unknown agent. `output` is set after the agent has answered.
         """
         ...
 
@@ -535,10 +537,10 @@ class HandoffsApi(Protocol):
     ) -> Run:
         """Answer a session that was handed off to a person.
 
-        The text becomes the answer of the session's run. With `back`, the agent that handed the
-        session off gets the text, and continues. The run continues within its own limits and the
-        given limits. The status is 409 if another person answered first, or if the session does not
-        wait for a person.
+        The text becomes the answer of the session's run. With `back`, the text and the session go
+        back to the agent that handed off the session. The run continues within its own limits and
+        the given limits. The status is 409 if another person answered first, or if the session does
+        not wait for a person.
         """
         ...
 

@@ -67,7 +67,7 @@ class InboxApi(Protocol):
         ] = None,
         snoozed: Annotated[bool, Param("Include snoozed items.")] = False,
     ) -> Pages[InboxItem]:
-        """List inbox items: the most urgent first; at equal urgency, the newest first."""
+        """List inbox items, most urgent first. Items of equal urgency are listed newest first."""
         ...
 
     @endpoint("GET", "/inbox/{item_id}", scope="read", problems=(404,))

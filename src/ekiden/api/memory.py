@@ -1,7 +1,7 @@
 """Long-term memory of agents, shared by all sessions of a user or of the app.
 
-Every call names the owner: `user`, or `shared` for the memory of the whole app. A key may be any
-text, so it is in the query and not in the path.
+Every call names the owner of the memory: `user`, or `shared` for the memory of the whole app.
+Because the key of a memory may be any text, requests have it in the query and not in the path.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class FoundMemories(Value):
 
     items: Sequence[FoundMemory]
     next_cursor: str | None = None
-    """Always `null`: there is only one page."""
+    """Always `null`, because there is only one page."""
     notes: Sequence[str]
     """Notes for people about memories that could not be searched."""
 
@@ -122,12 +122,12 @@ class MemoryDeliveries(Value):
 
     items: Sequence[MemoryDelivery]
     next_cursor: str | None = None
-    """Always `null`: there is only one page."""
+    """Always `null`, because there is only one page."""
 
 
 class MemoryApi(Protocol):
-    """The memories of a user, or of the whole app. Every call needs either `user` or `shared`;
-    without one of them, or with both, it raises `RequestInvalid`."""
+    """The memories of a user, or of the whole app. Every call needs exactly one of `user` and
+    `shared`, and otherwise raises `RequestInvalid`."""
 
     @endpoint("GET", "/memory", scope="read", cursor=PLAIN)
     def list(self, *, user: Owner = None, shared: Shared = False) -> Pages[MemoryEntry]:

@@ -1,4 +1,4 @@
-"""Messages: queries and notices between agents, and to agents from outside."""
+"""Queries and notices between agents, and messages that programs send to agents."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class MessageDetails(Value):
     message: MessageContent
     state: MessageState
     attempts: int
-    """The number of times that the message was delivered."""
+    """How many times the message was delivered."""
     answer: Any
     """The payload of the answer."""
     error: str | None
@@ -162,10 +162,10 @@ class MessagesApi(Protocol):
         """Send a notification or a query to an agent of the team, and wait for the answer to a
         query.
 
-        The message and the session in which the agent handles it are stored together, so nothing is
-        lost. A worker runs the session. The status is 200 if the message was answered or failed
-        (see `state`). The status is 202 if there is no answer yet; read the message again with `GET
-        /messages/{id}`.
+        The message is stored together with the session in which the agent handles the message, so
+        the message cannot be lost. A worker runs the session. The status is 200 if the message was
+        answered or failed (see `state`). The status is 202 if there is no answer yet; read the
+        message again with `GET /messages/{id}`.
         """
         ...
 

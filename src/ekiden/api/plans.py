@@ -1,4 +1,4 @@
-"""Plans: how supervisors split requests, and the results of the tasks."""
+"""Plans of supervisors: the tasks of a request, and the results of the tasks."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class Decomposition(Value):
     tasks: Sequence[AgentTask]
     reasoning: str
     requires_aggregation: bool
-    """Whether several results must be combined into an answer."""
+    """Whether the plan has several results, which must be combined into one answer."""
     notes: Sequence[str]
     """Corrections that Ekiden made to the plan of the model or of the rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProgress(Value):
-    """The progress of a plan: how many of its tasks are in each state."""
+    """The progress of a plan: the number of tasks in each state."""
 
     tasks: int
     done: int

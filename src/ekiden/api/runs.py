@@ -1,4 +1,4 @@
-"""Runs: send messages to the team, and follow the work."""
+"""Runs, which start with a message to the team."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ekiden.routing.decision import Strategy
 from ekiden.sessions.state import MAX_VARIABLES
 
 Shown: TypeAlias = RunStarted | Event | ModelDelta | Run
-"""The values of a stream, in this order: the start of the run (if the stream starts one), events
-and pieces of answers, and finally the run."""
+"""The values of a stream, in this order: `RunStarted` (if the stream starts a run), events and
+pieces of answers, and finally the `Run`."""
 Until: TypeAlias = Literal["pause", "outcome"]
 
 _TEXT: Final = {"type": "string", "minLength": 1}
@@ -104,9 +104,9 @@ _After: TypeAlias = Annotated[
 
 
 class LimitOptions(TypedDict, total=False):
-    """The limits of a run. A limit stays in effect, in any process that continues the run, until
-    another value is given. If a limit is missing, it is not changed; a new run gets it from the
-    settings."""
+    """The limits of a run. A limit stays in effect, in every process that continues the run, until
+    a caller sets another value. A missing limit is not changed. For a new run, missing limits come
+    from the settings."""
 
     max_turns: Annotated[
         int | None, Param("Stop the run after this many turns of the agents.", ge=1, le=10_000)
@@ -136,7 +136,7 @@ class LimitOptions(TypedDict, total=False):
 
 
 def limits_of(options: Mapping[str, Any]) -> dict[str, float]:
-    """The given limits among the options, by name."""
+    """The limits that the caller set in the options, by name."""
     return {
         name.removeprefix("max_"): options[name]
         for name in LimitOptions.__annotations__
@@ -190,8 +190,8 @@ class StartOptions(LimitOptions, total=False):
 class RunsApi(Protocol):
     """Messages to the team, and the runs that they start.
 
-    `run`, `stream` and `start` raise `SessionBusy` and `UnknownAgent`; an unknown run or session
-    raises `RunNotFound` or `SessionNotFound`.
+    `run`, `stream` and `start` raise `SessionBusy` and `UnknownAgent`. Methods raise `RunNotFound`
+    or `SessionNotFound` for an unknown run or session.
     """
 
     @endpoint(
@@ -258,11 +258,11 @@ class RunsApi(Protocol):
             ),
         ] = 0,
     ) -> Run:
-        """Get the state of a run, at once or when no process works on the run any more."""
+        """Get the state of a run, either now or as soon as no process works on the run."""
         ...
 
     async def wait(self, run_id: str) -> Run:
-        """Wait until no process works on the run; returns its state."""
+        """Wait until no process works on the run, and return the state of the run."""
         return await ended(self, await self.get(run_id))
 
     @endpoint("GET", "/runs/{run_id}/events", scope="read", problems=(404,))
@@ -279,8 +279,8 @@ class RunsApi(Protocol):
             ),
         ] = "pause",
     ) -> AsyncStream[Shown]:
-        """Follow a run to its end. The stream has its events from the start, or after the event
-        with the number `after`, and finally the `Run`."""
+        """Follow a run to its end. The stream has all events of the run, or only those after the
+        event with the number `after`, and finally the `Run`."""
         ...
 
     @endpoint("POST", "/runs/{run_id}/cancel", scope="run", problems=(404, 409))
@@ -327,7 +327,7 @@ class RunsApi(Protocol):
 
 
 async def ended(runs: RunsApi, run: Run) -> Run:
-    """The run, as soon as no process works on it any more."""
+    """Wait until no process works on the run, and return the run."""
     if run.is_active:
         async with runs.follow(run.run_id) as shown:
             async for each in shown:

@@ -55,9 +55,9 @@ class SessionSummary(Value):
     """Seconds since 1970."""
     updated_at: float
     state: SessionState
-    """`working`: a process works on the session, or will do so. `waiting_agent`: the session waits
-    for an agent. `waiting_person`: the session waits for a person. `failed`: the last run failed or
-    ran out of budget. `idle`: the session waits for the next message."""
+    """`working`: a process works on the session, or will work on it. `waiting_agent`: the session
+    waits for an agent. `waiting_person`: the session waits for a person. `failed`: the last run
+    failed or ran out of budget. `idle`: the session waits for the next message."""
     title: str | None
     run_id: str | None
     """The id of the last run; `null` before the first run."""
@@ -178,7 +178,7 @@ class SessionsApi(Protocol):
         """List the sessions, newest first.
 
         With `state` or `text`, a page can be short or even empty although later pages have entries.
-        The list ends when there is no `next_cursor`.
+        The last page is the one without a `next_cursor`.
         """
         ...
 
@@ -406,5 +406,6 @@ class CalledSessions(Called):
 
 
 SessionState: TypeAlias = Literal["working", "waiting_agent", "waiting_person", "failed", "idle"]
-"""`working`: a process works on the session, or will do so. `failed`: the last run failed or ran
+"""`working`: a process works on the session, or will work on it. `waiting_agent`: the session waits
+for an agent. `waiting_person`: the session waits for a person. `failed`: the last run failed or ran
 out of budget. `idle`: the session waits for the next message."""

@@ -1,4 +1,4 @@
-"""State: variables of sessions, users and the app, shared by agents and people."""
+"""State: variables of sessions, users and the app."""
 
 from __future__ import annotations
 
@@ -238,6 +238,6 @@ class CalledState(Called):
 
 
 def version_of(variables: Mapping[str, SharedVariable]) -> int:
-    """A digest of the versions of all variables. It changes whenever one of them changes."""
+    """A digest of the versions of all variables. The digest changes whenever a variable changes."""
     versions = {name: variables[name].version for name in sorted(variables)}
     return int.from_bytes(sha256(dumps(versions).encode()).digest()[:7])

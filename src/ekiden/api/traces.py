@@ -1,4 +1,4 @@
-"""Traces: the work of a session as a tree of spans. Costs: the tokens and money of model calls."""
+"""Traces, which show the work of a session as a tree of spans, and the costs of model calls."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TraceSpan(Value):
     started_at: float
     """Seconds since 1970."""
     ended_at: float | None
-    """The end in seconds since 1970. `null` if the span is still in progress, or waits."""
+    """The end in seconds since 1970. `null` while the span is in progress or waits."""
     status: SpanStatus
     agent_name: str | None = left_out()
     duration_ms: float | None = left_out()
@@ -65,7 +65,7 @@ class TraceSpan(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTrace(Value):
-    """The spans of a session, and of the sessions that answered its queries, in the order of the
+    """The spans of a session and of the sessions that answered its queries, in the order of the
     tree."""
 
     trace_id: str
@@ -83,7 +83,7 @@ class SessionTrace(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAITrace(Value):
-    """A trace as the OpenAI Agents SDK exports it: first the trace, then its spans."""
+    """A trace in the format of the OpenAI Agents SDK: first the trace, then its spans."""
 
     data: Sequence[Mapping[str, Any]]
 

@@ -1,1 +1,1 @@
-"""The interface over a store of this process."""
+"""Implements the interface on a store in this process."""

@@ -1,4 +1,5 @@
-"""Administration of a store: keys, settings, workers, and the replica of its sessions."""
+"""Implements the administration of a store: keys, settings, workers, and the replica of its
+sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from ekiden.sessions.replica_progress import ReplicaStatus, replica_status
 
 
 class LocalKeys(api.KeysApi):
-    """`KeysApi` on the main store; `Forbidden` for the store of any other tenant."""
+    """`KeysApi` on the main store. For the store of any other tenant, every call raises
+    `Forbidden`."""
 
     def __init__(self, context: LocalContext) -> None:
         if context.tenant != DEFAULT_TENANT:
@@ -79,7 +81,8 @@ def _seconds(at_us: int | None) -> float | None:
 
 
 class LocalSettings(api.SettingsApi):
-    """`SettingsApi` of this process; `NotServed` for tenants other than the main one."""
+    """`SettingsApi` of this process. For all tenants except the main tenant, every call raises
+    `NotServed`."""
 
     def __init__(
         self,
@@ -136,7 +139,8 @@ class LocalWorkers(api.WorkersApi):
 
 
 class LocalReplicas(api.ReplicasApi):
-    """`ReplicasApi` on a store in this process; `NotServed` if the settings name no replica."""
+    """`ReplicasApi` on a store in this process. Raises `NotServed` if the settings name no
+    replica."""
 
     def __init__(self, context: LocalContext) -> None:
         self._context = context

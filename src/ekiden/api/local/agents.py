@@ -224,7 +224,8 @@ _NOT_IDLE: Final[tuple[SessionStatus, ...]] = ("ready", "waiting")
 
 
 class LocalAgents(api.AgentsApi):
-    """`AgentsApi` of the local team; without a team only `deadlocks` works."""
+    """`AgentsApi` of the local team. Without a team, all methods except `deadlocks` raise an
+    error."""
 
     def __init__(self, context: LocalContext) -> None:
         self._context = context
@@ -309,10 +310,9 @@ async def presences(
     waits: Iterable[BlockingContext] = (),
     idle: bool = True,
 ) -> Sequence[api.AgentPresence]:
-    """The sessions and waits of the agents `names`, then of every other agent that has any.
-
-    Sessions of the `router` are marked. Without `idle`, idle sessions are not read, which is much
-    faster in a large store.
+    """Return the sessions and waits of the agents `names`, followed by those of all other agents
+    that have sessions or waits. Sessions of the `router` are marked. Without `idle`, idle sessions
+    are not read, which is much faster in a large store.
     """
     known = list(names)
     rows: dict[str, dict[str, Any]] = {name: _nothing() for name in known}

@@ -109,7 +109,7 @@ async def _exported(store: Store, query: AuditQuery) -> AsyncGenerator[str, None
 
 
 def verification_of(found: Verification) -> api.AuditVerification:
-    """The result of a verification for callers."""
+    """Convert the result of a verification to the value of the interface."""
     result: api.AuditVerification = from_json(api.AuditVerification, found.to_json())
     return result
 

@@ -1,4 +1,4 @@
-"""The context of the local implementations: a tenant's store, its settings and its caller."""
+"""The context of the local implementations: a tenant's store, the settings and the caller."""
 
 from __future__ import annotations
 
@@ -42,50 +42,56 @@ class LocalContext:
     """The source of each changed setting, by name."""
     tenant: str = DEFAULT_TENANT
     app: str | None = None
-    """If set, the name of the app instead of the setting `app`."""
+    """The name of the app. If `None`, the setting `app` is the name."""
     project: Project | None = None
-    """The team and its configuration. `None`: only stored data is available."""
+    """The team and its configuration. If `None`, only stored data is available."""
     model: str | None = None
     """If set, the model for plan previews instead of the supervisor's own model."""
     runs: RunStarter | None = None
-    """Starts runs in this process. `None`: other processes run the sessions."""
+    """Starts runs in this process. If `None`, other processes run the sessions."""
     caller: str = ""
-    """The name of the caller's API key. Empty: each call names the person with `by`."""
+    """The name of the caller's API key. If empty, each call names the person in the argument
+    `by`."""
     may_name_others: bool = True
     """Whether the caller may act for another person."""
     may_write_history: bool = True
     """Whether the caller may store conversation items of other roles."""
     is_person: bool = False
-    """Whether a person, and not a program, requests handoffs."""
+    """Whether handoffs through this context are requested by a person. If false, a program requests
+    them."""
     via: str = "program"
-    """The channel of people's answers."""
+    """The channel that is recorded with people's answers."""
     busy_timeout_s: float = 30.0
-    """How long to wait for a session that another process runs."""
+    """Seconds to wait for a session that another process runs."""
     run_config: RunConfig | None = None
-    """The configuration of runs. `None`: derived from the settings."""
+    """The configuration of runs. If `None`, it is derived from the settings."""
     busy: Callable[[SessionRow], None] | None = field(default=None, repr=False)
-    """Called before another process, which runs the session, is asked for a handoff."""
+    """A function that is called when another process runs the session, before Ekiden sends that
+    process a handoff request."""
     keys_changed: Callable[[], None] = field(default=_nothing, repr=False)
-    """Called when a key was created or revoked."""
+    """A function that is called when a key was created or revoked."""
     one_at_a_time: Callable[[str], AbstractContextManager[None]] = field(
         default=_no_lock, repr=False
     )
-    """A context manager around long work with this name. Raises `TooManyRequests` while work with
-    the same name is running."""
+    """Returns a context manager that allows one long operation of each name at a time. Raises
+    `TooManyRequests` while an operation with the same name is running."""
     has_deadlines: bool = False
-    """Whether `wait_s` and `timeout_s` apply. Without them, a command waits as long as needed."""
+    """Whether the arguments `wait_s` and `timeout_s` apply. If false, calls wait without a time
+    limit."""
     on_outage: OnOutage | None = field(default=None, repr=False)
-    """Called when the store becomes unreachable during a subscription, and when it is back."""
+    """A function that is called when the store becomes unreachable during a subscription, and when
+    the store is reachable again."""
     progress: Callable[[Any], None] | None = field(default=None, repr=False)
-    """Called with the progress of an audit verification, and with the id of each pruned session."""
+    """A function that is called with the progress of an audit verification, and with the id of each
+    pruned session."""
 
     @property
     def team(self) -> Team | None:
-        """The team of the project; `None` without a project."""
+        """The team of the project; `None` if there is no project."""
         return None if self.project is None else self.project.team
 
     def needed_project(self) -> Project:
-        """The project; `UserError` if there is none."""
+        """The project. Raises `UserError` if there is no project."""
         if self.project is None:
             raise UserError("there is no team here: name one")
         return self.project
@@ -106,8 +112,8 @@ class LocalContext:
         return tenant_app(self.settings.app, self.tenant) if self.app is None else self.app
 
     def person(self, by: str | None) -> str:
-        """The person who acts: the caller, or `by`. Raises `Forbidden` if the caller may not act
-        for others."""
+        """Return the person who acts: the caller, or `by` if it is given. Raises `Forbidden` if the
+        caller may not act for other people."""
         if by is None or by == self.caller:
             return self.caller
         if not self.may_name_others:
@@ -116,7 +122,7 @@ class LocalContext:
 
 
 def moment_of(given: Moment | None, *, what: str) -> datetime | None:
-    """The time of the parameter `what`; `RequestInvalid` for invalid text."""
+    """Return the time in the parameter `what`. Raises `RequestInvalid` for an invalid text."""
     if given is None or isinstance(given, datetime):
         return given
     try:

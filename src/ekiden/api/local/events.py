@@ -17,7 +17,8 @@ from ekiden.inbox import NEW_ITEM, Inbox, new_item_notice
 
 
 class LocalEvents(api.EventsApi):
-    """`EventsApi` on a store in this process. Waits while the store is unreachable."""
+    """`EventsApi` on a store in this process. While the store is unreachable, subscriptions
+    wait."""
 
     def __init__(self, context: LocalContext) -> None:
         self._context = context
@@ -49,7 +50,8 @@ class LocalEvents(api.EventsApi):
 
 
 async def live_event(found: HubEvent, inbox: Inbox) -> LiveEvent:
-    """The event for subscribers. The event of a new inbox item includes the item."""
+    """Convert an event to the form that subscribers receive. The event of a new inbox item includes
+    the item."""
     event = found.event
     details = event.details or {}
     # The session records that it took the answer. The inbox has published its own event before.

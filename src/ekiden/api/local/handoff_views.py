@@ -24,7 +24,7 @@ from ekiden.sessions import current_events, is_rewind
 from ekiden.storage.base import Store
 
 MAX_WITH_VIEWS: Final = 50
-"""The maximum number of handoffs on a page that includes what the targets saw."""
+"""The maximum number of handoffs on a page that includes the conversations that the targets saw."""
 
 _Results: TypeAlias = Mapping[str, Sequence[Item]]
 """The results of filters, by the keys of their steps."""
@@ -54,11 +54,10 @@ class _SessionHandoff:
 async def session_handoffs(
     store: Store, session_id: str, *, start: int = 0, limit: int = 50, views: bool = True
 ) -> tuple[list[dict[str, Any]], int | None]:
-    """A page of the session's handoffs, oldest first, and the next cursor.
-
-    The last page ends with requests that wait for the process that runs the session; they do not
-    count for the limit. With `views`, the page includes what the targets saw, and has at most
-    `MAX_WITH_VIEWS` handoffs. Runs that hide their content show none.
+    """Return a page of the session's handoffs, oldest first, and the next cursor. The last page
+    ends with handoff requests that wait for the process that runs the session. These requests do
+    not count towards the limit. With `views`, the page includes the conversations that the targets
+    saw, and has at most `MAX_WITH_VIEWS` handoffs. The content of runs that hide it is not shown.
     """
     if views:
         limit = min(limit, MAX_WITH_VIEWS)

@@ -1,4 +1,4 @@
-"""Handoffs of the local team in a store: listed, requested, cancelled and answered."""
+"""Lists, requests, cancels and answers handoffs of the local team in a store."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class LocalHandoffs(api.HandoffsApi):
-    """`HandoffsApi` on a store in this process. Without a team, handoffs can only be read; all
+    """`HandoffsApi` on a store in this process. Without a team, handoffs can only be read, and all
     other methods raise `UserError`.
 
     If the context has no `runs`, `start` itself runs the session until the agent answers, unless
@@ -350,7 +350,7 @@ class LocalHandoffs(api.HandoffsApi):
 
 
 async def end_of(store: Store, session_id: str, result: HandoffResult) -> api.HandoffEnd:
-    """A requested handoff, and the state of its session after it."""
+    """Return a requested handoff, with the state of its session after the handoff."""
     row = await store.get(session_id)
     speaker, answer, problem = await _answer_after(store, row, result)
     return api.HandoffEnd(

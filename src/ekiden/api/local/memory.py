@@ -162,12 +162,12 @@ class LocalMemory(api.MemoryApi):
 
 
 def entry_of(record: MemoryRecord) -> api.MemoryEntry:
-    """The memory for callers."""
+    """Convert a memory to the value of the interface."""
     return api.MemoryEntry(**_facts(record))
 
 
 def found_of(record: MemoryRecord) -> api.FoundMemory:
-    """The search result for callers, with its score."""
+    """Convert a search result to the value of the interface."""
     score = round(record.score or 0.0, 6)
     return api.FoundMemory(**_facts(record), score=score, found_by=record.found_by)
 

@@ -38,17 +38,17 @@ _SESSION: Final = "session:"
 
 
 def outsider(name: str) -> str:
-    """The bus name of a sender that is not an agent; no agent can have such a name."""
+    """The bus name of a sender that is not an agent. No agent can have such a name."""
     return f"{_OUTSIDER}{name}".replace("#", "＃")[:_MAX_NAME]
 
 
 async def post_message(
     store: Store, team: Team, message: AgentMessage, limits: BusLimits = DEFAULT_LIMITS
 ) -> str:
-    """Store a message for an agent of the team, with the session in which it is handled.
-
-    Returns the id of the session, which a worker runs. The agent's final output is the answer to
-    the message. Raises `UnknownAgent`, `UserError` for invalid content, and `MailboxFull`.
+    """Store a message for an agent of the team, together with the session in which the agent
+    handles the message. Returns the id of the session. A worker runs the session, and the agent's
+    final output is the answer to the message. Raises `UnknownAgent`, `UserError` for invalid
+    content, and `MailboxFull`.
     """
     agent = team[message.to_agent or ""].name
     message.payload = check_message(message, limits)
@@ -80,7 +80,7 @@ async def post_message(
 
 
 class LocalMessages(api.MessagesApi):
-    """`MessagesApi` on a store in this process; without a team, `send` raises `UserError`."""
+    """`MessagesApi` on a store in this process. Without a team, `send` raises `UserError`."""
 
     def __init__(self, context: LocalContext) -> None:
         self._context = context

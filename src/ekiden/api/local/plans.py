@@ -26,7 +26,7 @@ _CURSOR: Final = re.compile(r"([0-9]{1,4})~([0-9.\-]{0,80})", re.ASCII)
 
 
 class LocalPlans(api.PlansApi):
-    """`PlansApi` on a store in this process; without a team, `preview` raises `UserError`."""
+    """`PlansApi` on a store in this process. Without a team, `preview` raises `UserError`."""
 
     def __init__(self, context: LocalContext) -> None:
         self._context = context

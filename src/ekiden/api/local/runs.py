@@ -1,4 +1,4 @@
-"""Runs of a store: started, followed and stopped in this process."""
+"""Starts, follows and stops runs in this process."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from ekiden.storage.base import SessionFilter
 
 
 class LocalRuns(api.RunsApi):
-    """`RunsApi` on a store in this process. Without a team, runs can only be read and waited for;
-    all other methods raise `UserError`."""
+    """`RunsApi` on a store in this process. Without a team, callers can only read runs and wait for
+    them, and all other methods raise `UserError`."""
 
     def __init__(self, context: LocalContext) -> None:
         self._context = context
@@ -173,7 +173,7 @@ class LocalRuns(api.RunsApi):
 
 
 def order_of(input: api.Input, options: api.StartOptions, *, may_write_history: bool) -> RunOrder:
-    """The message with its options, as the order for a run."""
+    """Create the order for a run from a message and its options."""
     return RunOrder(
         input=input,
         session_id=options.get("session_id"),

@@ -201,7 +201,8 @@ def details_of(row: SessionRow, events: Sequence[Event]) -> api.SessionDetails:
 
 
 def handoff_chain(row: SessionRow, events: Sequence[Event]) -> api.SessionChain:
-    """The agents of the session in order, its handoffs, and what it waits for."""
+    """Return the agents of the session in order, its handoffs, and the answer or event that the
+    session waits for."""
     handoffs = chain_of(events)
     records = {each.id: each for each in records_of(events)}
     return api.SessionChain(
@@ -265,7 +266,7 @@ _MAX_SCANNED: Final = 20_000
 
 
 def state_of(row: SessionRow) -> SessionState:
-    """The state of the session; it waits only for agents and people that it asked itself."""
+    """Return the state of the session. Only the session's own questions count as waits."""
     if row.status == "ready" or (row.owner is not None and row.outcome is None):
         return "working"
     if row.status == "idle":
@@ -278,7 +279,8 @@ def state_of(row: SessionRow) -> SessionState:
 
 
 def waiting_for(row: SessionRow) -> list[str]:
-    """The agents that a waiting session asked, and people as ``person:ROLE``; empty for others."""
+    """The agents and people (``person:ROLE``) that a waiting session asked. Empty for a session
+    that does not wait."""
     if row.status != "waiting":
         return []
     questions = _questions(row)
@@ -317,9 +319,9 @@ async def find_sessions(
 ) -> SessionPage:
     """One page of the sessions in one of `states` that match `text`, newest first.
 
-    `text` is searched in the title, the session's id, its user and the agent's name; case does not
-    matter. Without states or text there is no filter. A page that scanned very many sessions may be
-    short, or empty, although another follows.
+    `text` is searched in the title, the id and the user of the session, and in the agent's name,
+    ignoring case. Without states and text, all sessions match. If a search reads too many sessions,
+    its page may be short or empty although another page follows.
     """
     wanted = alike(text.strip())
     if not states and not wanted:

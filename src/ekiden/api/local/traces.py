@@ -106,7 +106,8 @@ class LocalTraces(api.TracesApi):
 
 
 def cost_function(settings: Settings) -> CostOf:
-    """A function for the cost of a model call, with the prices of the settings or the list."""
+    """Return a function that computes the cost of a model call with the prices of the settings or
+    of the price list."""
     prices = prices_of(settings)
 
     def cost(model: str, usage: Usage, at_us: int) -> float | None:
@@ -159,7 +160,7 @@ class LocalCosts(api.CostsApi):
 
 
 def summary_of(report: CostReport) -> api.CostSummary:
-    """The report for callers."""
+    """Convert a cost report to the value of the interface."""
     return api.CostSummary(
         by=report.by,
         lines=[_entry(line) for line in report.lines],

@@ -1,1 +1,1 @@
-"""Declares, checks and calls the methods of the interface; their shared types."""
+"""Declares, checks and calls the methods of the interface, and defines their shared types."""

@@ -40,13 +40,14 @@ _BOUNDS: Final = {
 
 
 def checked(interface: type, implementation: T) -> T:
-    """A proxy of the implementation whose methods raise `RequestInvalid` for invalid arguments."""
+    """Return a proxy of the implementation. The methods of the proxy raise `RequestInvalid` for
+    invalid arguments."""
     proxy: Any = _Checked(interface, implementation)
     return cast("T", proxy)
 
 
 def check_arguments(interface: type, name: str, **given: Any) -> None:
-    """`RequestInvalid` for invalid arguments of the method `name`."""
+    """Raise `RequestInvalid` for invalid arguments of the method `name`."""
     _check_all(parameters(interface, name), given)
 
 
@@ -137,7 +138,8 @@ def _check(name: str, hint: Any, param: Param, value: Any) -> None:
 
 
 def problem_of(bounds: Mapping[str, Any], value: Any) -> str | None:
-    """The fault of a value that is outside of `bounds`, in words; `None` for other bounds."""
+    """A description of the fault of a value that is outside of `bounds`. `None` if the bounds are
+    of another kind."""
     if "pattern" in bounds:
         return _unfitting(bounds["pattern"], str(value))
     return next((_beyond(name, bounds[name], value) for name in _BOUNDS if name in bounds), None)

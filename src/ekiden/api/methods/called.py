@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 
 class Portal:
-    """Runs coroutines for synchronous functions, in any thread; starts on first use."""
+    """Runs coroutines for synchronous functions of any thread, in a thread of its own. This thread
+    starts on first use."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -23,7 +24,8 @@ class Portal:
         self._closed = False
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of the coroutine, which is cancelled if the caller is interrupted."""
+        """Run the coroutine and return its result. If the caller is interrupted, the coroutine is
+        cancelled."""
         try:
             loop = self._opened()
         except RuntimeError:
@@ -77,7 +79,8 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class AsyncStream(Generic[T]):
-    """Live values for ``async for``; ``async with`` closes the stream when you leave early."""
+    """A stream of live values for ``async for``. If you may leave the loop early, use ``async
+    with``, which closes the stream."""
 
     def __init__(self, source: AsyncGenerator[T, None]) -> None:
         self._source = source
@@ -89,7 +92,7 @@ class AsyncStream(Generic[T]):
         return await self._source.__anext__()
 
     async def aclose(self) -> None:
-        """Stop reading; the source continues."""
+        """Stop reading. The source of the stream continues."""
         await self._source.aclose()
 
     async def __aenter__(self) -> Self:
@@ -100,7 +103,8 @@ class AsyncStream(Generic[T]):
 
 
 class Stream(Generic[T]):
-    """Live values for ``for``; ``with`` closes the stream when you leave early."""
+    """A stream of live values for ``for``. If you may leave the loop early, use ``with``, which
+    closes the stream."""
 
     def __init__(self, source: AsyncStream[T], portal: Portal) -> None:
         self._source, self._portal = source, portal
@@ -115,7 +119,7 @@ class Stream(Generic[T]):
             raise StopIteration from None
 
     def close(self) -> None:
-        """Stop reading; the source continues."""
+        """Stop reading. The source of the stream continues."""
         self._portal.run(self._source.aclose())
 
     def __enter__(self) -> Self:
@@ -197,14 +201,14 @@ class streams(Generic[P, T]):
 
 
 class CalledPages(Generic[T]):
-    """A list. Iterate over all entries, or get one page with `page`."""
+    """A list in pages. Iterate over all entries, or get one page with `page`."""
 
     def __init__(self, pages: Pages[T], portal: Portal) -> None:
         self._pages, self._portal = pages, portal
 
     def page(self, *, limit: int = PAGE, cursor: str | None = None) -> Page[T]:
-        """A page of at most `limit` entries. `cursor` is the `next_cursor` of the previous page;
-        without it the list starts at its beginning."""
+        """Return a page of at most `limit` entries. `cursor` is the `next_cursor` of the previous
+        page. Without `cursor`, this method returns the first page."""
         return self._portal.run(self._pages.page(limit=limit, cursor=cursor))
 
     def __iter__(self) -> Iterator[T]:

@@ -1,4 +1,4 @@
-"""Declares the HTTP form of a method, at the method itself."""
+"""Declares the HTTP form of a method with a decorator."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from ekiden.core.dataclass import dataclass
 F = TypeVar("F", bound=Callable[..., Any])
 
 Scope: TypeAlias = Literal["read", "run", "answer", "history", "admin"]
-"""`read`: read everything of the tenant; `run`: start runs, make handoffs, change sessions, state
-and memory; `answer`: answer inbox items; `history`: together with `run`, send system messages,
-answers and tool calls that are stored as given; `admin`: everything, including deletion and
-restore."""
+"""What a key may do. `read`: read all data of the tenant. `run`: start runs, make handoffs, change
+sessions, state and memory. `answer`: answer inbox items. `history`: together with `run`, add system
+messages, agents' answers and tool calls to a conversation. `admin`: everything, including deletion
+and restore."""
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Etag: TypeAlias = Callable[[Any, Mapping[str, Any]], int | None]
-"""Returns the version of a result, given the result and the arguments; `None` if it has none."""
+"""A function that gets a result and the arguments of the call, and returns the version of the
+result; `None` if the result has no version."""
 
 _MARK: Final = "__endpoint__"
 _NO_SCHEMA: Final[Mapping[str, Any]] = {}
@@ -51,10 +52,10 @@ class Endpoint:
     status: int
     """The status of a successful response."""
     problems: tuple[int, ...]
-    """The error statuses, besides those that every route has."""
+    """The statuses of errors, in addition to the errors of every route."""
     is_secret: bool
-    """Whether the response contains a secret. It is never stored, so an idempotent retry is not
-    possible."""
+    """Whether the response contains a secret. Such a response is never stored, so an idempotent
+    retry is not possible."""
     cursor: str | None
     """The pattern of a list's cursors."""
     is_whole: bool
@@ -62,12 +63,13 @@ class Endpoint:
     most: int
     """The maximum number of entries in a page of a list."""
     is_large: bool
-    """Whether the response is serialized in a thread, because this takes long."""
+    """Whether the response is serialized in a thread, because its serialization takes long."""
     file: str | None
-    """The name of the downloaded file, with parameters in braces. A stream has JSON lines."""
+    """The name of the downloaded file, with parameters in braces. A stream is downloaded as JSON
+    lines."""
     location: str | None
-    """The method that reads the created object. Its address, filled in from the result and the
-    arguments, is the header `Location` of the response."""
+    """The method that reads the created object. Ekiden fills in the path of that method from the
+    result and the arguments, and sends it as the header `Location` of the response."""
     flag: str | None
     """Selects this method among methods with the same path: a body field that is true, or
     ``name=value`` in the query. The first method with the path is the default."""
@@ -83,7 +85,7 @@ class Endpoint:
     body_schema: Mapping[str, Any]
     """Additional JSON Schema of the body."""
     pending: str | None
-    """The meaning of status 202, which is used while the result `is_pending`."""
+    """The description of the status 202, which is sent while the result `is_pending`."""
 
     @property
     def choice(self) -> tuple[str, Any]:
@@ -114,18 +116,19 @@ class Param:
     is_unique: bool = False
     """Whether the values of a list are unique."""
     in_query: bool = False
-    """Whether the parameter is in the query although the request has a body."""
+    """Whether the parameter is in the query even if the request has a body."""
     has_at: bool = False
-    """Whether the client writes @ before the value in the path, so that it is never taken for a
-    fixed word."""
+    """Whether the client writes @ before the value in the path, so that the server does not confuse
+    the value with a fixed word of a path."""
     is_body: bool = False
     """Whether the parameter is the whole body: a document, or its bytes."""
     if_match: bool = False
-    """Whether the parameter is the header `If-Match`: the versions that the caller has read."""
+    """Whether the parameter is the header `If-Match`, which contains the versions that the caller
+    has read."""
 
 
 def identifier(text: str) -> Param:
-    """The id of a session or of another object."""
+    """A parameter for the id of a session or of another object."""
     return Param(text, min_length=1, max_length=128, pattern=SESSION_ID)
 
 
@@ -135,7 +138,7 @@ def name_of(text: str, *, examples: tuple[str, ...] | None = None) -> Param:
 
 
 def filter_by(text: str, *, max_length: int = 200) -> Param:
-    """A text that entries of a list must match."""
+    """A filter parameter: a text that entries of a list must match."""
     return Param(text, max_length=max_length, pattern=PLAIN)
 
 
@@ -182,7 +185,7 @@ def endpoint(
     body_schema: Mapping[str, Any] = _NO_SCHEMA,
     pending: str | None = None,
 ) -> Callable[[F], F]:
-    """Declare the HTTP form of a method; see `Endpoint`."""
+    """A decorator that declares the HTTP form of a method. `Endpoint` describes the arguments."""
     about = Endpoint(
         method=method,
         path=path,
@@ -237,7 +240,8 @@ def parameters(interface: type, name: str) -> tuple[Parameter, ...]:
 def arguments(
     signature: inspect.Signature, taken: tuple[Parameter, ...], *args: Any, **kwargs: Any
 ) -> dict[str, Any]:
-    """The arguments of a call by parameter name; `TypeError` for unknown ones."""
+    """Return the arguments of a call by parameter name. Raises `TypeError` for unknown
+    arguments."""
     given = dict(signature.bind(*args, **kwargs).arguments)
     for each in signature.parameters.values():
         if each.kind is inspect.Parameter.VAR_KEYWORD:
@@ -250,7 +254,7 @@ def arguments(
 
 @cache
 def answer_type(interface: type, name: str) -> Any:
-    """The result type of a method; `Pages[X]` for a list of `X`, `AsyncStream[X]` for a stream."""
+    """The result type of a method: `Pages[X]` for a list of `X`, `AsyncStream[X]` for a stream."""
     return get_type_hints(getattr(interface, name))["return"]
 
 
@@ -286,7 +290,7 @@ def _parameter(each: inspect.Parameter, hint: Any, about: Endpoint) -> Parameter
 
 
 def param_of(hint: Any) -> tuple[Any, Param | None]:
-    """The type in an annotation, and its `Param`."""
+    """Return the type in an annotation, and its `Param`."""
     if not hasattr(hint, "__metadata__"):
         return hint, None
     param = next((part for part in hint.__metadata__ if isinstance(part, Param)), None)
@@ -294,10 +298,10 @@ def param_of(hint: Any) -> tuple[Any, Param | None]:
 
 
 def member_type(pages: Any) -> Any:
-    """`X` of `Pages[X]`; `None` for another type."""
+    """Return `X` for the type `Pages[X]`, and `None` for another type."""
     return get_args(pages)[0] if get_origin(pages) is Pages else None
 
 
 def streamed_type(stream: Any) -> Any:
-    """`X` of `AsyncStream[X]`; `None` for another type."""
+    """Return `X` for the type `AsyncStream[X]`, and `None` for another type."""
     return get_args(stream)[0] if get_origin(stream) is AsyncStream else None

@@ -1,4 +1,4 @@
-"""Types that resources share: pages of lists, patterns for texts, and times written by people."""
+"""Types that all resources use: pages of lists, patterns for texts, and times written by people."""
 
 from __future__ import annotations
 
@@ -27,25 +27,26 @@ class Page(Generic[T]):
 
 
 Fetch: TypeAlias = Callable[[int, str | None], Awaitable[Page[T]]]
-"""Returns at most this many entries of a list, starting at a cursor."""
+"""A function that gets a limit and a cursor, and returns a page with at most this many entries,
+starting at the cursor."""
 
 
 class Pages(Generic[T]):
-    """A list. Iterate over all entries with ``async for``, or get one page with `page`."""
+    """A list in pages. Iterate over all entries with ``async for``, or get one page with `page`."""
 
     def __init__(self, fetch: Fetch[T]) -> None:
         self._fetch = fetch
 
     async def page(self, *, limit: int = PAGE, cursor: str | None = None) -> Page[T]:
-        """A page of at most `limit` entries. `cursor` is the `next_cursor` of the previous page;
-        without it the list starts at its beginning."""
+        """Return a page of at most `limit` entries. `cursor` is the `next_cursor` of the previous
+        page. Without `cursor`, this method returns the first page."""
         return await self._fetch(limit, cursor)
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self.rest()
 
     async def rest(self, *, cursor: str | None = None) -> AsyncIterator[T]:
-        """All entries starting at `cursor`."""
+        """Iterate over all entries from `cursor` on."""
         while True:
             page = await self._fetch(_ALL, cursor)
             for each in page.items:
@@ -58,7 +59,8 @@ class Pages(Generic[T]):
 def page_of(
     items: Sequence[T], *, limit: int, cursor: str | None, key: Callable[[T], str]
 ) -> Page[T] | None:
-    """A page of a list in memory. Cursors are keys of entries; `None` for an unknown cursor."""
+    """Return a page of a list in memory. The cursors are keys of entries. Returns `None` for an
+    unknown cursor."""
     start = 0
     if cursor is not None:
         places = [place for place, each in enumerate(items) if key(each) == cursor]
@@ -73,7 +75,7 @@ def page_of(
 _ODD: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 
 PLAIN: Final = r"^[^\x00]*$"
-"""Any text without NUL characters, which some stores cannot search for."""
+"""Text without NUL characters. Some stores cannot search for NUL characters."""
 ONE_LINE: Final = rf"^[^{_ODD}]+$"
 """Text without control characters and line breaks."""
 PERSON: Final = rf"^[^\s{_ODD}][^{_ODD}]*$"
@@ -88,7 +90,8 @@ KEY_NAME: Final = (
     r"^[!-~\u00c0-\u024f\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]"
     r"[ -~\u00c0-\u024f\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]*$"
 )
-"""Latin, Cyrillic, Chinese, Japanese and Korean letters, and other ASCII characters."""
+"""The name of an API key: Latin, Cyrillic, Chinese, Japanese and Korean letters, and printable
+ASCII characters."""
 TENANT: Final = r"^[a-z0-9]([a-z0-9_]{0,30}[a-z0-9])?$"
 """Valid tenant names."""
 CAPABILITIES: Final = r"^[^\x00]*[^\s\x00,，、][^\x00]*$"
@@ -118,16 +121,15 @@ TIMES: Final = (
 )
 """The description of a time parameter."""
 Moment: TypeAlias = datetime | str
-"""A time: a `datetime`, or a text that matches `MOMENT`. Without a time zone it is UTC."""
+"""A time: a `datetime`, or a text that matches `MOMENT`. A time without a time zone is in UTC."""
 
 AGO: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def read_moment(text: str, *, now: datetime | None = None, zone: tzinfo | None = None) -> datetime:
-    """The time in `text`; `ValueError` or `OverflowError` for an invalid one.
-
-    A time without a time zone is in `zone`, by default the zone of this machine.
+    """Return the time in `text`. Raises `ValueError` or `OverflowError` for an invalid time. If
+    `text` has no time zone, `zone` applies; the default is the time zone of this machine.
     """
     now = (now or datetime.now()).astimezone()
     ago = AGO.fullmatch(text)
