@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Protocol
 
 from ekiden.api.methods.called import Called, calls, lists
 from ekiden.api.methods.endpoint import Param, endpoint
@@ -12,11 +12,17 @@ from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities.declared import Match
 from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
 from ekiden.core.dataclass import dataclass
-from ekiden.core.documents import Value, left_out
+from ekiden.core.documents import Value
 from ekiden.core.integrations.foreign_agents import Durability
 from ekiden.core.profile import Capability, Scope, Triggers
-from ekiden.core.roles import RouteCause
-from ekiden.routing.decision import Method, Strategy
+from ekiden.routing.analysis import (
+    RouteAnalysis as RouteAnalysis,
+    RouteMatch as RouteMatch,
+    RouteScore as RouteScore,
+    RouteStage as RouteStage,
+    StageScore as StageScore,
+)
+from ekiden.routing.decision import Strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,85 +108,6 @@ class AgentPresence(Value):
     `none`."""
     waits: Sequence[BlockingContext]
     """The agents or people that the agent waits for, longest wait first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteMatch(Value):
-    """A reason to route a request to an agent: a matching keyword, pattern or meaning."""
-
-    kind: Literal["keyword", "pattern", "semantic"]
-    text: str
-    """The keyword or pattern; empty for a match by meaning."""
-    points: float | None
-    """The weight of this match: the points of a rule, or the probability of a semantic match."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageScore(Value):
-    """The score of one agent at one stage."""
-
-    agent: str
-    score: float
-    """The score. With the method `rule`, the score is a number of points; with `semantic`, a
-    probability. Scores of different methods cannot be compared."""
-    confidence: int
-    """The confidence, from 0 to 100."""
-    method: Method
-    matched_keywords: Sequence[str] | None = left_out()
-    matched_patterns: Sequence[str] | None = left_out()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteScore(StageScore):
-    """The score of one agent. If no stage found a reason for the agent, the score is 0, and the
-    method is `none`."""
-
-    matches: Sequence[RouteMatch]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteStage(Value):
-    """The result of one stage."""
-
-    method: Method
-    agent: str | None
-    """The agent that the stage chose, even if the choice is uncertain."""
-    confidence: int
-    sure: bool
-    """Whether the choice is certain enough to need no further stage."""
-    reason: str
-    elapsed_ms: float
-    usage: Mapping[str, Any] | None = left_out()
-    candidates: Sequence[StageScore]
-    """The candidates of the stage, best first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteAnalysis(Value):
-    """The agent that would get a request, with all details of the decision."""
-
-    agent: str | None
-    """The chosen agent. `null` if no agent matched."""
-    method: Method
-    """How the agent was chosen. `named`: by the person. `default`: by the fallback. Any other value
-    is the stage that chose the agent."""
-    confidence: int
-    matched_keywords: Sequence[str]
-    matched_patterns: Sequence[str]
-    candidates: Sequence[RouteScore]
-    """Every agent that can get requests, best first."""
-    reason: str
-    elapsed_ms: float
-    strategy: Strategy
-    cause: RouteCause
-    stages: Sequence[RouteStage]
-    """The results of all stages, in order. The result of an unavailable stage has the reason."""
-    context: str | None = left_out()
-    """Data for the agent, written by the routing model. Treat it as untrusted data."""
-    usage: Mapping[str, Any] | None = left_out()
-    """The token counts of the model calls for this decision."""
-    fallback: str | None = left_out()
-    """A description of what happens to a request that no agent matches."""
 
 
 class AgentsApi(Protocol):

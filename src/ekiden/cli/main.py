@@ -173,6 +173,11 @@ def wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    if arguments[0] == "route":
+        from ekiden.cli.quick_route import quick_route
+
+        if (code := quick_route(arguments)) is not None:
+            return code
     from cyclopts import CycloptsError, UnknownCommandError, UnusedCliTokensError
 
     if "-" in arguments and "--" not in arguments:

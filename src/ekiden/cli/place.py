@@ -198,12 +198,18 @@ class TeamPlace:
 
     @asynccontextmanager
     async def open(
-        self, *, model: str | None = None, as_json: bool = False, demo: str = ""
+        self,
+        *,
+        model: str | None = None,
+        as_json: bool = False,
+        demo: str = "",
+        stores_team: bool = False,
     ) -> AsyncIterator[Ekiden]:
         """Open the team with an empty store; the code that its files name is not imported.
 
         `model` replaces the agents' own. `demo` is printed at the end if the team is the demo.
-        `UsageError` for options that a server does not support.
+        With `stores_team` the team is stored for `quick_route`. `UsageError` for options that a
+        server does not support.
         """
         given = _local_options(self._flags(model))
         server = _server_of(self.server, given, store=self._store())
@@ -216,7 +222,9 @@ class TeamPlace:
         from ekiden.client.ekiden import at_store
         from ekiden.project import open_store
 
-        project = open_project(self._flags(model), inert=True, as_json=as_json)
+        project = open_project(
+            self._flags(model), inert=True, as_json=as_json, stores_team=stores_team
+        )
         async with open_store(self._address(project.settings.store), create=False) as store:
             loaded = project.loaded
             yield at_store(

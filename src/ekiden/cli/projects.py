@@ -5,23 +5,25 @@ from __future__ import annotations
 import getpass
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ekiden.cli.errors import BadInput, UsageError
-from ekiden.cli.options import json_or_text
 from ekiden.cli.output import StatusLine, note
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.text.wording import is_unicode
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
+    from ekiden.agents import LoadedAgents
     from ekiden.agents.definition import AgentFileProblem
     from ekiden.cli.options import TeamFlags
     from ekiden.project.project import Project
     from ekiden.project.routing import AddressedMessage
     from ekiden.project.settings import Settings
+    from ekiden.project.trust import Workspace
+    from ekiden.routing.stored_team import Sources
 
 
 _LONGEST = 60
@@ -35,22 +37,28 @@ def settings_here() -> Settings:
 
 
 def open_project(
-    flags: TeamFlags, *, strategy: str | None = None, inert: bool = False, as_json: bool = False
+    flags: TeamFlags,
+    *,
+    strategy: str | None = None,
+    inert: bool = False,
+    as_json: bool = False,
+    stores_team: bool = False,
 ) -> Project:
     """The project of the current folder; without a team it has the demo team.
 
     `flags` and `strategy` override the settings. Agent files that `keep_going` leaves out are named
-    on standard error. With `inert` the project is only inspected. Raises the errors of
-    `load_project`, and `FolderNotTrusted`.
+    on standard error. With `inert` the project is only inspected. With `stores_team`, the team is
+    stored for `quick_route` if no option changes it. Raises the errors of `load_project`, and
+    `FolderNotTrusted`.
     """
     from ekiden.agents import load_agent_files
     from ekiden.cli.prompts import check_trust
     from ekiden.project.project import load_project
     from ekiden.project.settings import load_settings
     from ekiden.project.trust import inspect_workspace
-    from ekiden.routing.router import LEARNING
 
     root = Path.cwd()
+    before = _before(root) if stores_team and flags == type(flags)() else None
     team = flags.team
     overrides = {"model": flags.model, "agents.routing.strategy": strategy}
     # After the question about trust everything is read again: the person may have taken minutes.
@@ -60,19 +68,65 @@ def open_project(
         if (team or loaded.settings.team) is None:
             foreign = loaded.settings.agents.foreign_user_folders
             files = load_agent_files(root, foreign_user_folders=foreign)
-        was_asked = check_trust(
-            inspect_workspace(root, loaded, files, team=team), trust=flags.trust
-        )
-        if not was_asked:
+        workspace = inspect_workspace(root, loaded, files, team=team)
+        if not check_trust(workspace, trust=flags.trust):
             break
     project = load_project(
         root, overrides=overrides, team=team, keep_going=flags.keep_going, inert=inert, files=files
     )
-    LEARNING.set(_learning(StatusLine(as_json=as_json)))
+    show_learning(as_json=as_json)
     project.tell = lambda text: _tell(text, as_json=as_json)
     left_out = [problem for problem in project.problems if problem.severity == "error"]
     tell_problems(left_out, as_json=as_json)
+    if before is not None and files is not None and _is_plain(project, workspace, files):
+        from ekiden.routing.stored_team import write_team
+
+        write_team(
+            str(root),
+            *before,
+            router=project.router,
+            agents=project.agents.values(),
+            settings=project.settings.agents.routing,
+            problems=[(each.to_json(), str(relative(each))) for each in left_out],
+        )
     return project
+
+
+def _is_plain(project: Project, workspace: Workspace, files: LoadedAgents) -> bool:
+    """Whether a team depends on its settings and agent files only, and needs no trust.
+
+    Whether functions and MCP servers need trust also depends on other files of the folder.
+    """
+    from ekiden.project.trust.risks import functions_of
+
+    return (
+        bool(project.definitions)
+        and not workspace.risks
+        and not project.settings.mcp_servers
+        and not any(any(functions_of(each)) for each in (*files.definitions, *files.partial))
+    )
+
+
+def _before(root: Path) -> tuple[Sources, str]:
+    """The files and folders that a team in agent files is made of, and a hash of their content."""
+    from ekiden.agents import agent_folders
+    from ekiden.project.settings.files import settings_files
+    from ekiden.routing.stored_team import sources
+
+    folders = agent_folders(root, foreign_user_folders=True)
+    files = settings_files(root)
+    found = sources(
+        [each for each in (files.project, files.user) if each is not None],
+        [each.path for each in folders],
+    )
+    return found, found.digest()
+
+
+def show_learning(*, as_json: bool) -> None:
+    """Show the progress while the router learns a large team."""
+    from ekiden.routing.router import LEARNING
+
+    LEARNING.set(_learning(StatusLine(as_json=as_json)))
 
 
 def _learning(line: StatusLine) -> Callable[[int, int], None]:
@@ -101,7 +155,12 @@ def check_addressee(project: Project, address: AddressedMessage) -> None:
 def tell_problems(problems: Iterable[AgentFileProblem], *, as_json: bool) -> None:
     """Print problems of agent files on standard error."""
     for problem in problems:
-        note(dumps({"problem": problem.to_json()}) if as_json else str(relative(problem)))
+        tell_problem(problem.to_json(), str(relative(problem)), as_json=as_json)
+
+
+def tell_problem(data: Mapping[str, Any], line: str, *, as_json: bool) -> None:
+    """Print a problem of an agent file on standard error: as JSON or as the line."""
+    note(dumps({"problem": data}) if as_json else line)
 
 
 def tell_notes(project: Project, *, as_json: bool) -> None:
@@ -239,6 +298,8 @@ def read_text(argument: str) -> str:
 
 def parse_variables(given: Sequence[str]) -> dict[str, Any]:
     """Parse NAME=VALUE arguments. A value that is not JSON is a text. Raises `UsageError`."""
+    from ekiden.cli.options import json_or_text
+
     variables: dict[str, Any] = {}
     for each in given:
         name, equals, value = each.partition("=")

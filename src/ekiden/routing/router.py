@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ekiden.core.agent import Agent, Team
 from ekiden.core.checks.fields import ModelName, check_argument
@@ -25,7 +26,6 @@ from ekiden.routing.decision import (
     Strategy,
     plain_line,
 )
-from ekiden.routing.llm import MAX_CANDIDATES, LlmStage
 from ekiden.routing.rules import RuleStage
 from ekiden.routing.settings import RoutingSettings
 from ekiden.routing.verdict import (
@@ -38,7 +38,9 @@ from ekiden.routing.verdict import (
     ranking,
     verdict,
 )
-from ekiden.tools.under_way import in_thread
+
+if TYPE_CHECKING:
+    from ekiden.routing.llm import LlmStage
 
 LEARNING: ContextVar[Callable[[int, int], None] | None] = ContextVar("learning", default=None)
 """Called with the number of learnt texts and of all texts while a large team is learnt, to show the
@@ -143,9 +145,11 @@ class Router:
         self._meaning = SemanticLoader(targets, self.settings, embedder=embedder, stage=semantic)
         llm = self.settings.llm
         used = llm.model or model
-        self._llm = (
-            None if used is None else LlmStage(targets, used, llm.timeout, prompt=llm.prompt)
-        )
+        self._llm: LlmStage | None = None
+        if used is not None:
+            from ekiden.routing.llm import LlmStage
+
+            self._llm = LlmStage(targets, used, llm.timeout, prompt=llm.prompt)
         self.agent: Agent[Any] = Agent(
             ROUTER_NAME,
             description="Gives each request to the agent who should take it.",
@@ -153,6 +157,16 @@ class Router:
             router=self,
         )
         """The system agent that represents this router in a team."""
+
+    @property
+    def targets(self) -> Mapping[str, Agent[Any]]:
+        """The agents that can be chosen, by name."""
+        return self._agents
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model can be asked."""
+        return self._llm is not None
 
     async def prepare(self) -> str | None:
         """Load the model for semantic routing now, and not at the first request.
@@ -268,7 +282,7 @@ class Router:
         """The results of the stages of `strategy`. After a stage that is sure, no further stage
         runs."""
         stages: list[StageResult] = []
-        many = strategy == "llm" and len(self._agents.keys() - exclude) > MAX_CANDIDATES
+        many = strategy == "llm" and self._are_many(exclude)
         if strategy in ("rule", "hybrid") or many:
             stages.append(await self._by_rules(text, exclude))
             if strategy == "rule" or (strategy == "hybrid" and stages[-1].sure):
@@ -280,6 +294,12 @@ class Router:
         stages.append(await self._by_model(text, exclude, stages))
         return stages
 
+    def _are_many(self, exclude: Collection[str]) -> bool:
+        """Whether a model cannot choose among all agents at once."""
+        from ekiden.routing.llm import MAX_CANDIDATES
+
+        return len(self._agents.keys() - exclude) > MAX_CANDIDATES
+
     def _is_settled(self, stages: Sequence[StageResult]) -> bool:
         """Whether semantic is sure, alone or together with rules that name the same agent."""
         agreed = agreement(stages)
@@ -289,7 +309,7 @@ class Router:
     async def _by_rules(self, text: str, exclude: Collection[str] = ()) -> StageResult:
         if len(text) <= _SHORT:
             return self._rules.decide(text, excluded=exclude)
-        result: StageResult = await in_thread(self._rules.decide, text, excluded=exclude)
+        result: StageResult = await _beside(self._rules.decide, text, excluded=exclude)
         return result
 
     async def _by_model(
@@ -323,6 +343,19 @@ class Router:
             return taken
         reason = f"{taken.reason}; so the default agent takes it"
         return RoutingVerdict(agent=default, method="default", confidence=0, reason=reason)
+
+
+async def _beside(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function that may block: in a thread, so that an event loop is not blocked.
+
+    Without an event loop there is nothing to block, and `asyncio` need not be imported.
+    """
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None or asyncio._get_running_loop() is None:
+        return func(*args, **kwargs)
+    from ekiden.tools.under_way import in_thread
+
+    return await in_thread(func, *args, **kwargs)
 
 
 OFF = "routing is switched off (agents.routing.enabled is false)"
@@ -414,14 +447,14 @@ class SemanticLoader:
 
     async def prepare(self) -> str | None:
         """Create the stage if necessary. Returns the reason if it is unavailable."""
-        made = self._made if self._made is not None else await in_thread(self._make)
+        made = self._made if self._made is not None else await _beside(self._make)
         return made if isinstance(made, str) else None
 
     async def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
         """The result of the stage. A missing or failed stage gives a result without an agent."""
         if isinstance(self._made, str):
             return _no_result(self._made)
-        result: StageResult = await in_thread(self._decide, text, excluded)
+        result: StageResult = await _beside(self._decide, text, excluded)
         return result
 
     def _decide(self, text: str, excluded: Collection[str]) -> StageResult:

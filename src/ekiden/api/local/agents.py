@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,15 +16,14 @@ from ekiden.bus.waits.stored import blocked
 from ekiden.capabilities.declared import Match
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.messages import BlockingContext
-from ekiden.core.documents import from_json
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.handoffs.handoff import Handoff
 from ekiden.handoff import default_handoff
 from ekiden.project.agent_files.edges import is_mcp_name
 from ekiden.project.project import Project
 from ekiden.project.routing import AUTO, capable, decide, parse_address, parse_names
-from ekiden.routing.decision import RouteDecision, Score, Strategy
-from ekiden.routing.rules import keyword_points, pattern_points
+from ekiden.routing.analysis import analysis
+from ekiden.routing.decision import Strategy
 from ekiden.storage.base import SessionFilter, SessionRow, SessionStatus, Store
 
 if TYPE_CHECKING:
@@ -290,7 +289,8 @@ class LocalAgents(api.AgentsApi):
             raise RequestInvalid("text: it is empty")
         if address.strategy is None and address.to in (None, AUTO):
             address = replace(address, strategy=strategy)
-        return _route(project, await decide(project, address, limit=max(len(project.agents), 1)))
+        decision = await decide(project, address, limit=max(len(project.agents), 1))
+        return analysis(project.agents, project.settings.agents.routing, decision)
 
 
 def _rounded(match: Match) -> Match:
@@ -368,65 +368,3 @@ async def _sessions(store: Store, *, idle: bool) -> AsyncIterator[SessionRow]:
             cursor = page.next_cursor
             if cursor is None:
                 break
-
-
-def _route(project: Project, decision: RouteDecision) -> api.RouteAnalysis:
-    """The analysis of a routing decision. Agents without evidence come last."""
-    known = {score.agent for score in decision.candidates}
-    agents = project.agents
-    rest = [
-        Score(agent=name, score=0, confidence=0, method="none")
-        for name, agent in sorted(agents.items())
-        if agent.scope != "system" and name not in known
-    ]
-    analysis = {
-        **decision.to_json(),
-        "candidates": [
-            {**score.to_json(), "matches": [*_matches(agents, decision, score)]}
-            for score in (*decision.candidates, *rest)
-        ],
-        "stages": [
-            {**stage.to_json(), "candidates": [score.to_json() for score in stage.candidates]}
-            for stage in decision.stages
-        ],
-        "fallback": _fallback(project, decision) if decision.agent is None else None,
-    }
-    route: api.RouteAnalysis = from_json(api.RouteAnalysis, analysis)
-    return route
-
-
-def _matches(
-    agents: Mapping[str, Agent[Any]], decision: RouteDecision, score: Score
-) -> Iterator[dict[str, Any]]:
-    """The evidence for an agent, each with its weight."""
-    agent = agents.get(score.agent)
-    priority = 0 if agent is None else agent.triggers.priority
-    for text in score.keywords:
-        yield {"kind": "keyword", "text": text, "points": keyword_points(priority)}
-    for text in score.patterns:
-        yield {"kind": "pattern", "text": text, "points": pattern_points(priority)}
-    for stage in decision.stages:
-        for each in stage.candidates:
-            if stage.method == "semantic" and each.agent == score.agent:
-                yield {"kind": "semantic", "text": "", "points": each.score}
-
-
-_MAX_NAMED = 5
-"""The maximum number of agents that are named when a person must choose."""
-
-
-def _fallback(project: Project, decision: RouteDecision) -> str:
-    """What happens to a request that no agent matches, in words."""
-    routing = project.settings.agents.routing
-    match routing.fallback:
-        case "default_agent" if routing.default_agent is not None:
-            return f"the fallback gives such a request to {routing.default_agent}"
-        case "prompt_user":
-            likely = [score.agent for score in decision.candidates]
-            others = sorted(name for name in project.agents if name not in likely)
-            names = ", ".join(f"@{name}" for name in [*likely, *others][:_MAX_NAMED])
-            more = len(project.agents) - _MAX_NAMED
-            rest = f" or one of {more} more" if more > 0 else ""
-            return f"the fallback asks the person to name an agent: {names}{rest}"
-        case _:
-            return "there is no fallback: such a request ends with the error route.none"

@@ -156,7 +156,10 @@ async def route(
 
     said = read_addressed(text, more)
     demo = "this is the demo team; `ekiden init` writes one with its own triggers"
-    async with place.open(model=model, as_json=as_json, demo="" if as_json else demo) as ekiden:
+    opened = place.open(
+        model=model, as_json=as_json, demo="" if as_json else demo, stores_team=True
+    )
+    async with opened as ekiden:
         async with StatusLine(as_json=as_json).timing(is_server=place.is_server):
             found = await ekiden.agents.route(said, strategy=strategy)
         show(found, print_route, as_json=as_json)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ekiden.api.agents import RouteAnalysis, RouteStage
 from ekiden.cli.output import Whole, print_pairs, print_table, say
 from ekiden.cli.transcript import route_line
 from ekiden.core.documents import to_json
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
+    from ekiden.api.agents import RouteAnalysis, RouteStage
     from ekiden.project.plan_preview import PlannedTask, PlanPreview
 
 _MAX_CHARS = 200

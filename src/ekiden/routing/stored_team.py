@@ -1,0 +1,319 @@
+"""The team of a project as its router knows it, in the user's cache folder.
+
+To load a large project takes longer than to route a request. `ekiden route` therefore stores what
+routing needs: agents with their triggers, and settings. The stored team is used only while all that
+it was made of is unchanged: the content of every file, the names in every folder, the environment
+and Ekiden's own code. Times and sizes of files are not compared, so that no change is missed.
+
+The cache is read as untrusted data: a team that is not exactly as it must be is ignored.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b, sha256
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ekiden import __version__
+from ekiden.core.agent import Agent
+from ekiden.core.checks.fields import check_fields
+from ekiden.core.errors import UserError
+from ekiden.core.profile import Capability, Triggers
+from ekiden.core.values import dumps, loads
+from ekiden.embeddings.cache_folder import cache_folder, write_whole
+from ekiden.routing.router import Router
+from ekiden.routing.settings import (
+    LlmSettings,
+    RoutingSettings,
+    RuleSettings,
+    SemanticSettings,
+    StickySettings,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FEWEST: Final = 50
+"""A smaller team is loaded soon enough."""
+_MOST_BYTES: Final = 64 * 1024 * 1024
+_MOST_TEAMS: Final = 20
+_SUFFIX: Final = ".team"
+_BAD: Final = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    RecursionError,
+    UserError,
+)
+_SECTIONS: Final[Mapping[str, Any]] = {
+    "rule": RuleSettings,
+    "semantic": SemanticSettings,
+    "llm": LlmSettings,
+    "sticky": StickySettings,
+}
+_TEXTS: Final = ("title", "description", "handoff_description")
+
+
+class StoredTeam(NamedTuple):
+    """A team for routing. It has no tools and handoffs, so it cannot run."""
+
+    router: Router
+    agents: Mapping[str, Agent[Any]]
+    """All agents by name, without the router."""
+    settings: RoutingSettings
+    """The settings of the project. Those of the router may differ, by an agent file for it."""
+    problems: Sequence[tuple[Mapping[str, Any], str]]
+    """The errors of files that were skipped, as JSON and as text."""
+
+
+class Sources(NamedTuple):
+    """The files and folders that a team is made of. A missing one is a source too."""
+
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+
+    def digest(self) -> str:
+        """A hash of what they contain, and of everything else that the team depends on."""
+        digest = blake2b(repr((self, *_surroundings())).encode("utf-8", "surrogatepass"))
+        for path in self.folders:
+            digest.update(repr(_names(path)).encode("utf-8", "surrogatepass"))
+        for path in self.files:
+            data = _content(path)
+            digest.update(b"missing;" if data is None else f"{len(data)};".encode())
+            digest.update(data or b"")
+        return digest.hexdigest()
+
+
+def sources(files: Iterable[Path], folders: Iterable[Path]) -> Sources:
+    """`files`, and the agent files in `folders` and all their subfolders."""
+    inside = [os.path.abspath(path) for path in files]
+    visited: list[str] = []
+    waiting = [os.path.abspath(path) for path in folders]
+    while waiting:
+        path = waiting.pop()
+        visited.append(path)
+        for name, kind in _names(path) or ():
+            if kind == "folder":
+                waiting.append(os.path.join(path, name))
+            elif name.endswith(".md"):
+                inside.append(os.path.join(path, name))
+    return Sources(tuple(dict.fromkeys(inside)), tuple(dict.fromkeys(visited)))
+
+
+def read_team(root: str) -> StoredTeam | None:
+    """The stored team of the folder `root`; `None` if there is none, or if something changed."""
+    try:
+        path = _path(root)
+        if os.stat(path).st_size > _MOST_BYTES:
+            return None
+        with open(path, "rb") as file:
+            checksum, text = file.readline(), file.read()
+        if checksum != _checksum(text):
+            return None
+        data = loads(text)
+        files, folders = map(_texts, data["sources"])
+        if Sources(files, folders).digest() != data["digest"]:
+            return None
+        team = _team(data)
+    except _BAD:
+        return None
+    with suppress(OSError):
+        os.utime(path)
+    return team
+
+
+def write_team(
+    root: str,
+    made_of: Sources,
+    digest: str,
+    *,
+    router: Router,
+    agents: Iterable[Agent[Any]],
+    settings: RoutingSettings,
+    problems: Sequence[tuple[Mapping[str, Any], str]],
+) -> None:
+    """Store a team that was loaded after `digest` was computed of its sources.
+
+    Nothing is stored if a source changed meanwhile, for a small team, for a team that asks a model,
+    and if the folder cannot be written.
+    """
+    targets = router.targets
+    if len(targets) < _FEWEST or router.has_model:
+        return
+    others = [agent for agent in agents if agent.name not in targets]
+    with suppress(*_BAD):
+        data = {
+            "sources": list(made_of),
+            "digest": digest,
+            "targets": [_agent_json(each) for each in targets.values()],
+            "others": [_agent_json(each) for each in others],
+            "settings": [_settings_json(settings), _settings_json(router.settings)],
+            "problems": list(problems),
+        }
+        text = dumps(data).encode()
+        if len(text) <= _MOST_BYTES and _is_same(_team(loads(text)), router, settings):
+            if made_of.digest() != digest:
+                return
+            path = _path(root)
+            write_whole(path, [_checksum(text), text])
+            _remove_oldest(path.parent)
+
+
+def _is_same(team: StoredTeam, router: Router, settings: RoutingSettings) -> bool:
+    """Whether the team that will be read is the one that was written."""
+    return (
+        team.settings == settings
+        and team.router.settings == router.settings
+        and [_agent_json(each) for each in team.router.targets.values()]
+        == [_agent_json(each) for each in router.targets.values()]
+    )
+
+
+def _path(root: str) -> Path:
+    digest = sha256(os.fsencode(os.path.abspath(root))).hexdigest()
+    return cache_folder("teams") / f"{digest}{_SUFFIX}"
+
+
+def _checksum(text: bytes) -> bytes:
+    return blake2b(text, digest_size=32).hexdigest().encode() + b"\n"
+
+
+def _surroundings() -> tuple[object, ...]:
+    """What a team depends on besides files: the environment, the home folder, Ekiden's code."""
+    home = os.path.expanduser("~")
+    environment = sorted(each for each in os.environ.items() if each[0].startswith("EKIDEN_"))
+    package = os.path.dirname(os.path.dirname(__file__))
+    return (environment, home, os.path.realpath(home), __version__, [*_code(package)])
+
+
+def _code(folder: str) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=_name):
+            if entry.name.endswith(".py"):
+                seen = entry.stat()
+                yield entry.name, seen.st_size, seen.st_mtime_ns
+            elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                yield from _code(entry.path)
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def _names(path: str) -> list[tuple[str, str]] | None:
+    """The entries of a folder with their kinds; `None` if there is no such folder."""
+    try:
+        with os.scandir(path) as entries:
+            return sorted((entry.name, _kind(entry)) for entry in entries if entry.name[0] != ".")
+    except OSError:
+        return None
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "link"
+    return "folder" if entry.is_dir() else "file"
+
+
+def _content(path: str) -> bytes | None:
+    """The bytes of a file; `None` if there is no such file, or if it cannot be read."""
+    try:
+        # Non-blocking: opening a pipe without a writer would wait for ever.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return None
+    try:
+        seen = os.fstat(descriptor)
+        if not stat.S_ISREG(seen.st_mode):
+            return None
+        data = os.read(descriptor, seen.st_size + 1)
+        while len(data) <= _MOST_BYTES and (more := os.read(descriptor, 1 << 20)):
+            data += more
+        return data
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _agent_json(agent: Agent[Any]) -> list[Any]:
+    triggers = agent.triggers
+    return [
+        agent.name,
+        agent.scope,
+        *(getattr(agent, name) for name in _TEXTS),
+        [
+            list(triggers.keywords),
+            list(triggers.patterns),
+            triggers.priority,
+            list(triggers.examples),
+        ],
+        [
+            [each.name, each.description, each.proficiency, list(each.tags)]
+            for each in agent.capabilities
+        ],
+    ]
+
+
+def _settings_json(settings: RoutingSettings) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(settings)
+
+
+def _team(data: Any) -> StoredTeam:
+    targets = [_agent(each) for each in data["targets"]]
+    own, of_router = map(_settings, data["settings"])
+    agents = [*targets, *map(_agent, data["others"])]
+    problems = [(dict(each), str(text)) for each, text in data["problems"]]
+    router = Router(targets, settings=of_router)
+    return StoredTeam(router, {each.name: each for each in agents}, own, problems)
+
+
+def _settings(data: Any) -> RoutingSettings:
+    sections = {name: kind(**data[name]) for name, kind in _SECTIONS.items()}
+    made = RoutingSettings(**{**data, **sections})
+    check_fields(made)
+    return made
+
+
+def _agent(data: Any) -> Agent[Any]:
+    name, scope, title, description, handoff_description, triggers, capabilities = data
+    keywords, patterns, priority, examples = triggers
+    return Agent(
+        name,
+        scope=scope,
+        title=title,
+        description=description,
+        handoff_description=handoff_description,
+        triggers=Triggers(
+            keywords=tuple(keywords),
+            patterns=tuple(patterns),
+            priority=priority,
+            examples=tuple(examples),
+        ),
+        capabilities=tuple([_capability(*each) for each in capabilities]),
+    )
+
+
+def _capability(name: Any, description: Any, proficiency: Any, tags: Any) -> Capability:
+    return Capability(name=name, description=description, proficiency=proficiency, tags=tuple(tags))
+
+
+def _texts(data: Any) -> tuple[str, ...]:
+    texts = tuple(data)
+    if not all(type(each) is str for each in texts):
+        raise ValueError("a path is no text")
+    return texts
+
+
+def _remove_oldest(folder: Path) -> None:
+    found = sorted((each.stat().st_mtime, each) for each in folder.glob(f"*{_SUFFIX}"))
+    for _, path in found[:-_MOST_TEAMS]:
+        path.unlink()
