@@ -1,4 +1,4 @@
-"""The audit: tamper-evident records of handoffs and decisions, read from the event stream."""
+"""The audit log: tamper-evident records of handoffs and decisions, read from the event stream."""
 
 from typing import TYPE_CHECKING
 

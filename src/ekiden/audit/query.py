@@ -1,4 +1,4 @@
-"""Queries of the audit by agent, task, status, time and more, in pages; and its exports."""
+"""Queries of the audit log, in pages, and exports of it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditQuery(Checked):
-    """A filter for audit records; `None` matches all.
+    """A filter for audit records. `None` in a field matches all records.
 
     For example::
 
@@ -50,7 +50,7 @@ class AuditQuery(Checked):
     task: str | None = None
     correlation_id: str | None = None
     status: str | None = None
-    """Only changes of a handoff to this status."""
+    """Only records of handoffs that changed to this status."""
     handoff_id: str | None = None
     session_id: str | None = None
     type: EventType | None = None
@@ -61,8 +61,8 @@ class AuditQuery(Checked):
     until: datetime | None = None
     """Only records before this time."""
     text: str = ""
-    """Only records that contain this text in their agents, reason, error, code, ids or facts. Case
-    does not matter."""
+    """Only records that contain this text in their agents, reason, error, code, ids or facts,
+    ignoring case."""
     newest_first: bool = True
 
     def matches(self, record: AuditRecord) -> bool:
@@ -111,7 +111,7 @@ async def audit_records(
     cursor: str | None = None,
     most: int | None = None,
 ) -> AuditPage:
-    """One page of the records that match `query`, newest first by default.
+    """Return one page of the records that match `query`, newest first by default.
 
     Raises `UserError` for a malformed cursor and for a limit below 1. Filters by type, session and
     time use an index; other filters read the events. If `most` is given, a call reads at most about
@@ -134,8 +134,8 @@ async def read_page(
     last: dict[str, str],
     most: int | None = None,
 ) -> AuditPage:
-    """`audit_records` for callers of several pages, which pass the same `last`; see
-    `previous_of`."""
+    """Like `audit_records`, for callers that read several pages. They pass the same `last` with
+    each call; see `previous_of`."""
     if limit < 1:
         raise UserError(f"a page of {limit} records is not possible: `limit` is 1 or more")
     found: list[tuple[Event, AuditRecord]] = []
@@ -293,7 +293,7 @@ class Manifest:
     heads: Mapping[str, ChainHead]
     """The heads of the chains of all sessions with records in the export."""
     sha256: str
-    """The SHA-256 of all lines before, each with its line feed, in hexadecimal."""
+    """The SHA-256 of all lines before the manifest, including their line feeds, in hexadecimal."""
 
     def to_json(self) -> dict[str, Any]:
         """The manifest as JSON."""
@@ -307,7 +307,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
-        """The inverse of `to_json`; raises `ValueError` for an invalid manifest."""
+        """The inverse of `to_json`. Raises `ValueError` for an invalid manifest."""
         if data.get("version") != EXPORT_VERSION:
             raise ValueError(f"version {data.get('version')!r} of the format is not known")
         try:
@@ -324,12 +324,12 @@ class Manifest:
 
 
 async def export_audit(store: Store, query: AuditQuery, write: Callable[[str], object]) -> Manifest:
-    """Write the records that match `query`, oldest first, one JSON object per line; the last line
-    is the manifest.
+    """Write the records that match `query`, oldest first, with one JSON object per line. The last
+    line is the manifest.
 
-    `write` is called once for each line; the line ends with a line feed. If the manifest is
-    missing, the export is incomplete. `verify_audit(store, against=lines)` later checks that all
-    its records still exist. For example::
+    `write` is called once for each line, including its line feed. If the manifest is missing, the
+    export is incomplete. `verify_audit(store, against=lines)` later checks that all its records
+    still exist. For example::
 
         with open("audit.jsonl", "w", encoding="utf-8") as file:
             manifest = await export_audit(store, AuditQuery(), file.write)
@@ -341,7 +341,7 @@ async def export_audit(store: Store, query: AuditQuery, write: Callable[[str], o
 
 
 async def export_lines(store: Store, query: AuditQuery) -> AsyncGenerator[str, None]:
-    """The lines that `export_audit` writes, produced on demand."""
+    """An iterator over the lines that `export_audit` writes."""
     digest = sha256()
     count = 0
     sessions: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Audit records, computed from audited events with their previous hashes, and findings on them."""
+"""Audit records, which are computed from audited events, and the results of verifications."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ekiden.storage.chain import GENESIS, HASH, ITEM_DIGEST, link
 AuditActorKind: TypeAlias = Literal["agent", "person", "system", "program"]
 
 NO_SESSION = "no-session"
-"""The session in the ids of records outside sessions."""
+"""In the id of a record outside of sessions, this text replaces the session id."""
 _KINDS: Mapping[str, AuditActorKind] = {"person": "person", "program": "program"}
 _NOBODY = "nobody"
 _SHOWN = frozenset(
@@ -35,7 +35,7 @@ class AuditActor(Value):
         return f"{self.kind} {self.name}".rstrip()
 
     def to_json(self) -> dict[str, str]:
-        """As JSON."""
+        """Return the object as JSON."""
         return {"kind": self.kind, "name": self.name}
 
 
@@ -77,7 +77,7 @@ class AuditRecord:
     """The hash of this event and the previous audited event of the session; `None` in records of an
     earlier version."""
     previous: str | None = None
-    """The hash of the previous audited event; empty for the first one of the session."""
+    """The hash of the previous audited event; empty for the first audited event of the session."""
 
     @property
     def agents(self) -> tuple[str | None, str | None]:
@@ -114,7 +114,7 @@ def event_name(session_id: str, seq: int) -> str:
 
 
 def details_of(event: Event) -> Mapping[str, Any]:
-    """The details of the event; empty, if they are malformed."""
+    """The details of the event; empty if the details are malformed."""
     details: object = event.details
     return details if isinstance(details, dict) else {}
 
@@ -125,7 +125,8 @@ def hash_of(event: Event) -> str | None:
 
 
 def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord]:
-    """The records of an audited event, in the order of its status changes; at least one."""
+    """The records of an audited event, in the order of its status changes. An audited event has at
+    least one record."""
     details = details_of(event)
     name = event_name(event.session_id, event.seq)
     moves = _moves(event, details)
@@ -243,11 +244,10 @@ _MOST_REMEMBERED = 10_000
 async def previous_of(
     store: Journal, events: Sequence[Event], last: dict[str, str] | None = None
 ) -> Mapping[str, str]:
-    """The previous hashes of audited events, by event id; `GENESIS` for the first of a session.
-
-    Usually the previous hash is that of another of `events`, which the event's own hash proves;
-    otherwise the session is read backwards. A caller that reads many pages, the oldest events
-    first, passes the same `last` each time, which keeps the last hash of each session.
+    """Return the previous hashes of audited events, by event id. The first event of a session has
+    `GENESIS`. Usually the previous event is among `events`, and the hash of the later event
+    confirms this. Otherwise the session is read backwards. A caller that reads many pages, oldest
+    events first, passes the same `last` with each call; `last` keeps the last hash of each session.
     """
     last = {} if last is None else last
     if len(last) > _MOST_REMEMBERED:
@@ -319,7 +319,7 @@ class BrokenLink:
     """The recorded time of the record. For a missing record: the time of the record before it."""
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the object as JSON."""
         return {
             "record_id": self.record_id,
             "session_id": self.session_id,
@@ -345,8 +345,8 @@ class Verification:
     unhashed: int = 0
     """The number of audited events without a hash. Changes of these events cannot be detected."""
     covered: int = 0
-    """The number of events, of all types, whose stored data is unchanged: it matches the digest
-    stored with it."""
+    """The number of events, of all types, whose stored data matches the stored digest, so the data
+    is unchanged."""
     uncovered: int = 0
     """The number of events without a digest, because an earlier version wrote them."""
     decisions: int = 0

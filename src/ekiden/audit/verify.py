@@ -1,4 +1,5 @@
-"""Verification that stored events and decisions are those that were written, or exported."""
+"""Verifies that stored events and decisions were not changed after they were written or
+exported."""
 
 from __future__ import annotations
 
@@ -126,7 +127,7 @@ def _broken(event: Event | None, fault: Fault, message: str) -> BrokenLink:
 _PAGE = 100
 
 Progress: TypeAlias = Callable[[Verification], object]
-"""Called from time to time with the results so far."""
+"""A function that is called from time to time with the results so far."""
 
 
 async def verify_audit(
@@ -268,7 +269,7 @@ class ExportComparison:
         session_id: str | None = None,
         progress: Callable[[Verification], object] | None = None,
     ) -> None:
-        """Differences are reported to `found`; with `session_id` only records of this session are
+        """Differences are added to `found`. With `session_id`, only records of this session are
         compared."""
         self._store = store
         self._found = found
@@ -279,7 +280,7 @@ class ExportComparison:
         self._records: Mapping[str, Mapping[str, Any]] = {}
 
     async def run(self, lines: Iterable[str]) -> Mapping[str, ChainHead]:
-        """Compare every record; returns the exported heads of the chains."""
+        """Compare every record, and return the exported heads of the chains."""
         digest = sha256()
         number = 0
         try:

@@ -31,23 +31,23 @@ UNREADABLE = (
     AttributeError,
     RecursionError,
 )
-"""Exceptions of reading damaged data."""
+"""The exceptions that damaged data can cause when it is read."""
 
 
 def why_unreadable(exc: Exception) -> str:
-    """The reason of the error, without its advice to run a verification."""
+    """The reason in the error text, without the advice to run a verification."""
     return str(exc.found if isinstance(exc, StoreDamaged) else exc)
 
 
 class Walk:
     """Verifies the hash chain of one session.
 
-    `broken` is the first broken link; later events are not checked. Events that are written
-    meanwhile are left to the next verification.
+    `broken` is the first broken link. Later events are not checked. The next verification checks
+    events that are written during this one.
     """
 
     def __init__(self, store: Store, row: SessionRow, known: ChainHead | None = None) -> None:
-        """`known` is an earlier head of the chain, which must still be a part of it."""
+        """`known` is an earlier head of the chain. The chain must still contain it."""
         self.head = head_of(row)
         self.count = 0
         """The number of audited events with a correct hash."""
@@ -200,14 +200,12 @@ def _missing(first: int, last: int) -> str:
 
 
 class Coverage:
-    """Verifies the digests of commits of one session, or with an empty id of events outside
-    sessions.
-
-    `broken` is the first wrong digest; later events are not checked.
+    """Verifies the digests of commits of one session. With an empty id, verifies the digests of
+    events outside of sessions. `broken` is the first wrong digest. Later events are not checked.
     """
 
     def __init__(self, store: Store, session_id: str, *, last: int | None = None) -> None:
-        """Events of a session with numbers above `last` are left to the next verification."""
+        """Events of a session with numbers above `last` are not checked."""
         self.covered = 0
         self.uncovered = 0
         self.broken: BrokenLink | None = None

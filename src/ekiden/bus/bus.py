@@ -53,8 +53,8 @@ class Bus:
         settings: BusSettings = _DEFAULTS,
         people: Escalator | None = None,
     ) -> None:
-        """Without a store, messages live in this process's memory. `people` gets escalated messages
-        and returns the answers; usually it is an `Inbox` on the same store."""
+        """Without a store, messages are kept in the memory of this process. `people` gets escalated
+        messages and returns the answers. Usually `people` is an `Inbox` on the same store."""
         self._own = store is None
         self.store: Store = MemoryStore() if store is None else store
         self.settings = settings
@@ -84,8 +84,8 @@ class Bus:
             await self.store.close()
 
     def agent(self, name: str) -> BusClient:
-        """A client that acts as this agent. Raises `SenderForged` if it is called in the code of
-        another agent."""
+        """Return a client that acts as this agent. Raises `SenderForged` if the code of another
+        agent calls this method."""
         return BusClient(check_agent(name), self._core)
 
     # Sending
@@ -95,9 +95,9 @@ class Bus:
         agent, unless the message has expired (see `AgentMessage.ttl`).
 
         If the store already has a message with this id, nothing changes. Raises `MailboxFull` if
-        the mailbox has no space: at once or after `timeout_seconds`, depending on
-        `BusSettings.on_full`. Raises `SenderForged` if the caller is the code of another agent, and
-        `UserError` for an invalid message.
+        the mailbox is full, either at once or after `timeout_seconds` (see `BusSettings.on_full`).
+        Raises `SenderForged` if the caller is the code of another agent, and `UserError` for an
+        invalid message.
         """
         return await self._core().send(message)
 
@@ -143,8 +143,8 @@ class Bus:
     async def broadcast(self, message: AgentMessage) -> Broadcast:
         """Store one message for each agent that is served now, except the sender.
 
-        Agents with a full mailbox are skipped; the result names them. Raises `SenderForged` if the
-        caller is the code of another agent, and `UserError` for an invalid message.
+        Agents with a full mailbox are skipped. The result names these agents. Raises `SenderForged`
+        if the caller is the code of another agent, and `UserError` for an invalid message.
         """
         return await self._core().broadcast(message)
 
@@ -165,12 +165,12 @@ class Bus:
     async def escalate(
         self, message: AgentMessage, *, blocking: bool = True, options: Sequence[Option] = ()
     ) -> InboxAnswer | InboxItem:
-        """Send a message of the type ``escalate`` to people: to the role in `to_agent`, or to the
-        role in the settings.
+        """Send a message of the type ``escalate`` to people. `to_agent` is the role of the people;
+        the default is the role in the settings.
 
         With `blocking` the call waits for the answer. The wait has no limit unless the message has
         a `ttl`. If you cancel the call, the question is withdrawn. Without `blocking` the call
-        returns the stored inbox item at once. A message creates only one item: after a crash,
+        returns the stored inbox item at once. A message creates only one item. After a crash,
         escalate the message again with the same id to get the answer. An option is a text, or a
         mapping with a ``label``. Raises `InboxItemClosed` if the question expired or was withdrawn,
         and `UserError` if the bus has no inbox.
@@ -188,8 +188,8 @@ class Bus:
         becomes a dead letter. A message is delivered at least once: if the process dies, the
         message is delivered again, with the same id and with `redelivered` set.
 
-        A handler is cancelled after `handler_timeout_s`, and when the service is closed. A handler
-        keeps running when the asking agent stops waiting, because it may have side effects; its
+        A handler is cancelled after `handler_timeout_s`, and when the service is closed. If the
+        asking agent stops waiting, the handler keeps running, because it may have side effects. The
         answer is then stored as late. Use the returned service with ``await`` or ``async with``::
 
             async with bus.serve("sales", sales, concurrency=8):
@@ -208,17 +208,17 @@ class Bus:
     # Reading
 
     async def blocked(self) -> list[BlockingContext]:
-        """The waiting agents of all processes. Each entry names the agents or people that the agent
-        waits for, and the reason."""
+        """Return the waiting agents of all processes. Each entry names the agents or people that
+        the agent waits for, and the reason."""
         return await blocked(self.store)
 
     async def deadlocks(self, *, limit: int = 50) -> list[Deadlock]:
-        """Current deadlocks, then past ones, newest first."""
+        """Return the current deadlocks, followed by past deadlocks, newest first."""
         return await deadlocks(self.store, limit=limit)
 
     async def message(self, message_id: str) -> MessageRecord:
-        """A message and its delivery state. Raises `MessageNotFound` for an unknown id, and for a
-        message that was removed (see `BusSettings.keep_s`)."""
+        """Return a message and its delivery state. Raises `MessageNotFound` for an unknown id, and
+        for a message that was removed (see `BusSettings.keep_s`)."""
         return await read_message(self.store, message_id)
 
     async def messages(
@@ -234,9 +234,9 @@ class Bus:
     ) -> MessagePage:
         """One page of messages with their answers, oldest first.
 
-        `correlation_id` selects messages with this correlation id, and also the message whose own
-        id is `correlation_id`. A finished message is kept for `BusSettings.keep_s` seconds. Raises
-        `UserError` for a malformed cursor.
+        `correlation_id` selects messages with this correlation id, and the message with this id. A
+        finished message is kept for `BusSettings.keep_s` seconds. Raises `UserError` for a
+        malformed cursor.
         """
         query = MessageQuery(
             sender=sender,
@@ -255,10 +255,9 @@ class Bus:
         return await dead_letters(self.store, agent=agent, limit=limit)
 
     async def requeue(self, ids: Collection[str]) -> int:
-        """Deliver dead or expired messages again, as if for the first time; returns their number.
-        If an id is unknown, raises `MessageNotFound` and delivers no message.
-
-        The agent that sent a requeued query no longer waits for its answer.
+        """Deliver dead or expired messages again, as if they were new, and return their number. If
+        an id is unknown, this method raises `MessageNotFound` and delivers no message. If a message
+        is a query, the agent that sent it no longer waits for the answer.
         """
         if isinstance(ids, str):
             raise UserError("`requeue` takes a list of ids, not one")

@@ -15,7 +15,7 @@ from ekiden.storage.records import Settled
 
 
 class BusClient:
-    """Acts on the bus as one agent; see `Bus.agent`.
+    """Acts on the bus as one agent. `Bus.agent` returns this object.
 
     For example::
 
@@ -72,7 +72,7 @@ class BusClient:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         priority: Priority | int = "normal",
     ) -> Any:
-        """Query another agent; returns its answer as JSON. Raises the same errors as
+        """Query another agent, and return its answer as JSON. Raises the same errors as
         `Bus.query`."""
         exchange = self._exchange()
         message = AgentMessage(
@@ -89,11 +89,10 @@ class BusClient:
         return await exchange.queries.ask(message, payload)
 
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
-        """Ask several questions at the same time; returns the answers in their order.
-
-        Raises `AgentUnavailableError` at once if an agent is not served by any process; then no
-        query is sent. If a query fails for another reason, the first failure is raised after all
-        queries have ended.
+        """Ask several questions at the same time, and return the answers in the order of the
+        questions. If no process serves one of the agents, this method raises
+        `AgentUnavailableError` at once, and sends no query. If a query fails for another reason,
+        the first failure is raised after all queries have ended.
         """
         if not questions:
             return []
@@ -101,8 +100,8 @@ class BusClient:
         return await exchange.queries.ask_all([self._query(exchange, each) for each in questions])
 
     async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
-        """Ask several agents; returns the first successful answer and the agent that gave it, and
-        cancels the other queries.
+        """Ask several agents. Return the first successful answer and the agent that gave it, and
+        cancel the other queries.
 
         Agents that no process serves are skipped. If all queries fail, the last failure is raised.
         """
@@ -115,7 +114,7 @@ class BusClient:
         return asked.to_agent or "", answer
 
     async def respond(self, query: AgentMessage, payload: Any = None) -> Settled:
-        """Answer a query as this agent, after the handler returned `LATER`; see `Bus.respond`."""
+        """Answer a query as this agent after the handler returned `LATER`. See `Bus.respond`."""
         return await self._exchange().respond(query, payload, by=self.name)
 
     async def broadcast(
@@ -127,7 +126,7 @@ class BusClient:
         ttl: float | None = None,
         type: MessageType = "broadcast",
     ) -> Broadcast:
-        """Send to every other agent that is served now; see `Bus.broadcast`."""
+        """Send a message to every other agent that a process serves now. See `Bus.broadcast`."""
         exchange = self._exchange()
         message = AgentMessage(
             type=type,
@@ -174,7 +173,7 @@ class BusClient:
         priority: Priority | int = "normal",
         role: str | None = None,
     ) -> InboxAnswer | InboxItem:
-        """Ask or notify the people with a role; see `Bus.escalate`."""
+        """Ask or notify the people with a role. See `Bus.escalate`."""
         exchange = self._exchange()
         message = AgentMessage(
             type="escalate",

@@ -40,7 +40,7 @@ async def escalation_item(
     settings: BusSettings,
     store: Store,
 ) -> InboxItem:
-    """The inbox item of an escalated message; raises `UserError`."""
+    """Create the inbox item of an escalated message. Raises `UserError`."""
     if message.type != "escalate":
         raise UserError(
             f"a message that people get has the type 'escalate', not {message.type!r:.40}"
@@ -84,12 +84,12 @@ class Broadcast:
     """The recipients of a broadcast."""
 
     id: str
-    """The id of the message. Each agent got a copy with its own id, whose correlation id is this
-    one."""
+    """The id of the message. Each agent got a copy, which has an id of its own and this id as
+    correlation id."""
     reached: tuple[str, ...] = ()
     """The agents that got the message."""
     full: tuple[str, ...] = ()
-    """The agents with full mailboxes, which did not get it."""
+    """The agents that did not get the message because their mailboxes are full."""
 
 
 class BusCore:
@@ -145,7 +145,7 @@ class BusCore:
         return service
 
     async def send(self, message: AgentMessage) -> str:
-        """Store a message without a waiter; see `Bus.send`."""
+        """Store a message whose sender does not wait for an answer. See `Bus.send`."""
         payload = check_message(message, self._parts.settings)
         check_sender(message.from_agent, self._parts.inherited)
         if message.type == "escalate":

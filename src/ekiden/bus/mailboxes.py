@@ -30,7 +30,8 @@ class MailboxWriter:
         self._reader = reader
 
     async def send(self, message: AgentMessage, payload: Any) -> bool:
-        """Store a message without a waiter; returns whether it was new. Raises `MailboxFull`."""
+        """Store a message whose sender does not wait for an answer. Returns whether the message was
+        new. Raises `MailboxFull`."""
         put = self.queue_put(message, payload, message.ttl)
         [receipt] = await self.put([put], [message], message.timeout_seconds)
         if receipt.is_new and put.taken_by is not None:
@@ -46,10 +47,8 @@ class MailboxWriter:
         awaits: str | None = None,
         group: tuple[str, GroupMode] | None = None,
     ) -> QueuePut:
-        """The message as it is stored; as already taken if this process serves the agent and can
-        handle it now.
-
-        The body is that of `Letter.to_json`.
+        """The stored form of the message. If this process serves the agent and can handle the
+        message now, it is stored as already taken. The body is the one from `Letter.to_json`.
         """
         parts, agent = self._parts, message.to_agent or ""
         service = self._services.get(agent)
@@ -77,8 +76,8 @@ class MailboxWriter:
     async def put(
         self, puts: Sequence[QueuePut], messages: Sequence[AgentMessage], timeout_s: float
     ) -> Sequence[PutReceipt]:
-        """Store all messages or none; waits for space if the settings say so. Raises
-        `MailboxFull`."""
+        """Store all messages, or none if one fails. Depending on the settings, the call waits for
+        space. Raises `MailboxFull`."""
         try:
             return await self._parts.writer.put(puts)
         except QueueFull:
@@ -94,7 +93,7 @@ class MailboxWriter:
     def deliver(
         self, message: AgentMessage, payload: Any, put: QueuePut, number: int, ttl_s: float | None
     ) -> None:
-        """Give a message that was stored as ours to its service."""
+        """Pass a message that was stored as taken by this process to its service."""
         body = put.body
         if (
             type(payload) not in LEAVES

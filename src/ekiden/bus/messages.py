@@ -35,7 +35,8 @@ _TYPES = frozenset(get_args(MessageType))
 
 
 def check_message(message: AgentMessage, settings: BusLimits) -> Any:
-    """Check a message and return a copy of its payload; `UserError` if it cannot be sent."""
+    """Check a message, and return a copy of its payload. Raises `UserError` if the message cannot
+    be sent."""
     if type(message) is not AgentMessage:
         raise UserError(f"the bus carries AgentMessage objects, not {message!r:.80}")
     if message.type not in _TYPES:
@@ -76,8 +77,8 @@ def check_contents(message: AgentMessage, settings: BusLimits) -> Any:
 
 
 def copied_payload(value: Any, settings: BusLimits, what: str, name: str) -> Any:
-    """The value as JSON would return it, sharing nothing with it; `UserError` if it is not JSON or
-    too long. `what.format(name)` names the value."""
+    """Return a deep copy of the value, converted as by JSON. Raises `UserError` if the value is not
+    JSON or is too long. `what.format(name)` names the value in the message."""
     kind = type(value)
     if value is None or kind is bool or (kind is int and _SHORTEST < value < _LONGEST):
         return value
@@ -92,15 +93,15 @@ def copied_payload(value: Any, settings: BusLimits, what: str, name: str) -> Any
 
 
 def check_agent(name: object) -> str:
-    """The name of an agent; `UserError` for other values."""
+    """Return the name of an agent. Raises `UserError` for any other value."""
     if type(name) is not str:
         raise UserError(f"an agent on the bus has a name, not {name!r:.40}")
     return _check_agent(name)
 
 
 def check_sender(name: str, inherited: str | None) -> None:
-    """Raise `SenderForged` if another agent's code is running; `inherited` is the agent that runs
-    in this whole process."""
+    """Raise `SenderForged` if another agent's code is running. `inherited` is the agent whose tool
+    started this process."""
     acting = ACTING.get() or inherited
     if acting is not None and acting != name:
         raise SenderForged(name, actual=acting)
@@ -180,13 +181,13 @@ class MessageRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageQuery:
-    """A filter of messages; `None` matches all."""
+    """A filter of messages. `None` in a field matches all messages."""
 
     sender: str | None = None
     recipient: str | None = None
     task: str | None = None
     correlation_id: str | None = None
-    """The correlation id of messages, or the id of the message that others correlate with."""
+    """Only messages with this correlation id, and the message with this id."""
     state: MessageState | None = None
 
     def matches(self, message: AgentMessage) -> bool:
@@ -201,7 +202,7 @@ class MessageQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePage:
-    """A page of messages with their states and answers, the oldest first."""
+    """A page of messages with their states and answers, oldest first."""
 
     messages: Sequence[MessageRecord]
     next_cursor: str | None
@@ -211,7 +212,7 @@ class MessagePage:
 async def list_messages(
     store: Store, query: MessageQuery, *, limit: int, cursor: str | None
 ) -> MessagePage:
-    """One page of messages between agents; `UserError` for an invalid cursor."""
+    """Return one page of messages between agents. Raises `UserError` for an invalid cursor."""
     rows, next_cursor = await matching_rows(store, query, limit=limit, cursor=cursor)
     return MessagePage(messages=[record_of(row) for row in rows], next_cursor=next_cursor)
 
@@ -259,7 +260,7 @@ def _number(cursor: str | None) -> int:
 
 
 async def read_message(store: Store, message_id: str) -> MessageRecord:
-    """The message with this id; raises `MessageNotFound`."""
+    """Return the message with this id. Raises `MessageNotFound`."""
     rows = await store.find_messages(MessageFilter(keys=(message_id,)), limit=1)
     for row in rows:
         if row.queue.startswith(_MAILBOX):
@@ -268,8 +269,8 @@ async def read_message(store: Store, message_id: str) -> MessageRecord:
 
 
 async def requeue(store: Store, ids: Collection[str]) -> int:
-    """Open dead or expired messages again; returns their number. Raises `MessageNotFound` for an
-    unknown id, before any message is opened."""
+    """Open dead or expired messages again, and return their number. If an id is unknown, raise
+    `MessageNotFound` and open no message."""
     wanted = list(dict.fromkeys(ids))
     for start in range(0, len(wanted), _PAGE):
         part = tuple(wanted[start : start + _PAGE])
@@ -282,7 +283,7 @@ async def requeue(store: Store, ids: Collection[str]) -> int:
 
 
 async def dead_letters(store: Store, *, agent: str | None, limit: int) -> list[MessageRecord]:
-    """Dead letters, the oldest first."""
+    """Dead letters, oldest first."""
     check_limit(limit, "messages")
     found: list[MessageRecord] = []
     async for row in _rows(store, agent, "dead"):

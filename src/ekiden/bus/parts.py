@@ -1,11 +1,11 @@
-"""Shared by the parts of a bus: settings, the store, and the writer of messages.
+"""The settings, the store and the message writer that all parts of a bus use.
 
 A commit on a disk or over a network costs about the same for one message as for many. So messages
-that arrive during a write are written together when it is done. If one of them makes the write
-fail, each is written alone, so that only the faulty one is refused.
+that arrive during a write are written together when it is done. If a message makes the write fail,
+each message is written alone, so that only the faulty message is refused.
 
 If no write is in progress and no other callers are likely to write, the caller awaits the store
-directly: a task between them takes a fifth of the time of a query on a disk.
+directly, because an additional task would take a fifth of the time of a query on a disk.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BusSettings(BusLimits):
     max_attempts: Count = 5
     """A message becomes a dead letter after its handler has failed this many times."""
     max_deliveries: Count = 20
-    """After this many unfinished deliveries a message becomes a dead letter. A delivery is
+    """A message becomes a dead letter after this many unfinished deliveries. A delivery is
     unfinished if its process was killed or its service was closed."""
     retry_s: Seconds = 1.0
     """The delay before a retry after the handler raised an exception. The delay doubles with every
@@ -57,7 +57,7 @@ class BusSettings(BusLimits):
     """Every n-th delivery takes the oldest message regardless of its priority, so that no message
     starves. With 1, every delivery takes the oldest message."""
     handler_timeout_s: Seconds | None = 3600.0
-    """A handler is cancelled after this many seconds, and counts as failed. `None` means no
+    """A handler is cancelled after this many seconds, which counts as a failure. `None` means no
     limit."""
     keep_s: Seconds = 86_400.0
     """Seconds for which a finished message is kept. During this time a second message with the same
@@ -65,11 +65,11 @@ class BusSettings(BusLimits):
     keep_most: Count = 10_000
     """The maximum number of finished messages that a bus on a `MemoryStore` keeps."""
     role: Name = DEFAULT_ROLE
-    """The role of the people who get an escalation without a role of its own."""
+    """The role of the people who get escalations that name no role."""
 
     @classmethod
     def within(cls, limits: BusLimits) -> Self:
-        """The default settings, with these limits."""
+        """Return the default settings with these limits."""
         return cls(**{each.name: getattr(limits, each.name) for each in fields(BusLimits)})
 
     def retry_delay_s(self, attempts: int) -> float:
@@ -85,12 +85,12 @@ class MessageWriter(Protocol):
     """Writes messages and their settlements."""
 
     async def put(self, puts: Sequence[QueuePut]) -> Sequence[PutReceipt]:
-        """Like `QueueStore.put_messages`. If the caller is cancelled, the messages may be stored or
-        not; a later settlement is written after them in any case."""
+        """Like `QueueStore.put_messages`. If the caller is cancelled, it is unknown whether the
+        messages are stored. A later settlement is always written after them."""
         ...
 
     async def settle(self, settle: MessageSettle, event: Event | None = None) -> Settled:
-        """Settle a message; the event is stored in the same transaction."""
+        """Settle a message. The event is stored in the same transaction."""
         ...
 
     def reopened(self, keys: Collection[str]) -> None:
@@ -165,7 +165,7 @@ class _PendingWrite:
 
 
 class GroupWriter:
-    """The writer for a store whose commits take time; the head of this file explains it."""
+    """The writer for a store whose commits take time. The docstring of the module explains it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -306,7 +306,7 @@ _FEW = 16
 
 
 class MailboxRoom:
-    """The callers that wait for space in full mailboxes, in their order."""
+    """The callers that wait for space in full mailboxes, in the order of their arrival."""
 
     __slots__ = ("_waiting",)
 
@@ -317,8 +317,8 @@ class MailboxRoom:
         return bool(self._waiting)
 
     async def wait(self, agent: str, timeout_s: float, *, again: bool) -> None:
-        """Return when there may be space, or after the time-out. A caller that waits `again`,
-        because another one took the space, is the next."""
+        """Return when the mailbox may have space, or after the timeout. A caller that waits
+        `again`, because another caller took the space, is the next to be woken."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line = self._waiting.setdefault(agent, deque())
         if again:
@@ -348,7 +348,7 @@ class MailboxRoom:
             del self._waiting[agent]
 
     def wake_some(self) -> None:
-        """Wake a few callers of each mailbox, after any change in the store."""
+        """Wake a few waiting callers of each mailbox after any change in the store."""
         for agent in list(self._waiting):
             self.freed(agent, _FEW)
 
@@ -391,7 +391,7 @@ class BusParts:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run a background task, for which `finish` waits; its errors are logged."""
+        """Run a background task. `finish` waits for the task. Errors of the task are logged."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)

@@ -1,13 +1,13 @@
 """The processes that serve agents: documents with an expiry time, on the store's clock.
 
 A process that serves an agent renews its document. While the document is valid, the messages that
-the process has taken stay with it; so only one document is renewed, whatever the number of
-messages. When the document expires, another process that serves the agent returns the messages to
-the mailbox, and they are delivered again.
+the process has taken stay with the process. So the process renews only one document for any number
+of messages. When the document expires, another process that serves the agent returns the messages
+to the mailbox, and they are delivered again.
 
-A call that a process sent before it died may reach the store later and take messages for the dead
-process. So its document is kept for a while, marked as reclaimed, and such messages are returned as
-well.
+A call that a process sent before it died may reach the store later, and take messages for the dead
+process. So the document of the dead process is kept for a while, marked as reclaimed, and such
+messages are also returned to the mailbox.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ PRESENCE = "bus.presence"
 OWNER = "bus_"
 """The prefix of the names of buses, as owners of messages."""
 HELD_S = 86_400.0
-"""The lease of a taken message; usually the death of the process is noticed earlier."""
+"""The lease of a taken message, in seconds. Usually the death of its process is detected
+earlier."""
 IN_FLIGHT_S = 10.0
-"""A call may take effect this long after its process died, or after it returned an error."""
+"""A call may take effect this many seconds after its process died, or after the call returned an
+error."""
 _LEASE = 0.6
 """The validity of a document, as a share of the visibility time-out; the rest is for noticing that
 it expired."""
@@ -93,7 +95,8 @@ class Presence:
 
     @property
     def is_lapsed(self) -> bool:
-        """Whether others may consider this process dead; then it must not start new work."""
+        """Whether other processes may consider this process dead. If so, this process must not
+        start new work."""
         return self.can_lapse and self._loop.time() >= self._lapse_at
 
     async def enter(self, agent: str, concurrency: int) -> None:
@@ -114,12 +117,12 @@ class Presence:
             await self._store.write_documents([gone])
 
     def schedule_check(self) -> None:
-        """Set the next check of other processes to the time of the next renewal, at the latest."""
+        """Schedule the next check of other processes not later than the next renewal."""
         self.check_at = self._loop.time() + self._every_s
 
     async def renew(self) -> list[str]:
-        """Renew the documents if it is time. Returns the agents for which another process
-        considered this one dead."""
+        """Renew the documents if the renewal is due. Returns the agents for which another process
+        considered this process dead."""
         now = self._loop.time()
         if not self._versions or now < self._renew_at:
             return []
@@ -159,8 +162,8 @@ class Presence:
         """Return the agent's messages of dead processes to the mailbox. Returns whether other
         processes serve the agent now, and the number of returned messages.
 
-        `thoroughly` also returns messages of processes without a document, and earlier messages of
-        this bus; it must be used only before this bus takes any message.
+        With `thoroughly`, messages of processes without a document and earlier messages of this bus
+        are returned too. Use `thoroughly` only before this bus takes its first message.
         """
         held = await self._held(agent) if thoroughly else None
         now_us = await self._store.now_us()

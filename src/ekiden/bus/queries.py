@@ -55,7 +55,7 @@ class BusQueries:
         self._mailboxes = mailboxes
 
     async def query(self, message: AgentMessage) -> Any:
-        """The payload of the answer; raises the error that ended the query."""
+        """Return the payload of the answer. Raises the error that ended the query."""
         return await self.ask(message, check_message(message, self._parts.settings))
 
     async def ask(self, message: AgentMessage, payload: Any) -> Any:
@@ -80,7 +80,8 @@ class BusQueries:
         return await self._result(wait, ending)
 
     async def ask_all(self, messages: Sequence[AgentMessage]) -> list[Any]:
-        """The payloads of the answers; the first failure is raised after all queries ended."""
+        """Return the payloads of the answers. The first failure is raised after all queries have
+        ended."""
         waits = await self._begin(messages, "all")
         results: list[Any] = []
         failures: list[BusError] = []
@@ -101,8 +102,8 @@ class BusQueries:
         return results
 
     async def ask_any(self, messages: Sequence[AgentMessage]) -> tuple[AgentMessage, Any]:
-        """The first good answer and its query; the other queries are cancelled. If all queries
-        fail, the last failure is raised."""
+        """Return the first successful answer and its query, and cancel the other queries. If all
+        queries fail, the last failure is raised."""
         waits = await self._begin(messages, "any")
         open_ = {wait.future: wait for wait in waits}
         failure: BusError | None = None
@@ -295,7 +296,7 @@ class BusQueries:
     # Ending
 
     async def _result(self, wait: AwaitedAnswer, ending: Ending) -> Any:
-        """The payload of the answer; raises the error that ended the query."""
+        """Return the payload of the answer. Raises the error that ended the query."""
         is_last = self._parts.waits.remove(wait)
         state, answer = ending
         if state == "answered":

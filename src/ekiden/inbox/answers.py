@@ -34,7 +34,8 @@ class Reply:
 
 
 def refuse_agents(what: str, *, owner: str | None = None) -> None:
-    """Raise `InboxForbidden` in the code, tool or handler of an agent, except of `owner`."""
+    """Raise `InboxForbidden` in the code, tool or handler of an agent, unless this agent is
+    `owner`."""
     agent = acting_agent()
     if agent is not None and agent != owner:
         raise InboxForbidden(
@@ -43,7 +44,7 @@ def refuse_agents(what: str, *, owner: str | None = None) -> None:
 
 
 def person(name: str) -> str:
-    """The name of a person; `InboxAnswerInvalid` for other values."""
+    """Return the name of a person. Raises `InboxAnswerInvalid` for any other value."""
     try:
         who = check_name(name, what="the name in `by`, of the person who does this,")
     except UserError as exc:
@@ -56,7 +57,8 @@ def person(name: str) -> str:
 
 
 def answered(item: InboxItem, reply: Reply, *, at_us: int) -> InboxChange:
-    """The change of the item by this reply; `InboxAnswerInvalid` for an invalid reply."""
+    """Return the change that this reply makes to the item. Raises `InboxAnswerInvalid` for an
+    invalid reply."""
     who = person(reply.by)
     if reply.seen_version is not None and reply.seen_version != item.version:
         raise InboxAnswerInvalid(
@@ -91,7 +93,8 @@ def answered(item: InboxItem, reply: Reply, *, at_us: int) -> InboxChange:
 
 
 def in_bulk(item: InboxItem, reply: Reply) -> Reply:
-    """The reply for all identical items; `InboxAnswerInvalid` if it has edited arguments."""
+    """Return the reply for all identical items. Raises `InboxAnswerInvalid` if the reply has edited
+    arguments."""
     if reply.arguments is not None and not same_arguments(item, reply.arguments):
         raise InboxAnswerInvalid(
             "edited arguments are a decision about one item: answer the others with the arguments "
@@ -154,8 +157,8 @@ def _arguments(item: InboxItem, reply: Reply) -> str | None:
 
 
 def same_arguments(item: InboxItem, arguments: str) -> bool:
-    """Whether the arguments equal those of the item; `InboxAnswerInvalid` unless they are a JSON
-    object."""
+    """Whether the arguments are equal to those of the item. Raises `InboxAnswerInvalid` unless the
+    arguments are a JSON object."""
     given = json_object(arguments)
     if arguments == item.arguments:
         return True
@@ -167,7 +170,8 @@ def same_arguments(item: InboxItem, arguments: str) -> bool:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """The JSON object in the text; `InboxAnswerInvalid` for other text and ambiguous objects."""
+    """Parse the JSON object in the text. Raises `InboxAnswerInvalid` for any other text, and for an
+    ambiguous object, such as one that has a key twice."""
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
         _exact(value)

@@ -1,8 +1,7 @@
-"""Changes of inbox items, each stored once with its event, and the waits of one process for them.
-
-A signal of the store says only that something changed. So that many waiters on a busy store do not
-each read at every change, one task reads for all of them. After each round it pauses for a multiple
-of the round's duration. It ends with the last waiter.
+"""Changes of inbox items, and the waits of one process for these changes. Each change is stored
+once, together with its event. A signal of the store does not say which item changed. So one task
+reads the store for all waiters of this process. After each round of reading, the task pauses for a
+multiple of the round's duration. The task ends when no waiter is left.
 """
 
 from __future__ import annotations
@@ -63,8 +62,8 @@ def new_item_notice(item: InboxItem) -> dict[str, Any]:
 
 
 def change_details(change: InboxChange) -> dict[str, Any]:
-    """The details of the event of a change, with keys masked; `by` is its author, and `nobody` is
-    the clock."""
+    """The details of the event of a change, with keys masked. `by` is the author of the change; it
+    is `nobody` for a change by time."""
     item, answer = change.item, change.item.answer
     details: dict[str, Any] = {
         "change": change.name,
@@ -98,7 +97,7 @@ def change_details(change: InboxChange) -> dict[str, Any]:
 
 
 def change_event(change: InboxChange, *, now_us: int) -> Event:
-    """The event of a change that belongs to no session's own commit."""
+    """The event of a change that is not part of a session's own commit."""
     return Event(
         session_id="",
         seq=0,
@@ -145,7 +144,7 @@ _PAGE = 100
 
 
 async def read_current(store: Store, item_id: str, *, now_us: int | None = None) -> InboxItem:
-    """The current item; changes by time, such as deadlines, are stored first. Raises
+    """Return the current item. Due changes by time, such as deadlines, are stored first. Raises
     `InboxItemNotFound`."""
     at_us = await store.now_us() if now_us is None else now_us
     for _ in range(_TRIES):
@@ -162,9 +161,9 @@ async def read_current(store: Store, item_id: str, *, now_us: int | None = None)
 async def change_item(store: Store, item_id: str, decide: Decide) -> InboxItem:
     """Change an open item, and return the stored item.
 
-    If several callers change it at the same time, one is first, and `decide` of the others is
-    called again with the changed item. Raises `InboxItemClosed` if the item is closed. If `decide`
-    raises, nothing changes.
+    If several callers change the item at the same time, one change is stored first. For the other
+    callers, `decide` is called again with the changed item. Raises `InboxItemClosed` if the item is
+    closed. If `decide` raises, nothing changes.
     """
     for _ in range(_TRIES):
         now_us = await store.now_us()
@@ -181,7 +180,8 @@ async def change_item(store: Store, item_id: str, decide: Decide) -> InboxItem:
 async def write_changes(
     store: Store, before: InboxItem, changes: Sequence[InboxChange], *, now_us: int
 ) -> bool:
-    """Store consecutive changes of an item; false if another process changed it first."""
+    """Store consecutive changes of an item. Returns false if another process changed the item
+    first."""
     after = changes[-1].item
     settle = settle_of(after)
     waiting = after.session_id if after.status != "open" else None
@@ -199,10 +199,9 @@ async def write_changes(
 
 
 async def run_due(store: Store, *, now_us: int) -> int:
-    """Process due deadlines, escalations and snoozes; returns the number of changed items.
-
-    Any number of processes may call it at the same time: each item changes once. `now_us` is the
-    store's time.
+    """Process due deadlines, escalations and snoozes, and return the number of changed items.
+    Several processes may call this function at the same time: each item changes once. `now_us` is
+    the time on the store's clock.
     """
     first = await next_due_us(store)
     if first is None or first > now_us:
@@ -226,9 +225,8 @@ async def _run_timer(store: Store, timer: Timer, now_us: int) -> bool:
 
 
 async def all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of concurrent calls, which a store can write together.
-
-    The first failure is raised when all calls have ended.
+    """Run the calls concurrently, so that the store can write them together, and return the
+    results. The first failure is raised when all calls have ended.
     """
     results = await asyncio.gather(*works, return_exceptions=True)
     for result in results:
@@ -255,7 +253,7 @@ _PAUSE_FACTOR = 9
 
 
 class ItemWaits:
-    """The waiters of this process by item, and the task that reads the items."""
+    """The waiters of this process, by item, and the task that reads the items."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -265,7 +263,7 @@ class ItemWaits:
         self._name = new_id("wait")
 
     async def until_closed(self, item_id: str, *, is_stored: bool = False) -> None:
-        """Return when the item is closed; raises the errors of reading it.
+        """Return when the item is closed. Raises the errors of reading the item.
 
         `is_stored` means that the wait was stored together with the item.
         """
@@ -294,10 +292,10 @@ class ItemWaits:
         return DocumentWrite(collection=WAITS, key=f"{item_id}/{self._name}", body=until)
 
     async def leave(self, item_id: str) -> bool:
-        """Store that this process no longer waits for the item; returns whether another one does.
-
-        The document is removed before the others are read: if several processes leave at the same
-        time, at least the last one finds no other.
+        """Store that this process no longer waits for the item, and return whether another process
+        waits for it. This process removes its document before it reads the documents of other
+        processes. So if several processes leave at the same time, at least one of them finds no
+        other process.
         """
         gone = DocumentWrite(collection=WAITS, key=f"{item_id}/{self._name}", body=None)
         await self._store.write_documents([gone])
@@ -311,7 +309,7 @@ class ItemWaits:
         return len(left) < len(others)
 
     async def give_up(self, item_id: str) -> bool:
-        """End one wait here; returns whether the item has no waiter any more."""
+        """End one wait in this process, and return whether the item has no waiter any more."""
         return not self._waits.get(item_id) and not await self.leave(item_id)
 
     def hint(self, item_id: str) -> None:

@@ -138,24 +138,23 @@ class Inbox:
     # Reading
 
     async def get(self, item_id: str) -> InboxItem:
-        """The current item, open or closed; raises `InboxItemNotFound`."""
+        """Return the current item, open or closed. Raises `InboxItemNotFound`."""
         return await read_current(self._store, item_id)
 
     async def list(
         self, query: InboxQuery = _OPEN, *, limit: int = 50, cursor: str | None = None
     ) -> InboxPage:
-        """One page of items. Open items come first: the most urgent first, then the newest. Closed
-        items follow, the last closed first.
-
-        Raises `UserError` for a malformed cursor or an invalid limit.
+        """Return one page of items. Open items come first, sorted by urgency and then newest first.
+        Closed items follow, last closed first. Raises `UserError` for a malformed cursor or an
+        invalid limit.
         """
         now_us = await self._store.now_us()
         await run_due(self._store, now_us=now_us)
         return await find_items(self._store, query, now_us=now_us, limit=limit, cursor=cursor)
 
     async def ids(self, prefix: str) -> tuple[str, ...]:
-        """At most ten ids that begin with `prefix`, those of open items first. If `prefix` is a
-        complete id, the result is only this id."""
+        """Return at most ten ids that begin with `prefix`. Ids of open items come first. If
+        `prefix` is a complete id, the result is only this id."""
         if await read_item(self._store, prefix) is not None:
             return (prefix,)
         return tuple(await ids_with(self._store, prefix))
@@ -175,8 +174,8 @@ class Inbox:
         seen_version: int | None = None,
         via: str = PROGRAM,
     ) -> InboxItem:
-        """Answer a question in the name of the person `by`; returns the answered item. An item can
-        be answered only once.
+        """Answer a question in the name of the person `by`, and return the answered item. An item
+        can be answered only once.
 
         `choice` is one of the item's options, ignoring case. If the item has no options, pass
         `text` instead. If `arguments` differ from the arguments in the item, ``confirm_edit=True``
@@ -254,7 +253,7 @@ class Inbox:
         until_us: int | None = None,
         via: str = PROGRAM,
     ) -> InboxItem:
-        """Hide the item for a time; it stays open, and its session keeps waiting.
+        """Hide the item for a time. The item stays open, and its session keeps waiting.
 
         The item reappears after this time, or earlier if it is escalated. Raises
         `InboxAnswerInvalid` if the snooze would not end before the deadline of the item.
@@ -331,7 +330,7 @@ class Inbox:
 
 
 def answer_of(item: InboxItem) -> InboxAnswer:
-    """The answer; raises `InboxItemClosed` if the item was cancelled or expired."""
+    """Return the answer. Raises `InboxItemClosed` if the item was cancelled or expired."""
     if item.answer is None:
         raise closed_error(item)
     return item.answer

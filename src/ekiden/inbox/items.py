@@ -1,8 +1,7 @@
-"""Inbox items: settings, checks, changes by time, and their documents.
-
-An open item is answered, cancelled or expires, once. Until then it can be assigned and snoozed, and
-follows its escalation chain. Changes by time follow from the item and the clock alone, so every
-reader sees the same item, whether or not the change is already stored.
+"""Inbox items: settings, checks, changes by time, and stored documents. An open item is closed
+once: it is answered, is cancelled, or expires. Until then the item can be assigned and snoozed, and
+follows its escalation chain. Changes by time depend only on the item and the clock, so every reader
+sees the same item, whether or not the change is already stored.
 
 Each item is stored twice in one transaction: under its id, where its version decides which answer
 was first, and in the order of the list, so that a page is read without reading all items. Both
@@ -38,7 +37,7 @@ from ekiden.storage.timers import Timer, timer_removal, timer_write
 ChangeName: TypeAlias = Literal[
     "posted", "assigned", "snoozed", "back", "escalated", "answered", "expired", "cancelled"
 ]
-"""The kinds of changes; `back` is the end of a snooze."""
+"""The kind of a change. `back` is the end of a snooze."""
 
 CLOCK = "clock"
 """The origin (`via`) of changes by time."""
@@ -65,7 +64,7 @@ def is_snoozed(item: InboxItem, now_us: int) -> bool:
 
 
 def next_due_us(item: InboxItem) -> int | None:
-    """The time of the item's next change by time; `None` if there is none."""
+    """When the next change by time is due; `None` if no change is due later."""
     return None if item.status != "open" else min(_times(item), default=None)
 
 
@@ -165,8 +164,8 @@ class InboxSettings(Checked):
     """The role of the people who get questions that name no role."""
     escalation: tuple[EscalationStep, ...] = ()
     """The roles to ask next if there is no answer, each after a number of seconds. The setting
-    applies to items for the role ``inbox.role`` whose answer an agent waits for. It does not apply
-    to items with an escalation chain of their own."""
+    applies to items for the role ``inbox.role`` if an agent waits for the answer. The setting does
+    not apply to items that have their own escalation chain."""
 
 
 MAX_NAME = 200
@@ -178,10 +177,10 @@ _LONGEST_S = 1e9
 
 
 def prepared(item: InboxItem, settings: InboxSettings, *, now_us: int) -> InboxItem:
-    """A new item with defaults; `UserError` for an invalid item.
+    """Return a new item with defaults filled in. Raises `UserError` for an invalid item.
 
     The defaults are the creation time, the role and escalation chain of the settings, and the time
-    of the first escalation. A prepared item stays as it is.
+    of the first escalation. A second call changes nothing.
     """
     check_id(item.id, what="id of an inbox item")
     item = replace(item, options=option_texts(item.options))
@@ -200,7 +199,8 @@ def prepared(item: InboxItem, settings: InboxSettings, *, now_us: int) -> InboxI
 
 
 def canonical_default(item: InboxItem) -> str:
-    """The default in the spelling of the options."""
+    """The default in the spelling of the matching option. Raises `UserError` if no option
+    matches."""
     default = item.default or ""
     if not item.options:
         return default
@@ -211,7 +211,8 @@ def canonical_default(item: InboxItem) -> str:
 
 
 def check_name(name: str, *, what: str) -> str:
-    """The name of a person or a role without surrounding space; `UserError` for an invalid name."""
+    """Return the name of a person or a role without surrounding space. Raises `UserError` for an
+    invalid name."""
     stripped = name.strip() if isinstance(name, str) else ""
     problem = None
     if not stripped:
@@ -277,8 +278,8 @@ def _check_times(item: InboxItem) -> None:
 OPEN = "inbox.open"
 DONE = "inbox.done"
 ORDER = "inbox.order"
-"""The collection in the order of the list: open items by urgency, then newest first, then closed
-items, the last closed first."""
+"""The collection in the order of the list: open items, sorted by urgency and then newest first,
+followed by closed items, last closed first."""
 OPEN_ORDER = "1/"
 DONE_ORDER = "2/"
 TIMER = "inbox"
@@ -289,7 +290,8 @@ _LATEST_US = 10**17 - 1
 
 
 def fingerprint(item: InboxItem) -> str:
-    """A digest that is equal for identical items, which can be answered together."""
+    """A digest of an item. Items with the same digest are identical and can be answered
+    together."""
     asked = (
         item.kind,
         item.from_agent,
@@ -304,8 +306,8 @@ def fingerprint(item: InboxItem) -> str:
 
 
 def post_writes(item: InboxItem) -> Writes:
-    """The writes that store a new item; the store raises `StaleDocument` if the id is taken by an
-    open or closed item."""
+    """The writes that store a new item. The store raises `StaleDocument` if an open or closed item
+    already has this id."""
     body = item.to_json()
     return [
         DocumentWrite(collection=OPEN, key=item.id, body=body, expected_version=0),
@@ -316,8 +318,8 @@ def post_writes(item: InboxItem) -> Writes:
 
 
 def change_writes(before: InboxItem, after: InboxItem) -> Writes:
-    """The writes that store the change of an open item; the store raises `StaleDocument` if the
-    item was changed since it was read."""
+    """The writes that store the change of an open item. The store raises `StaleDocument` if the
+    item has changed since it was read."""
     body = after.to_json()
     written = DocumentWrite(collection=ORDER, key=order_key(after), body=body)
     old, new = _timers(before), _timers(after)
@@ -347,7 +349,7 @@ def order_key(item: InboxItem) -> str:
 
 
 async def read_item(store: DocumentStore, item_id: str) -> InboxItem | None:
-    """The stored item, open or closed; `None` if there is none."""
+    """The stored item, open or closed; `None` if no item has this id."""
     if not is_id(item_id):
         return None
     for collection in (OPEN, DONE):  # In this order: an item may be closed between the reads.
@@ -367,7 +369,7 @@ def is_id(text: str) -> bool:
 
 
 async def ids_with(store: DocumentStore, prefix: str, *, limit: int = 10) -> Sequence[str]:
-    """Ids that begin with `prefix`, those of open items first."""
+    """Ids that begin with `prefix`. Ids of open items come first."""
     if not is_id(prefix):
         return []
     found: dict[str, None] = {}

@@ -50,7 +50,7 @@ class InboxQuery(Checked):
     snoozed: bool = False
     """Whether to include snoozed items."""
     text: str | None = None
-    """Only items that contain this text; case does not matter."""
+    """Only items that contain this text, ignoring case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +58,8 @@ class InboxPage:
     """A page of items, and the cursor of the next page. The cursor is `None` if there are no more
     items.
 
-    Open items come first: the most urgent first, then the newest. Closed items follow, the last
-    closed first.
+    Open items come first, sorted by urgency and then newest first. Closed items follow, last closed
+    first.
     """
 
     items: Sequence[InboxItem]

@@ -1,8 +1,8 @@
-"""The interface of memory back ends, back ends by name, and calls of them with time-outs.
-
-The session store has every text with its metadata and vector. A back end gets copies later (see
-`ekiden.memory.outbox`) and returns only keys; the entries are read from the store. So an
-unavailable back end is only behind, and a faulty one cannot reveal another user's data.
+"""The interface of memory back ends, the register of back ends, and calls with timeouts. The
+session store has every text with its metadata and vector. A back end gets copies later (see
+`ekiden.memory.outbox`) and returns only keys, for which Ekiden reads the entries from the store. So
+an unavailable back end only gets its copies later, and a faulty back end cannot reveal another
+user's data.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ from ekiden.core.values import SYSTEM_CLOCK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteEntry:
-    """A memory as it is sent to a back end."""
+    """A memory in the form that back ends receive."""
 
     key: str
-    """Unique in its space; any text of up to 512 characters, not only ASCII."""
+    """The key of the memory, unique in its space. It may be any text of up to 512 characters, not
+    only ASCII."""
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON. A back end may omit values that it cannot store."""
+    """The metadata of the memory, as JSON. A back end may omit values that it cannot store."""
     vector: Sequence[float]
     """The embedding; its Euclidean length is 1."""
     model: str
-    """The embedder of the vector: vectors of two embedders must never be compared."""
+    """The name of the embedder that computed the vector. Never compare vectors of different
+    embedders."""
     version: int
-    """The time of the last change, in microseconds since 1970. It grows with every change."""
+    """The time of the last change, in microseconds since 1970. The value grows with every
+    change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,18 +48,17 @@ class RemoteHit:
 
     key: str
     score: float
-    """The cosine similarity, from 0 to 1; a negative cosine is 0."""
+    """The cosine similarity, from 0 to 1. A negative cosine counts as 0."""
 
 
 class MemoryBackend(Protocol):
-    """A back end for long-term memory: it holds copies of memories by space and key, and searches
-    them by vector.
-
-    A space holds the memories of one owner; every call uses only one space. Its name has at most 80
-    ASCII characters (letters, digits, ``.`` and ``-``), and does not reveal the owner. Raise
-    `BackendUnavailable` for every failure. Pass `retry=False` if a retry cannot help, for example
-    after a wrong key or dimension. Ekiden cancels a `search` after about two seconds, and other
-    calls after about ten. Calls may be repeated, and may run concurrently. For example::
+    """A back end for long-term memory: it stores copies of memories by space and key, and searches
+    them by vector. A space holds the memories of one owner. Every call uses only one space. The
+    name of a space has at most 80 ASCII characters (letters, digits, ``.`` and ``-``), and does not
+    reveal the owner. A back end must raise `BackendUnavailable` for every failure. Pass
+    `retry=False` if a retry cannot help, for example after a wrong key or dimension. Ekiden cancels
+    a `search` after about two seconds, and other calls after about ten. Calls may be repeated, and
+    may run concurrently. For example::
 
         register_backend("shelf", lambda options: Shelf(options.dimensions))
         memory = Memory(store, user="mira", settings=MemorySettings(type="vector", backend="shelf"))
@@ -73,18 +75,18 @@ class MemoryBackend(Protocol):
         ...
 
     async def delete(self, space: str, keys: Sequence[str]) -> None:
-        """Delete the entries with these keys, at most 100; missing entries are ignored."""
+        """Delete the entries with these keys, at most 100. Missing entries are ignored."""
         ...
 
     async def clear(self, space: str) -> None:
-        """Delete the whole space; a missing space is ignored."""
+        """Delete the whole space. A missing space is ignored."""
         ...
 
     async def search(
         self, space: str, vector: Sequence[float], *, model: str, limit: int
     ) -> Sequence[RemoteHit]:
-        """The entries whose vectors are nearest to the given vector, nearest first; only vectors of
-        the same embedder are compared. The result for an unknown space is empty."""
+        """Return the entries whose vectors are nearest to the given vector, nearest first. Only
+        vectors of the same embedder may be compared. The result for an unknown space is empty."""
         ...
 
     async def close(self) -> None:
@@ -103,9 +105,10 @@ class BackendOptions:
 
 
 BackendFactory: TypeAlias = Callable[[BackendOptions], MemoryBackend]
-"""Creates a back end without connecting. Raises a `UserError` that names a missing key, address or
-extra; the back end then counts as unavailable until a later call succeeds. Called until it succeeds
-once for a name and a dimension in a process."""
+"""A function that creates a back end without connecting. If a key, an address or an extra is
+missing, the function raises a `UserError` that names it. The back end is then unavailable, and
+Ekiden calls the function again later. After a success, Ekiden does not call it again for the same
+name and dimension in this process."""
 
 _log = logging.getLogger("ekiden.memory")
 
@@ -136,17 +139,16 @@ def known_backends() -> Collection[str]:
 
 
 def remote_backend(name: str | None) -> str | None:
-    """`name` if it names an external back end; `None` if memories stay in the session store
-    (``store``, ``sqlite`` …)."""
+    """Return `name` if it names an external back end. Returns `None` if memories are only in the
+    session store (``store``, ``sqlite`` …)."""
     return None if name in _OWN and name not in _registered else name
 
 
 def backend(name: str, *, dimensions: int) -> MemoryBackend:
-    """The back end with this name in this process. Raises `UnknownBackend`.
-
-    If the back end cannot be created, for example because a key or an extra is missing, the result
-    is an unavailable back end with this reason. Then changes wait, and the store answers searches.
-    The next call tries again to create the back end.
+    """Return the back end with this name in this process. Raises `UnknownBackend`. If the back end
+    cannot be created, for example because a key or an extra is missing, the result is an object
+    that reports the back end as unavailable, with the reason. Then changes wait in the store, and
+    the store answers searches. The next call tries again to create the back end.
     """
     at = (name, dimensions)
     if at not in _open:
@@ -161,7 +163,7 @@ def backend(name: str, *, dimensions: int) -> MemoryBackend:
 
 
 async def close_backends() -> None:
-    """Close the connections of all used back ends; a later use opens them again."""
+    """Close the connections of all used back ends. A later use opens the connections again."""
     for each in list(_open.values()):
         try:
             await each.close()
@@ -227,10 +229,9 @@ _T = TypeVar("_T")
 
 
 class RemoteCopy:
-    """Calls a back end and counts its failures.
-
-    After a failure the back end is not called for five seconds, then ten, up to five minutes: a run
-    waits once for an unavailable back end, not with every call.
+    """Calls a back end and counts its failures. After a failure the back end is not called for five
+    seconds. This pause doubles with every further failure, up to five minutes. So a run waits only
+    once for an unavailable back end, and not with every call.
     """
 
     def __init__(self, backend: MemoryBackend, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -321,7 +322,8 @@ _by_id: dict[int, RemoteCopy] = {}
 
 
 def remote_copy_of(backend: MemoryBackend) -> RemoteCopy:
-    """The process's `RemoteCopy` for this back end, which all callers share with its failures."""
+    """The `RemoteCopy` of this process for this back end. All callers share it, so they share the
+    count of failures."""
     try:
         found = _mirrors.get(backend)
     except TypeError:

@@ -43,8 +43,9 @@ from ekiden.memory.search import (
 from ekiden.storage.base import SearchHit, Store
 
 NEARNESS = 0.2
-"""The lowest cosine that counts as a match, by default. With the local embedding, questions and the
-memories that answer them are at 0.2 to 0.6, and unrelated ones below 0.2."""
+"""The default of the lowest cosine that counts as a match. With the local embedding, the cosine of
+a question and a memory that answers it is 0.2 to 0.6; the cosine of unrelated texts is below
+0.2."""
 _MORE = 4
 """Each of the two searches returns this many times as many hits, before they are merged."""
 _ROUNDS = 2
@@ -61,8 +62,8 @@ _Found: TypeAlias = list[MemoryRecord]
 class Memory:
     """The memories of one user of an app, or of the app itself. It implements `LongTermMemory`.
 
-    Everything is in the store, including vectors. With `settings.backend`, an external service also
-    holds copies, and does the search by meaning. If the service is unavailable, the store does the
+    The store has all memories and their vectors. With `settings.backend`, an external service also
+    has copies, and does the search by meaning. If the service is unavailable, the store does the
     search. For example::
 
         memory = Memory(store, app="shop", user="u-17", settings=MemorySettings(type="vector"))
@@ -94,8 +95,8 @@ class Memory:
 
     @property
     def space(self) -> str:
-        """The name of the space of the store that has these memories. Raises `NoMemory` if there is
-        no user, but the memories belong to a user."""
+        """The name of the space that has these memories in the store. Raises `NoMemory` if the
+        memories belong to a user, but no user is given."""
         return space_of(self._settings.scope, app=self._app, user=self._user)
 
     async def store(

@@ -1,9 +1,9 @@
 """The outbox of memory back ends: messages in a queue of the store.
 
-A message only names an entry; the sender sends the entry as it is in the store then. So messages
-may be sent twice, late, or in another order, and the back end still ends with the contents of the
-store. After sending, the sender reads the entry again. If it was changed meanwhile, perhaps by
-another process that sent it first, it is sent again.
+A message contains only the name of an entry. The sender reads the current entry from the store and
+sends it. So even if messages are sent twice, late, or in another order, the back end finally has
+the contents of the store. After sending, the sender reads the entry again. If the entry was changed
+meanwhile, the sender sends it again.
 
 A message is stored before its entry is changed, as already taken: so no process sends the old
 entry, and if this process dies, the message becomes due when its lease ends. After the change, the
@@ -95,7 +95,7 @@ async def used_backends(store: Store) -> Sequence[str]:
 
 
 async def add_mirror(store: Store, space: str, backend: str) -> None:
-    """Send all present entries of the space, and every later change, to the back end."""
+    """Send all existing entries of the space, and every later change, to the back end."""
     while True:
         found = await store.get_document(_MIRRORS, space)
         names = [] if found is None else list(found.body)
@@ -113,8 +113,8 @@ async def add_mirror(store: Store, space: str, backend: str) -> None:
 
 
 async def is_behind(store: Store, backend: str, space: str) -> bool:
-    """Whether there are pending messages about the space; also true if very many messages are
-    pending. Refused messages do not count."""
+    """Whether there are pending messages about the space. Also true if so many messages are pending
+    that they are not searched. Refused messages do not count."""
     where = MessageFilter(queue=queue_of(backend), states={"open"})
     after = 0
     for _ in range(_PAGES):
@@ -131,7 +131,8 @@ async def is_behind(store: Store, backend: str, space: str) -> bool:
 async def announced(
     store: Store, backends: Collection[str], space: str, keys: Collection[str] | None
 ) -> AsyncIterator[None]:
-    """Announce changes of these entries, or of the whole space, that are made inside the block."""
+    """Announce changes of these entries, or of the whole space. The changes are made inside the
+    ``with`` block."""
     named: list[str | None] = [None] if keys is None else [*sorted(keys)]
     queues = [queue_of(backend) for backend in backends]
     bodies = [{"space": space, "key": key} for key in named]
@@ -184,10 +185,9 @@ async def _replace(
 async def deliver(
     store: Store, mirror: RemoteCopy, *, model: str, timeout_s: float = SEND_TIMEOUT_S
 ) -> DeliveryReport:
-    """Send up to a hundred due messages; failed ones are retried later.
-
-    Only vectors of the embedder `model` are sent. An entry without such a vector is sent when it
-    gets one. `timeout_s` is the timeout of every call.
+    """Send up to a hundred due messages. Failed messages are retried later. Only vectors of the
+    embedder `model` are sent. An entry without such a vector is sent after it has got one.
+    `timeout_s` is the timeout of every call.
     """
     taken = await _taken(store, mirror.name)
     groups: dict[str, list[QueueMessage]] = {}

@@ -1,12 +1,14 @@
-"""Memories as search entries, and the search for them by words and meaning.
+"""Converts memories to search entries, and searches memories by words and by meaning.
 
-Fusion: the cosine decides, and words raise an entry by the third power of their share. An entry
-with a few common words of the query is hardly raised, one with most of its rare words far. So a
-name or an error code, which an embedding does not know, is found by its letters, and text in other
-words or another language by its meaning. Entries with every rare word of the query come first.
+Score: the score of an entry is its cosine, raised by the third power of the share of the query's
+words in the entry. A few common words of the query hardly raise the score; most of its rare words
+raise it far. So a name or an error code, which an embedding does not know, is found by its letters.
+Text in other words or in another language is found by its meaning. Entries with every rare word of
+the query come first.
 
-Threads: each embedder has its own few threads. An embedder that never returns blocks only these. It
-is not called for a while, and no process waits for it at its end.
+Threads: each embedder has a few threads of its own. An embedder that never returns blocks only its
+own threads. Such an embedder is not called for a while, and a process that ends does not wait for
+it.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ _REPLACEMENT = "\ufffd"
 
 
 def checked_key(key: object) -> str:
-    """The key without surrounding space; raises `MemoryInvalid` or `MemoryTooLarge`."""
+    """Return the key without surrounding space. Raises `MemoryInvalid` or `MemoryTooLarge`."""
     if not isinstance(key, str) or not key.strip():
         raise MemoryInvalid(f"a key must be a text that is not blank, not {key!r:.80}")
     key = key.strip()
@@ -59,8 +61,8 @@ def checked_key(key: object) -> str:
 
 
 def checked_content(content: object) -> str:
-    """The content with replaced single surrogates and NUL, which some stores cannot keep; raises
-    `MemoryInvalid` or `MemoryTooLarge`."""
+    """Return the content, in which NUL and lone surrogates are replaced, because some stores cannot
+    store them. Raises `MemoryInvalid` or `MemoryTooLarge`."""
     if not isinstance(content, str) or not content.strip():
         raise MemoryInvalid(f"a memory must be a text that is not blank: {content!r:.80}")
     content = content.replace("\x00", _REPLACEMENT)
@@ -75,7 +77,8 @@ def checked_content(content: object) -> str:
 
 
 def checked_metadata(metadata: object) -> dict[str, Any]:
-    """A copy of the metadata; raises `MemoryInvalid` unless it is a JSON object."""
+    """Return a copy of the metadata. Raises `MemoryInvalid` unless the metadata is a JSON
+    object."""
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping):
@@ -92,20 +95,21 @@ def checked_metadata(metadata: object) -> dict[str, Any]:
 
 
 def key_of(content: str) -> str:
-    """The key of a content that is stored without a key; it is the same for the same words."""
+    """The key of a content that is stored without a key. The same words always have the same
+    key."""
     words = " ".join(content.split())
     return f"note-{sha256(words.encode()).hexdigest()[:16]}"
 
 
 def checked_top_k(top_k: int) -> int:
-    """`top_k`; raises `UserError` unless it is from 1 to `MAX_TOP_K`."""
+    """Return `top_k`. Raises `UserError` unless it is from 1 to `MAX_TOP_K`."""
     if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
         raise UserError(f"`top_k` must be from 1 to {MAX_TOP_K}, not {top_k!r:.40}")
     return top_k
 
 
 def checked_threshold(threshold: float | None) -> float | None:
-    """`threshold`; raises `UserError` unless it is from 0 to 1."""
+    """Return `threshold`. Raises `UserError` unless it is from 0 to 1."""
     if threshold is None:
         return None
     if isinstance(threshold, bool) or not isinstance(threshold, int | float):
@@ -126,7 +130,8 @@ def entry_of(
 ) -> SearchEntry:
     """The search entry of a memory, without a vector.
 
-    A chosen key and the tags are put above the content, so that searches find them.
+    The searchable text begins with the tags and with a key that the caller chose, so that searches
+    find them.
     """
     tags = [tag for tag in _listed(metadata.get("tags")) if isinstance(tag, str)]
     words = [] if key == key_of(content) else [key]
@@ -165,12 +170,12 @@ def _storable(text: str) -> str:
 
 
 DEFAULT_APP = "ekiden"
-"""The default app, as in the settings of the command."""
+"""The default name of the app. The command `ekiden` has the same default."""
 
 
 def space_of(scope: MemoryScope, *, app: str | None, user: str | None) -> str:
-    """The space of a user's memories in the app, or of the memories of the app itself. Raises
-    `NoMemory` if a user is needed and missing.
+    """Return the space of a user's memories in the app, or of the memories of the app itself.
+    Raises `NoMemory` if the memories belong to a user and no user is given.
 
     An app without a name is ``ekiden``. The command `ekiden memory` has the same default, so it
     finds the memories of a program's agents.
@@ -233,10 +238,9 @@ def fused(
     threshold: float | None,
     nearness: float,
 ) -> list[MemoryRecord]:
-    """The best entries of both searches.
-
-    Only scores from `threshold` count. Without a threshold, all hits by words count, and hits by
-    meaning from `nearness`.
+    """Return the best entries of the search by words and the search by meaning. Entries with a
+    score below `threshold` are left out. Without a threshold, all hits by words are included, and
+    hits by meaning with a cosine of at least `nearness`.
     """
     least_words, least_meaning = (0.0, nearness) if threshold is None else (threshold, threshold)
     found: dict[str, _Found] = {}
@@ -271,8 +275,8 @@ class Resting(Exception):
 
 
 class EmbedderThreads:
-    """Calls one embedder in its threads; after a time-out it pauses for half a minute, then a
-    minute, up to five minutes."""
+    """Calls one embedder in threads of its own. After a timeout, the embedder is not called for
+    half a minute. This pause doubles with every further timeout, up to five minutes."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -283,7 +287,8 @@ class EmbedderThreads:
         self._rests_until = 0.0
 
     async def run(self, call: Callable[[], Any], *, seconds: float) -> Any:
-        """The result of the call; raises `TimeoutError`, and `Resting` for a while after that."""
+        """Return the result of the call. Raises `TimeoutError` after a timeout, and `Resting`
+        during the pause after it."""
         if self._clock() < self._rests_until:
             raise Resting("it was late a short while ago")
         future: Future[Any] = Future()
@@ -304,7 +309,7 @@ class EmbedderThreads:
         return result
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads when their current calls return."""
         for _ in range(self._threads):
             self._jobs.put(None)
 
@@ -336,7 +341,7 @@ _by_name: dict[str, EmbedderThreads] = {}
 
 
 def threads_of(embedder: Embedder) -> EmbedderThreads:
-    """The process's threads for this embedder."""
+    """The threads of this process for this embedder."""
     try:
         found = _threads.get(embedder)
     except TypeError:
@@ -359,7 +364,7 @@ async def embedded(embedder: Embedder, texts: Sequence[str], *, seconds: float) 
 
 
 EMBED_TIMEOUT_S = 15.0
-"""The time-out of a batch of texts."""
+"""The timeout for a batch of texts, in seconds."""
 _BATCH = 64
 _BATCHES = 4
 _RENEWAL_S = 1.0
@@ -379,7 +384,8 @@ class Renewal:
 
 
 def default_embedder() -> Embedder:
-    """The embedder that runs in this process; raises `NoEmbedder` without the extra ``local``."""
+    """Return the embedder that runs in this process. Raises `NoEmbedder` if the extra ``local`` is
+    not installed."""
     from ekiden.embeddings.local import MISSING, local_embedder
 
     found = local_embedder()
@@ -392,14 +398,15 @@ def default_embedder() -> Embedder:
 
 
 def model_of(embedder: Embedder) -> str:
-    """The name under which vectors are stored; only vectors with the same name are compared."""
+    """The name that is stored with vectors of this embedder. Only vectors with the same name are
+    compared."""
     length = f"/{embedder.dimensions}"
     return embedder.name if embedder.name.endswith(length) else f"{embedder.name}{length}"
 
 
 async def vectors_of(embedder: Embedder, texts: Sequence[str]) -> list[list[float]] | None:
-    """A vector for each text; `None` if the embedder is unavailable or its result is invalid, which
-    is logged."""
+    """Return a vector for each text. If the embedder is unavailable or its result is invalid, this
+    is logged, and the function returns `None`."""
     try:
         rows = await embedded(embedder, texts, seconds=EMBED_TIMEOUT_S)
         return _checked(rows, count=len(texts), length=embedder.dimensions)
@@ -423,9 +430,9 @@ def _checked(rows: Any, *, count: int, length: int) -> list[list[float]]:
 
 
 async def renew(store: SearchStore, space: str, embedder: Embedder) -> Renewal:
-    """Add vectors of this embedder to entries of the space that have none, some hundred at most.
-
-    Such entries were stored with another embedder, without one, or while it was unavailable.
+    """Add vectors of this embedder to entries of the space that have no such vectors. A call
+    handles a few hundred entries at most. Such entries were stored with another embedder, without
+    an embedder, or while the embedder was unavailable.
     """
     model, after = model_of(embedder), ""
     done: list[str] = []

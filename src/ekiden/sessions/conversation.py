@@ -1,4 +1,5 @@
-"""The conversation in a session's events, without undone and blocked parts, and facts about it."""
+"""Computes the conversation and facts about it from a session's events, without undone and blocked
+parts."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _INTERNAL = frozenset(
 
 
 def is_draft(event: Event) -> bool:
-    """Whether the event has an answer that a guardrail blocked, and the request for a new one."""
+    """Whether the event has an answer that a guardrail blocked, and the request for a new
+    answer."""
     return event.type == "guardrail" and bool(event.items)
 
 
@@ -31,9 +33,8 @@ def is_beginning(event: Event) -> bool:
 
 
 def rejected_inputs(events: Sequence[Event], *, anew: bool) -> set[int]:
-    """The numbers of the events whose input a guardrail blocked, in runs that have ended.
-
-    With `anew` a new run begins after the last event, so that the last run has ended too.
+    """The numbers of the events whose input a guardrail blocked, in runs that have ended. With
+    `anew`, a new run is about to begin after the last event, so the last run has ended too.
     """
     rejected: set[int] = set()
     last: int | None = None
@@ -103,7 +104,8 @@ def undone(events: Iterable[Event]) -> list[tuple[int, int]]:
 
 
 def is_rewind(event: Event) -> bool:
-    """Whether the event records a rewind; `details["rewound"]` is the last event kept."""
+    """Whether the event records a rewind. `details["rewound"]` is the number of the last event that
+    was kept."""
     return (
         event.type == "message"
         and event.step is None
@@ -114,7 +116,8 @@ def is_rewind(event: Event) -> bool:
 
 
 def is_popping(event: Event) -> bool:
-    """Whether the event removes the last item: it undoes an event and repeats its other items."""
+    """Whether the event removes the last item of the conversation. Such an event undoes an earlier
+    event and repeats all of its items except the last one."""
     return event.type == "message" and (event.step or "").endswith(_POPPED)
 
 
@@ -130,7 +133,7 @@ def rewound(events: Iterable[Event]) -> list[tuple[int, int]]:
 
 
 def current_events(events: Sequence[Event]) -> list[Event]:
-    """The events that still count: all except those undone by a rewind."""
+    """All events except those that a rewind undid."""
     ranges = rewound(events)
     return [event for event in events if not _is_in(event, ranges)] if ranges else list(events)
 
@@ -200,10 +203,9 @@ def conversation(events: Sequence[Event]) -> list[Item]:
 def visible_items(
     events: Sequence[Event], *, base: Sequence[Item] = (), after: int = 0, anew: bool = False
 ) -> list[Item]:
-    """The items that the active agent sees: `base`, then the items after event number `after`.
-
-    With `anew` the result is for a run that is about to start: content that guardrails blocked
-    earlier is left out.
+    """The items that the active agent sees: `base`, followed by the items after event number
+    `after`. With `anew`, the result is for a run that is about to start, and content that
+    guardrails blocked earlier is left out.
     """
     items = list(base)
     for event in visible_events(events, after=after, anew=anew):
@@ -229,9 +231,8 @@ def _stay(events: Sequence[Event]) -> int:
 
 
 def history_length(events: Sequence[Event], *, base: Sequence[Item], after: int, first: int) -> int:
-    """The number of `visible_items` before the run whose first event has the number `first`.
-
-    The input of the run counts, and so do the items that a filter returned (`base`).
+    """The number of `visible_items` at the start of the run whose first event has the number
+    `first`. The number includes the input of the run and the items that a filter returned (`base`).
     """
     return len(base) + sum(len(event.items) for event in said(events) if after < event.seq <= first)
 
@@ -249,9 +250,8 @@ def open_calls(events: Sequence[Event]) -> list[Item]:
 
 
 def chain_of(events: Sequence[Event]) -> list[Mapping[str, Any]]:
-    """The handoffs in order; each with id, source, target, reason, current status and time.
-
-    If a rewind undid a handoff, its status is `rolled_back`, and `rewound` is true.
+    """The handoffs in order, each with id, source, target, reason, current status and time. If a
+    rewind undid a handoff, the status of the handoff is `rolled_back`, and `rewound` is true.
     """
     rows: dict[str, dict[str, Any]] = {}
     ranges = rewound(events)
@@ -312,7 +312,7 @@ class SessionInfo:
 
 
 def session_info(row: SessionRow, events: Sequence[Event]) -> SessionInfo:
-    """The facts about a session with all of its events."""
+    """Compute the `SessionInfo` of a session from all of its events."""
     handoffs = chain_of(events)
     title = row.meta.get("title")
     return SessionInfo(
@@ -346,7 +346,7 @@ def session_record(row: SessionRow) -> dict[str, Any]:
 
 
 def names_of(row: SessionRow, handoffs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The agents that had the session, after ``user``; undone handoffs are left out."""
+    """``user``, followed by the agents that had the session. Undone handoffs are left out."""
     made = [each for each in handoffs if each.get("status") in _MADE]
     first = made[0]["from"] if made else row.agent
     return ["user", first, *(each["to"] for each in made)]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ekiden.models.prices import PriceOf
 
 CostKey: TypeAlias = Literal["agent", "model", "session", "day"]
-"""The keys by which calls are grouped; days are in UTC."""
+"""The keys by which calls can be grouped. Days are in UTC."""
 
 UNKNOWN_MODEL = "?"
 _KEYS: tuple[CostKey, ...] = ("agent", "model", "session", "day")
@@ -33,13 +33,13 @@ class CostLine:
     key: Mapping[str, str]
     """The values of the keys of this group."""
     usage: Usage = field(default_factory=Usage)
-    """The usage; its `cost` is that of the calls with a known price."""
+    """The usage of all calls of the group. Its `cost` includes only calls with a known price."""
     unpriced: int = 0
     """The number of calls with an unknown price."""
 
     @property
     def cost(self) -> float | None:
-        """The cost of the group; `None` if no price is known."""
+        """The cost of the group; `None` if the price of no call is known."""
         is_unknown = self.unpriced and self.unpriced == self.usage.requests
         return None if is_unknown else self.usage.cost
 
@@ -87,11 +87,10 @@ def cost_report(
     *,
     by: Sequence[CostKey] = ("agent", "model"),
 ) -> CostReport:
-    """The usage and cost of the model calls in `events`, including model calls of routers.
-
-    `prices` has prices by model name. For other models, the price comes from the price list of the
-    extra `prices`: the price at the time of the call, in US dollars. Raises `UserError` for an
-    unknown key in `by`. For example::
+    """Return the usage and cost of the model calls in `events`, including model calls of routers.
+    `prices` has prices by model name. The prices of other models come from the price list of the
+    extra `prices`. These prices are those at the time of the call, in US dollars. Raises
+    `UserError` for an unknown key in `by`. For example::
 
         report = cost_report(await session.events())
         print(report.total.usage.tokens, report.total.cost)
@@ -151,9 +150,8 @@ class CostBook:
 
 
 async def events_with_asked(store: Store, session_id: str) -> list[Event]:
-    """The events of a session and of all sessions that answered it, at any depth.
-
-    Events that a fork copied are left out, and deleted sessions. Raises `SessionNotFound` if the
+    """The events of a session, of the sessions that answered its queries, and so on to any depth.
+    Deleted sessions and events that a fork copied are left out. Raises `SessionNotFound` if the
     session itself does not exist.
     """
     await store.open()
@@ -189,9 +187,8 @@ async def call_pages(
 async def own_events(
     store: Store, events: Iterable[Event], rows: dict[str, SessionRow | None] | None = None
 ) -> list[Event]:
-    """The events without those that a fork copied from another session.
-
-    `rows` caches the sessions' rows for the next call.
+    """The events without those that a fork copied from another session. `rows` keeps the sessions'
+    rows for later calls.
     """
     rows = {} if rows is None else rows
     found: list[Event] = []
@@ -234,8 +231,8 @@ def _usage(event: Event) -> Usage:
 def cost_of_call(
     model: str, usage: Usage, prices: Mapping[str, PriceOf], *, at_us: int
 ) -> float | None:
-    """The cost of a call at that time: from its usage, by `prices`, or by the price list; `None` if
-    unknown."""
+    """The cost of a model call. The cost is the one in `usage`; otherwise it is computed from
+    `prices`, or from the price list at the time of the call. `None` if the price is unknown."""
     if usage.cost:
         return usage.cost
     from ekiden.models.prices import cost_of

@@ -1,8 +1,8 @@
-"""The interface of session replicas, their settings, and the events that they receive.
-
-The store is the source and the outbox: `ekiden.sessions.replica_feed` reads stored events and sends
-them, so an unavailable replica only receives them later. Each event is sent at least once, in the
-order of its session. Nothing is removed from a replica: undone content stays there.
+"""The interface of session replicas, their settings, and the events that they receive. The store is
+the source of the replication: `ekiden.sessions.replica_feed` reads stored events and sends them, so
+an unavailable replica only receives the events later. Each event is sent at least once, and the
+events of a session are sent in order. Nothing is removed from a replica: undone content stays
+there.
 """
 
 from __future__ import annotations
@@ -28,22 +28,24 @@ class ReplicatedSession:
     id: str
     user_id: str | None
     created_at_us: int
-    """The creation time, which distinguishes sessions with the same id."""
+    """The creation time of the session, in microseconds since 1970. It distinguishes sessions with
+    the same id."""
     kept: Any = None
-    """The result of the replica's last `send` for this session; JSON."""
+    """The result of the replica's last `send` for this session, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicatedEvent:
-    """The items of one event, and its changes of the session's variables."""
+    """The items of one event, and the changes that the event made to the session's variables."""
 
     id: str
     """The unique id of the event."""
     seq: int
-    """The number of the event in the session; not every number is sent."""
+    """The number of the event in the session. Not every event is sent, so numbers may be
+    missing."""
     at_us: int
-    """Microseconds since 1970, later than the previous event by at least the number of that event's
-    items."""
+    """The time of the event, in microseconds since 1970. If the previous event has n items, this
+    event is at least n microseconds later."""
     agent: str
     """The agent that had the conversation."""
     items: Sequence[Item] = ()
@@ -76,10 +78,9 @@ class SessionReplica(Protocol):
         ...
 
     async def send(self, session: ReplicatedSession, event: ReplicatedEvent, *, again: bool) -> Any:
-        """Append the event to the copy of the session; create this copy if necessary.
-
-        `again` is true if the event, or a part of it, may have been sent before. The returned JSON
-        is stored; the next call for this session gets it as `ReplicatedSession.kept`. Raises
+        """Append the event to the copy of the session, and create this copy if necessary. `again`
+        is true if the event, or a part of it, may have been sent before. Ekiden stores the returned
+        JSON, and passes it to the next call for this session as `ReplicatedSession.kept`. Raises
         `ReplicaUnavailable` if a retry may help, and `ReplicaRefused` if the replica will never
         accept the event. Ekiden sends the events of one session in order, and different sessions
         concurrently.
@@ -87,7 +88,7 @@ class SessionReplica(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close connections; a second call does nothing."""
+        """Close the connections. A second call does nothing."""
         ...
 
 
@@ -180,7 +181,7 @@ _CONTENT_FIELDS = ("content", "arguments", "output", "summary")
 
 
 def is_replicated(event: Event) -> bool:
-    """Whether the event has anything to be sent to a replica."""
+    """Whether the event has items or changes of variables that replicas receive."""
     return bool(event.session_id) and (bool(_items(event)) or bool(state_delta(event)))
 
 
@@ -212,7 +213,7 @@ def calls_of(event: Event) -> dict[str, str]:
 
 
 def result_ids(event: Event) -> list[str]:
-    """The ids of the calls whose results the event has."""
+    """The ids of the calls whose results are in the event."""
     return [
         str(item.get("call_id"))
         for item in event.items
@@ -223,8 +224,8 @@ def result_ids(event: Event) -> list[str]:
 def replicated_event(
     event: Event, *, at_us: int, tools: Mapping[str, str], include_sensitive_data: bool
 ) -> ReplicatedEvent:
-    """The event for a replica. Without sensitive data, card numbers, telephone numbers, e-mail
-    addresses and keys are masked in all content and values."""
+    """Convert an event to the form that replicas receive. If sensitive data is excluded, card
+    numbers, telephone numbers, e-mail addresses and keys are masked in all content and values."""
     items, state = _items(event), state_delta(event)
     if not include_sensitive_data:
         items = tuple(map(_redacted_item, items))

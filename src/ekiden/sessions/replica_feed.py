@@ -53,7 +53,7 @@ async def replicate_sessions(
     stop: asyncio.Event | None = None,
     policy: ReplicaPolicy | None = None,
 ) -> ReplicaReport:
-    """Send all stored events that the replica `mirror` does not have yet; continue with new events
+    """Send all stored events that the replica `mirror` does not have yet. Then send new events
     until `stop` is set.
 
     For example::
@@ -61,15 +61,15 @@ async def replicate_sessions(
         async with open_store("desk.db") as store:
             report = await replicate_sessions(store, mirror, once=True)
 
-    With `once` the call returns after one attempt for every event. The position of the replica is
-    stored, so a later call continues there. If several processes call this function, one of them
+    With `once`, the call returns after one attempt to send every event. The position of the replica
+    is stored, so a later call continues there. If several processes call this function, one of them
     sends, and the others wait to take over; with `once`, the others return at once, with `busy` set
     in the report.
 
-    A failure of the replica is never raised. It is logged once; with `once`, the report also
-    contains it. Unsent events are sent again after delays that grow. An event that the replica
-    permanently refuses is skipped and logged. If the store is unavailable, the call waits for it;
-    with `once`, it raises `StoreUnavailable`.
+    A failure of the replica never raises an exception. The failure is logged once; with `once`, the
+    report also contains it. Unsent events are sent again after growing delays. An event that the
+    replica permanently refuses is logged and skipped. If the store is unavailable, the call waits
+    for the store; with `once`, the call raises `StoreUnavailable`.
     """
     sender = _Sender(store, mirror, once=once, stop=stop or asyncio.Event(), policy=policy)
     return await sender.run()

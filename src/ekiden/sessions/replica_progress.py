@@ -1,10 +1,10 @@
 """The progress of a replica, as documents in the store, and its status.
 
-One document is the replica's position in the feed, and the lease of the process that sends. Each
-write names the version that the writer knows. So only one of several processes sends, and a process
-that was considered dead notices it before it writes. Each session with new events has a document,
-written together with the position: from then on the session is replicated from its own events, and
-a session that cannot be sent does not block others.
+One document contains the replica's position in the feed, and the lease of the process that sends.
+Each write names the version of the document that the writer knows. So only one of several processes
+sends events, and a process that lost its lease cannot write. Each session with new events has a
+document, which is written together with the position. After that, the session is replicated from
+its own events, so a session that cannot be sent does not block other sessions.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ class SentEvents:
     session_id: str
     created_at_us: int
     seq: int = 0
-    """The number of the last event that was sent, set aside, or had nothing to send."""
+    """The number of the last event that was sent or skipped. Events without replicated content are
+    skipped."""
     last_us: int = 0
     """The time of the last event that was sent."""
     strikes: int = 0
-    """How often the next event failed while others succeeded."""
+    """How many times the next event failed while events of other sessions succeeded."""
     kept: Any = None
     """The result of the replica's last `send`."""
     version: int = 0
@@ -76,7 +77,7 @@ class ReplicaProgress:
         self.problem: str | None = None
 
     async def claim(self) -> bool:
-        """Take the lease; false while another process has it."""
+        """Take the lease. Returns false while another process has the lease."""
         document = await self._store.get_document(MIRRORS, self._key)
         now_us = await self._store.now_us()
         self._version = 0
@@ -94,19 +95,19 @@ class ReplicaProgress:
         return True
 
     async def keep(self) -> None:
-        """Renew the lease if it is time; raises `ReplicaLeaseLost`."""
+        """Renew the lease if the renewal is due. Raises `ReplicaLeaseLost`."""
         now_us = await self._store.now_us()
         async with self._lock:
             if now_us - self._renewed_us > self._lease_us // 3:
                 await self._write(now_us)
 
     async def count(self) -> None:
-        """Store the number of sent events; raises `ReplicaLeaseLost`."""
+        """Store the number of sent events. Raises `ReplicaLeaseLost`."""
         async with self._lock:
             await self._write(await self._store.now_us())
 
     async def note(self, problem: str | None) -> None:
-        """Set or clear the problem; stored at once if it begins or ends."""
+        """Set or clear the problem. The start and the end of a problem are stored at once."""
         changed = (problem is None) != (self.problem is None)
         async with self._lock:
             self.problem = problem
@@ -114,7 +115,7 @@ class ReplicaProgress:
                 await self._write(await self._store.now_us())
 
     async def release(self) -> None:
-        """Release the lease; does nothing if it is lost."""
+        """Release the lease. Does nothing if the lease is lost."""
         async with self._lock:
             try:
                 await self._write(None)
@@ -149,7 +150,7 @@ class ReplicaProgress:
         ]
 
     async def postpone(self, due: DueSession, *, next_us: int) -> None:
-        """Set the retry time, unless the session got more events meanwhile."""
+        """Set the time of the next attempt, unless the session has got more events meanwhile."""
         body = {"next_us": next_us, "tries": due.tries + 1}
         write = DocumentWrite(
             collection=self._due, key=due.session_id, body=body, expected_version=due.version
@@ -157,7 +158,7 @@ class ReplicaProgress:
         await self._try_write(write)
 
     async def settle(self, due: DueSession) -> None:
-        """Mark the session as sent, unless it got more events meanwhile."""
+        """Mark the session as sent, unless it has got more events meanwhile."""
         write = DocumentWrite(
             collection=self._due, key=due.session_id, body=None, expected_version=due.version
         )
@@ -170,7 +171,8 @@ class ReplicaProgress:
         await self.settle(due)
 
     async def progress(self, row: SessionRow) -> SentEvents:
-        """The replica's position in a session; a new session with an old id starts at 0."""
+        """The replica's position in a session. A new session with the id of a deleted session
+        starts at 0."""
         document = await self._store.get_document(self._sessions, row.id)
         fresh = SentEvents(session_id=row.id, created_at_us=row.created_at_us)
         if document is None:
@@ -189,7 +191,7 @@ class ReplicaProgress:
         )
 
     async def save(self, progress: SentEvents, *, aside: DocumentWrite | None = None) -> SentEvents:
-        """Store the position in a session; raises `ReplicaLeaseLost`."""
+        """Store the position in a session. Raises `ReplicaLeaseLost`."""
         body = {
             "at": progress.created_at_us,
             "seq": progress.seq,
@@ -210,13 +212,13 @@ class ReplicaProgress:
         return replace(progress, version=progress.version + 1)
 
     def aside(self, event_id: str, problem: str, at_us: int) -> DocumentWrite:
-        """The write that records an event that is set aside."""
+        """The write that records a skipped event."""
         body = {"problem": problem[:500], "at_us": at_us}
         return DocumentWrite(collection=self.asides, key=event_id, body=body)
 
     @property
     def asides(self) -> str:
-        """The collection of events that were set aside."""
+        """The collection of skipped events."""
         return f"mirror.{self._key}.aside"
 
     @property
@@ -265,7 +267,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside(Value):
-    """An event that is not sent to a replica."""
+    """A skipped event: the replica refused the event, or sending it failed repeatedly."""
 
     event_id: str
     problem: str
@@ -286,14 +288,15 @@ class ReplicaStatus(Value):
     up_to_date: bool
     """Whether the replica has all stored events."""
     problem: str | None
-    """Why the replica accepted no event in the last attempt."""
+    """The reason why the last attempt to send events failed; `null` if it succeeded."""
     set_aside: int
     aside: Sequence[SetAside]
-    """Some of the events that were set aside."""
+    """Some of the events that were skipped."""
 
 
 async def replica_status(store: Store, name: str) -> ReplicaStatus:
-    """The status of the replica with this name; an unknown replica has received nothing."""
+    """The status of the replica with this name. An unknown name gives the status of a replica that
+    has received nothing."""
     document = await store.get_document(MIRRORS, replica_key(name))
     body = {} if document is None else document.body
     book = ReplicaProgress(store, name, owner="", lease_s=0)

@@ -1,8 +1,8 @@
 """The search for sessions by their titles and messages.
 
-The index is filled from the feed of events, by searches and, after the first search, by workers;
-so it costs runs nothing. The texts of a user's sessions are in a space of that user, and also in
-one space for callers who may search all sessions.
+Searches fill the index from the stored events; after the first search, workers also fill it. So the
+index costs runs nothing. The texts of a user's sessions are stored in the index twice: in a space
+of that user, and in a space for callers who may search all sessions.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ async def search_sessions(
 
 
 async def index_sessions(store: Store) -> int:
-    """Index the new events; returns the number of new texts.
+    """Index the new events, and return the number of new texts.
 
     Several processes may do this at once. After a crash, the next call continues.
     """
@@ -124,7 +124,7 @@ async def index_sessions(store: Store) -> int:
 
 
 async def is_indexed(store: Store) -> bool:
-    """Whether there is an index, because there was a search."""
+    """Whether the index exists. The first search creates it."""
     return await store.get_document(_COLLECTION, _FEED) is not None
 
 
@@ -186,10 +186,9 @@ async def _finish_deletions(store: Store) -> None:
 
 
 def space_of(user_id: str | None) -> str:
-    """The space with the texts of a user's sessions, or of all sessions; `UserError` for an invalid
-    name.
-
-    It has a hash of the user's name, so that no name can be the space of another user.
+    """Return the space with the texts of a user's sessions, or of all sessions. Raises `UserError`
+    for an invalid name. The space contains a hash of the user's name, so that no name leads to the
+    space of another user.
     """
     if user_id is None:
         return _ALL

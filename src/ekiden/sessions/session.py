@@ -1,4 +1,5 @@
-"""`Session`: a handle to one stored conversation; its progress, and rules for deleting old ones."""
+"""Defines `Session`, a handle to one stored conversation; the progress of its run; and rules for
+deleting old sessions."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from ekiden.sessions.state import SessionState, state_at, state_of
 from ekiden.storage.base import Commit, NewSession, SessionPatch, SessionRow, Store
 
 Phase: TypeAlias = Literal["think", "act", "answered", "end"]
-"""`think`: the agent answers next; `act`: its tool calls run next; `answered`: only triggers are
-left to check; `end`: no run is open."""
+"""The next step of a run. `think`: the agent answers. `act`: the agent's tool calls run.
+`answered`: only triggers are checked. `end`: no run is open."""
 _PHASES = ("think", "act", "answered", "end")
 
 
@@ -39,14 +40,14 @@ class RunProgress:
     first: int = 0
     """The number of the run's first event."""
     calls: int = 0
-    """In the phase `act`: the number of the event with the tool calls."""
+    """In the phase `act`, the number of the event with the tool calls."""
     mistakes: int = 0
     """The number of unusable requests of the model in a row."""
     errors: int = 0
     """The number of errors in this run."""
 
     def to_json(self, data: dict[str, Any]) -> None:
-        """Store it in a cursor's `data`."""
+        """Store the progress in a cursor's `data`."""
         data["r"] = self.run
         data["t"] = self.turn
         data["p"] = self.phase
@@ -70,7 +71,7 @@ class RunProgress:
         )  # fmt: skip
 
     def step_key(self, suffix: str) -> str:
-        """The key of an effect of the current turn; it is the same after a restart."""
+        """The key of an effect of the current turn. After a restart the key is the same."""
         return f"{self.run}.{self.turn + 1}.{suffix}"
 
     def next_run(self, first: int) -> RunProgress:
@@ -92,7 +93,8 @@ class RunProgress:
         return dict.fromkeys(("r", "t", "f", "c", "m", "e"), Count)
 
     def check_import(self, place: str, *, events: int) -> None:
-        """Raise `SessionImportInvalid` if it does not fit a session with this many events."""
+        """Raise `SessionImportInvalid` if the progress does not fit a session with this many
+        events."""
         if self.phase not in _PHASES:
             raise SessionImportInvalid(f"{place}.p", "there is no such phase")
         if not (self.calls <= events and self.first <= events + 1):
@@ -100,13 +102,13 @@ class RunProgress:
 
 
 def run_number(row: SessionRow) -> int:
-    """The number of the session's last run; 0 without a run."""
+    """The number of the session's last run; 0 if the session has no run."""
     number: int = row.cursor.get("r", 0)
     return number
 
 
 def first_event(row: SessionRow) -> int:
-    """The number of the first event of the session's last run; 1 without a run."""
+    """The number of the first event of the session's last run; 1 if the session has no run."""
     number: int = row.cursor.get("f", 1)
     return number
 
@@ -120,7 +122,7 @@ _LEASE_S = 30.0
 
 
 async def append_items(store: Store, draft: NewSession, items: tuple[Item, ...]) -> None:
-    """Add items to the session, which is created if needed; raises `SessionBusy` or
+    """Add items to the session. A missing session is created. Raises `SessionBusy` or
     `UserError`."""
 
     async def added(row: SessionRow) -> Event:
@@ -130,7 +132,7 @@ async def append_items(store: Store, draft: NewSession, items: tuple[Item, ...])
 
 
 async def take_last_item(store: Store, draft: NewSession) -> Item | None:
-    """Remove the last item of the conversation and return it; raises `SessionBusy` or
+    """Remove the last item of the conversation, and return it. Raises `SessionBusy` or
     `UserError`."""
     await store.open()
     taken: list[Item] = []
@@ -196,8 +198,8 @@ async def _event(
 class Session:
     """A conversation in a store, to pass as ``session=`` to a run.
 
-    Without an id the session is new. Its first run creates it in the store. The session stores its
-    active agent: the next message goes to that agent::
+    Without an id the session is new. The first run creates the session in the store. The store also
+    has the active agent of the session, which gets the next message::
 
         store = SqliteStore("desk.db")
         session = Session("customer-42", store=store)
@@ -238,8 +240,8 @@ class Session:
             self.meta["correlation_id"] = check_line(correlation_id, what="a correlation id")
 
     def draft(self, agent: str) -> NewSession:
-        """The values with which a run creates the session, if it does not exist; `agent` becomes
-        its active agent."""
+        """The values with which a run creates the session if it does not exist. `agent` becomes the
+        active agent of the session."""
         return NewSession(
             id=self.session_id,
             agent=agent,
@@ -249,8 +251,8 @@ class Session:
         )
 
     async def row(self) -> SessionRow:
-        """The stored values of the session. Raises `SessionNotFound` if no run has created the
-        session yet."""
+        """Return the stored values of the session. Raises `SessionNotFound` if no run has created
+        the session yet."""
         await self.store.open()
         return await self.store.get(self.session_id)
 
@@ -260,14 +262,16 @@ class Session:
         return await self.store.events(self.session_id, after=after)
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
-        """The items of the current conversation; with `limit` only the last ones."""
+        """Return the items of the current conversation. With `limit`, return only this many of the
+        last items."""
         await self.store.open()
         items = conversation(await self.store.events(self.session_id, with_items=True))
         return items if limit is None else items[max(len(items) - limit, 0) :]
 
     async def state(self, at: int | None = None) -> SessionState:
-        """A copy of the session's state, now or after event number `at`. Use `ekiden.update_state`
-        to change the state. Raises `SessionNotFound`, and `UserError` if the event does not exist.
+        """Return a copy of the session's current state, or of its state after event number `at`.
+        Use `ekiden.update_state` to change the state. Raises `SessionNotFound`, and `UserError` if
+        the event does not exist.
         """
         row = await self.row()
         events = await self.store.events(self.session_id, limit=row.seq)
@@ -280,16 +284,16 @@ class Session:
         return state_at(events, at, now=row.variables)
 
     async def info(self) -> SessionInfo:
-        """The agents that had the session, and its usage. Raises `SessionNotFound`."""
+        """Return a summary: the agents that had the session, and its usage. Raises
+        `SessionNotFound`."""
         row = await self.row()
         return session_info(row, await self.store.events(self.session_id, limit=row.seq))
 
     async def add_items(self, items: Iterable[Any]) -> None:
-        """Add items to the session without running it: a text of the user, or items in the format
-        of the OpenAI Responses API.
-
-        A missing session is created without an agent; its first run sets the agent. Raises
-        `SessionBusy` if the session is running, and `UserError` if it has an unfinished run.
+        """Add items to the session without running it. The items are a text of the user, or items
+        in the format of the OpenAI Responses API. A missing session is created without an agent.
+        The first run of the session sets the agent. Raises `SessionBusy` if the session is running,
+        and `UserError` if it has an unfinished run.
         """
         given = (items,) if isinstance(items, str) else items
         said = read_items(
@@ -307,7 +311,7 @@ class Session:
         return await take_last_item(self.store, self.draft(""))
 
     async def clear_session(self) -> None:
-        """The same as `delete`, but a missing session is not an error."""
+        """Delete the session like `delete`, but without an error if the session does not exist."""
         with suppress(SessionNotFound):
             await self.delete()
 
@@ -333,12 +337,12 @@ class Retention(Checked):
 
     days: Annotated[float | None, Allowed(low=0.01, high=36500)] = None
     """Sessions without a new event for this many days are deleted, together with other data of that
-    age. With null, nothing is deleted because of its age."""
+    age. With null, no data is deleted because of its age."""
     count: Annotated[int | None, Allowed(low=1)] = None
     """The number of most recent sessions to keep; older sessions are deleted. With null, the number
     of sessions is not limited."""
 
     @property
     def has_rules(self) -> bool:
-        """Whether there is any rule."""
+        """Whether at least one rule is set."""
         return self.days is not None or self.count is not None

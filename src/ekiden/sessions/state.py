@@ -1,14 +1,14 @@
-"""The scopes of variables, and a session's state, now and after any of its events.
+"""The scopes of variables, and the state of a session after any of its events.
 
 Every transaction that changes variables records the changes in an event, under ``state`` in the
 details::
 
     {"set": {"order": 42}, "deleted": ["draft"], "user": ["language"], "app": []}
 
-`set` has the new values of the session's own variables, and `deleted` the names of deleted ones.
-Variables of a user or an app are recorded only by name, because their values do not belong to the
-session. ``base`` has the earlier variables, in the first such event of a session that had variables
-before changes were recorded.
+`set` has the new values of the session's own variables, and `deleted` has the names of deleted
+variables. Variables of a user or an app are recorded only by name, because their values do not
+belong to the session. ``base`` has the earlier variables, in the first such event of a session that
+had variables before changes were recorded.
 """
 
 from __future__ import annotations
@@ -70,9 +70,8 @@ def is_shared_name(name: str) -> bool:
 
 
 def collection_of(scope: SharedScope, owner: str) -> str:
-    """The collection with the variables of a user or an app.
-
-    It has a hash of the owner's name, so that no name can be the collection of another owner.
+    """The collection with the variables of a user or an app. The name of the collection contains a
+    hash of the owner's name, so that no name leads to the collection of another owner.
     """
     digest = sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()
     return f"state.{scope}.{digest}"
@@ -95,9 +94,8 @@ def check_name(name: Any) -> None:
 
 
 def checked_value(name: str, value: Any) -> Any:
-    """A copy of the value that shares nothing with it; `UserError` if it cannot be stored.
-
-    As JSON it has at most `MAX_VALUE` characters and `MAX_DEPTH` levels of nesting.
+    """Return a deep copy of the value. Raises `UserError` if the value cannot be stored. As JSON,
+    the value may have at most `MAX_VALUE` characters and `MAX_DEPTH` levels of nesting.
     """
     try:
         text = dumps(value)
@@ -127,9 +125,9 @@ def check_own(name: str) -> None:
 
 
 def own_variables(given: Any) -> dict[str, Any]:
-    """Copies of a session's variables by their stored names; `UserError` if one cannot be stored.
-
-    Variables of users and apps are refused: `update_shared_state` sets them.
+    """Return copies of a session's variables, by their stored names. Raises `UserError` if a
+    variable cannot be stored, or belongs to a user or an app. `update_shared_state` sets the
+    variables of users and apps.
     """
     if not isinstance(given, Mapping):
         raise UserError(f"variables are values by name, not {type(given).__name__}")
@@ -146,7 +144,8 @@ def own_variables(given: Any) -> dict[str, Any]:
 
 
 def check_room(name: str, count: int) -> None:
-    """Raise `UserError` if a scope with `count` variables has no room for the new one `name`."""
+    """Raise `UserError` if a scope already has `count` variables and cannot have the new variable
+    `name`."""
     if count >= MAX_VARIABLES:
         scope, _ = split_name(name)
         raise UserError(
@@ -169,7 +168,8 @@ STATE = "state"
 """The key in an event's details with the changes of variables."""
 
 TaskStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
-"""`pending`: not started; `in_progress`: a process works on it, or it waits for an answer."""
+"""`pending`: the task has not started. `in_progress`: a process works on the task, or the task
+waits for an answer."""
 
 _BY_OUTCOME: dict[str, TaskStatus] = {
     "done": "completed",
@@ -194,7 +194,7 @@ class Action(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState(Value):
-    """A copy of a session's state, now or after one of its events.
+    """A copy of the state of a session, at present or after an earlier event.
 
     For example::
 
@@ -206,13 +206,13 @@ class SessionState(Value):
     seq: int
     """The number of the event after which the session was in this state."""
     version: int
-    """The number of the last event that changed `variables`; 0 if there was none."""
+    """The number of the last event that changed `variables`; 0 if no event changed them."""
     current_task: str | None
     """The last request to the session, shortened to one line."""
     task_status: TaskStatus
     current_agent: str | None
     variables: Mapping[str, Any]
-    """The variables of the session; variables of the run have the prefix ``run:``."""
+    """The variables of the session. Variables of the run have the prefix ``run:``."""
     last_action: Action | None
 
     def to_json(self) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class SessionState(Value):
 
 
 def state_of(row: SessionRow, events: Sequence[Event]) -> SessionState:
-    """The current state of a session with all of its events."""
+    """Compute the current state of a session from all of its events."""
     at = state_at(events, row.seq, now=row.variables)
     return SessionState(
         session_id=row.id,
@@ -239,11 +239,10 @@ def state_of(row: SessionRow, events: Sequence[Event]) -> SessionState:
 def state_at(
     events: Sequence[Event], seq: int, *, now: Mapping[str, Any] | None = None
 ) -> SessionState:
-    """The state of a session after event number `seq`, computed from its events.
-
-    Events that a rollback or rewind made invalid are ignored, except for `version` and
-    `last_action`. `now` has the current variables of the session; the result has them if no event
-    has changed a variable. For example::
+    """Compute the state of a session after event number `seq` from its events. Events that a
+    rollback or rewind made invalid are ignored, except for `version` and `last_action`. `now` is a
+    mapping with the current variables of the session. If no event changed a variable, these are the
+    variables of the result. For example::
 
         print(state_at(await session.events(), 7).task_status)
     """
@@ -279,7 +278,7 @@ def state_at(
 def variables_at(
     events: Iterable[Event], seq: int, *, now: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A copy of the session's variables after event number `seq`; `now` is the same as for
+    """A copy of the session's variables after event number `seq`. `now` has the same meaning as for
     `state_at`."""
     values: dict[str, Any] | None = None
     for event in events:
@@ -300,15 +299,15 @@ def variables_at(
 
 
 def recorded_changes(event: Event) -> Mapping[str, Any] | None:
-    """The changes of variables that the event records; `None` if there are none."""
+    """The changes of variables that the event records; `None` if the event records no changes."""
     changes = event.details.get(STATE) if event.details else None
     return changes if isinstance(changes, Mapping) else None
 
 
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes to be recorded when variables become `after`; empty if nothing changes.
-
-    ``1``, ``1.0`` and ``True`` are different here, though they are equal in Python.
+    """The changes to record when the variables `before` become `after`. The result is empty if
+    nothing changes. ``1``, ``1.0`` and ``True`` count as different values, although they are equal
+    in Python.
     """
     changes: dict[str, Any] = {}
     changed = {
@@ -325,7 +324,8 @@ def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict
 
 
 def state_version(events: Iterable[Event]) -> int:
-    """The number of the last event that changed the session's own variables, or 0."""
+    """The number of the last event that changed the session's own variables; 0 if no event changed
+    them."""
     return max((event.seq for event in events if _changes_own(event)), default=0)
 
 

@@ -1,1 +1,1 @@
-"""The agents that this process serves: their messages are taken, handled and settled."""
+"""Serves agents in this process: takes, handles and settles their messages."""

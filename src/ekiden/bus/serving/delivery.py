@@ -1,4 +1,4 @@
-"""Deliveries: the queue of a service, and the results: answered, failed, retried, dead."""
+"""Deliveries: the queue of a service, and the results of its messages."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ from ekiden.storage.records import (
 )
 
 Stage: TypeAlias = Literal["line", "running", "ending", "later", "gone"]
-"""`line`: queued; `running`: its handler runs; `ending`: its result is being stored; `later`: the
-answer comes with `Bus.respond`; `gone`: this service no longer has the message."""
+"""`line`: the message is in the queue. `running`: the handler runs. `ending`: the result is being
+stored. `later`: the answer comes with `Bus.respond`. `gone`: this service no longer has the
+message."""
 CURRENT: ContextVar[Delivery | None] = ContextVar("ekiden_bus_delivery", default=None)
-"""The delivery that the running code handles. Tasks that a handler started and left behind also see
-it, so readers check that it is still running."""
+"""The delivery that the running code handles. Tasks that a handler started also see this delivery
+after the handler has ended, so readers check that the delivery is still running."""
 _FEW = 128
 
 
 class Delivery:
-    """A message that this process has taken and not settled yet."""
+    """A message that this process has taken but not settled yet."""
 
     __slots__ = (
         "attempts",
@@ -80,7 +81,7 @@ class Delivery:
         """Whether the handler was cancelled because it took too long."""
 
     def row(self, owner: str) -> QueueMessage:
-        """The delivery for calls of the store."""
+        """The identity of the delivery for calls of the store."""
         return QueueMessage(
             id=self.number,
             queue=agent_queue(self.message.to_agent or ""),
@@ -99,10 +100,9 @@ def current_delivery() -> Delivery | None:
 
 
 class DeliveryQueue:
-    """Deliveries by priority, then by age; every n-th one is the oldest, whatever its priority.
-
-    There is a heap for each priority. Deliveries that left the queue stay in their heap and are
-    skipped when they come up.
+    """Deliveries, sorted by priority and then by age. Every n-th delivery is the oldest one,
+    regardless of its priority. There is a heap for each priority. Deliveries that left the queue
+    stay in their heap and are skipped when they come up.
     """
 
     __slots__ = ("_count", "_lines", "_oldest_every", "_pushed", "_taken")
@@ -187,12 +187,12 @@ class DeliveryResults:
         """The loop times at which failed messages can be retried; a heap."""
 
     def retried(self, now: float) -> None:
-        """Forget the retry times up to `now`, because the mailbox is read now."""
+        """Remove the retry times up to `now`, because the mailbox is read now."""
         while self.retries and self.retries[0] <= now:
             heappop(self.retries)
 
     def answer_now(self, direct: DirectWriter, delivery: Delivery, result: Any) -> bool:
-        """Like `answer`, without ``await``; returns whether that was possible."""
+        """Like `answer`, but without ``await``. Returns whether this was possible."""
         message, answer = delivery.message, None
         if message.type == "query":
             try:

@@ -35,14 +35,14 @@ class Later:
 
 
 LATER: Final = Later()
-"""The result of a handler that answers later, with `Bus.respond`."""
+"""A handler returns this value if it answers later with `Bus.respond`."""
 
 Handler: TypeAlias = Callable[[AgentMessage], Awaitable[Any]]
-"""A function that handles an agent's messages; its result is the answer to a query."""
+"""A function that handles an agent's messages. For a query, its result is the answer."""
 
 
 class BusService:
-    """An agent that this process serves, until it is closed; see `Bus.serve`."""
+    """The service of an agent in this process. `Bus.serve` creates this object."""
 
     def __init__(
         self,
@@ -90,7 +90,8 @@ class BusService:
         await self.close()
 
     async def close(self, *, drain_s: float = 0.0) -> None:
-        """Stop serving: running handlers may finish within `drain_s` and are then cancelled.
+        """Stop serving. Running handlers may finish within `drain_s` seconds, and are then
+        cancelled.
 
         Unfinished messages are returned to the mailbox, and delivered again when a process serves
         the agent. A second call waits for the first.
@@ -111,7 +112,7 @@ class BusService:
         return self.alone or (len(self._running) < self.concurrency and not self._line)
 
     def node(self, task: str) -> str:
-        """The node of this agent in the wait graph, for a wait in `task`."""
+        """The node of this agent in the wait-for graph, for a wait in `task`."""
         if self.alone and self.concurrency == 1:
             return self.agent
         return wait_node(self.agent, task)
@@ -179,7 +180,8 @@ class BusService:
             self._parts.spawn(self.fetch())
 
     def stop_overdue(self) -> float:
-        """Cancel handlers that exceed their time limit; returns the loop time of the next limit."""
+        """Cancel handlers that exceed their time limit, and return the loop time at which the next
+        time limit is reached."""
         limit = self._parts.settings.handler_timeout_s
         soonest = inf
         if limit is None:
@@ -196,7 +198,8 @@ class BusService:
         return soonest
 
     async def fetch(self) -> int:
-        """Claim messages from the mailbox, up to the free concurrency; returns their number."""
+        """Claim messages from the mailbox, at most as many as can be handled now, and return their
+        number."""
         if self._fetching:
             # The running fetch may have read the store before the message of this call was there.
             self._fetch_again = True

@@ -1,8 +1,8 @@
 """The task of a bus that reads the store: answers, new messages, and dead processes.
 
-The store signals changes. One read then serves all waiters of this process, and one read each agent
-that it serves. The store also signals changes by this process, so reads that find nothing are
-followed by pauses of up to `_LONGEST_PAUSE_S`.
+The store signals changes. After a signal, the task reads once for all waiters of this process, and
+once for each agent that the process serves. The store also signals changes that this process made,
+so the task pauses up to `_LONGEST_PAUSE_S` seconds after reads that find nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CLEAN_AT_ONCE = 1000
 
 
 class StoreReader:
-    """Runs while this process has waits or services."""
+    """The task that reads the store. It runs while this process has waits or services."""
 
     def __init__(self, parts: BusParts, services: Mapping[str, BusService]) -> None:
         self._parts = parts
@@ -59,7 +59,7 @@ class StoreReader:
             await asyncio.wait((task,))
 
     async def read_answers(self) -> int:
-        """End the waits of this process whose messages are settled; returns their number."""
+        """End the waits of this process whose messages are settled, and return their number."""
         keys = [*self._parts.waits.keys]
         for service in self._services.values():
             keys.extend(service.later_keys)

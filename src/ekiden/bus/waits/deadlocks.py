@@ -1,4 +1,4 @@
-"""Finding, recording and breaking deadlocks."""
+"""Finds, records and breaks deadlocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ekiden.core.events import Event
 from ekiden.storage.base import Batch, DocumentWrite, MessageFilter, MessageSettle, Store
 
 DEADLOCKS = "bus.deadlocks"
-"""The collection of deadlock records, the newest first."""
+"""The collection of deadlock records, newest first."""
 _BREAKING = ("bus.breaking", "deadlocks")
 """The document that is changed with each broken deadlock, so that one process breaks it."""
 _LATEST_US = 10**17
@@ -43,7 +43,7 @@ class DeadlockAsk(Value):
     """The agent that should have answered."""
     message_id: str
     text: str | None = None
-    """The question, in at most 300 characters; `None` if unknown."""
+    """The first 300 characters of the question; `None` if the question is unknown."""
     given_up: bool = False
     """Whether this query was cancelled, so that the other agents could continue."""
 
@@ -53,11 +53,11 @@ class Deadlock(Value):
     """A deadlock: agents that wait, or waited, for each other."""
 
     id: str = ""
-    """The id of the record; later deadlocks have a higher id. Empty if the deadlock is not
+    """The id of the record. Later deadlocks have higher ids. Empty if the deadlock is not
     recorded."""
     cycle: tuple[str, ...]
-    """The agents of the cycle. The first and the last entry are the same agent. If a victim was
-    chosen, it is this agent."""
+    """The agents of the cycle. The first and the last entry are the same agent: the victim, if a
+    victim was chosen."""
     message_ids: tuple[str, ...]
     """The ids of the queries that the agents wait, or waited, for."""
     victim: str | None = None
@@ -69,7 +69,7 @@ class Deadlock(Value):
     """Seconds since 1970."""
     resolved: bool = False
     asks: tuple[DeadlockAsk, ...] = ()
-    """The queries of the deadlock, in the order of the cycle; unknown in records of earlier
+    """The queries of the deadlock, in the order of the cycle. Empty in records of earlier
     versions."""
 
     def with_texts(self, texts: Mapping[str | None, str]) -> Deadlock:
@@ -79,7 +79,7 @@ class Deadlock(Value):
         return replace(self, asks=tuple(asks))
 
     def with_cancelled(self, messages: Collection[str]) -> Deadlock:
-        """A copy in which `given_up` has these queries."""
+        """Return a copy with these queries in `given_up`."""
         asks = (replace(ask, given_up=ask.message_id in messages) for ask in self.asks)
         return replace(self, given_up=tuple(messages), asks=tuple(asks))
 
@@ -93,13 +93,11 @@ async def break_deadlock(
     awaits: Collection[str] = (),
 ) -> Deadlock | None:
     """Break all cycles that the node waits for. Returns the deadlock whose victim is the node, or
-    the first one.
-
-    Call this after the node's wait is stored. Call it again when one of several alternative queries
-    has failed: the remaining ones may be to agents that wait for the node. The victim's queries
-    fail with an error that becomes a `DeadlockError`, which wakes the victim in any process.
-    `awaits` are known nodes that the node waits for, which saves a read. `now_us` is the store's
-    time, if it is known.
+    otherwise the first deadlock. Call this function after the node's wait is stored. Call it again
+    when one of several alternative queries has failed, because the agents of the other queries may
+    wait for the node. The victim's queries fail with an error that becomes a `DeadlockError`, which
+    wakes the victim in any process. `awaits` are nodes that the node waits for; if the caller knows
+    them, the function reads less. `now_us` is the store's time, if it is known.
     """
     broken = await _break(store, {node, *awaits}, policy, now_us)
     mine = (deadlock for victim, deadlock in broken if victim == node)
@@ -107,12 +105,12 @@ async def break_deadlock(
 
 
 async def break_deadlocks(store: Store, *, policy: VictimPolicy = "longest") -> list[Deadlock]:
-    """Break all deadlocks, for example those that a process closed before it died."""
+    """Break all deadlocks, for example those that a process caused just before it died."""
     return [deadlock for _, deadlock in await _break(store, None, policy, None)]
 
 
 async def find_present(store: Store) -> list[Deadlock]:
-    """Current deadlocks; usually there are none, because they are broken at once."""
+    """The current deadlocks. Usually there are none, because deadlocks are broken at once."""
     scene = await _read_scene(store, None, None)
     if scene is None:
         return []

@@ -1,9 +1,9 @@
 """The graph of waits, and the nodes that can never continue.
 
-A node *needs* an answer to each of its waits, but only one of the waits of an "any" group. A node
-without needs can continue. So can a node whose needs are all met by nodes that can continue. The
-other nodes are stuck. Among stuck nodes there is always a cycle, because each of them needs another
-stuck node. A wait for a person is not an edge: people are expected to answer.
+A node *needs* an answer to each of its waits, but only to one of the waits of an "any" group. A
+node without needs can continue. A node also can continue if all nodes that it needs can continue.
+All other nodes are stuck. Stuck nodes always contain a cycle, because each stuck node needs another
+stuck node. A wait for a person is not an edge, because people are expected to answer.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Wait:
     waiter: str
     """The node that waits."""
     awaits: str | None
-    """The node that should answer; `None`: a person."""
+    """The node that should answer; `None` if a person should answer."""
     any_of: str | None = None
-    """The group of which one answer is enough; `None`: this answer is needed."""
+    """The group of waits of which one answer is enough; `None` if this answer is needed."""
     since_us: int = 0
     number: int = 0
-    """The order of waits with the same time."""
+    """Sorts waits with the same time."""
     priority: int = 2
     agent: str = ""
     """The agent that waits."""
@@ -44,7 +44,7 @@ Need: TypeAlias = tuple[Wait, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycle:
-    """Stuck nodes, each of which needs the next."""
+    """A cycle of stuck nodes, each of which needs the next one."""
 
     nodes: tuple[str, ...]
     """The nodes in order; the first and the last are the same."""
@@ -96,7 +96,7 @@ class WaitGraph:
         return self._needs.keys()
 
     def add(self, wait: Wait) -> None:
-        """Add a wait; does nothing if the graph has a wait with this id."""
+        """Add a wait. Does nothing if the graph already has a wait with this id."""
         if wait.id in self._waits:
             return
         self._waits[wait.id] = wait
@@ -110,8 +110,8 @@ class WaitGraph:
     def remove(self, wait_id: str) -> None:
         """Remove a wait, if it exists.
 
-        The remaining waits of an "any" group still need an answer: remove all of them when one
-        answer comes.
+        Without the removed wait, the other waits of an "any" group still need an answer. So remove
+        all waits of the group when one answer comes.
         """
         wait = self._waits.pop(wait_id, None)
         if wait is None:
@@ -132,7 +132,7 @@ class WaitGraph:
         """A cycle of stuck nodes that `node` waits for, through `node` itself if possible.
 
         It begins and ends with the same node. The search visits only waits that can be reached from
-        `node`, and takes time in proportion to their number.
+        `node`. Its time is linear in the number of these waits.
         """
         cycle = self.find_deadlock(node)
         return None if cycle is None else list(cycle.nodes)
@@ -149,7 +149,8 @@ class WaitGraph:
         return self._blocked(start).stuck
 
     def deadlocks(self, policy: VictimPolicy) -> Iterator[Cycle]:
-        """A cycle, then one that remains after its victim gave up, and so on until none is left."""
+        """All deadlocks, one after the other: a cycle, then a cycle that remains after the victim
+        of the first one gave up, and so on."""
         blocked = self._blocked(None)
         while (cycle := blocked.any_cycle()) is not None:
             yield cycle
@@ -160,10 +161,8 @@ class WaitGraph:
 
 
 class BlockedNodes:
-    """The stuck nodes among those that can be reached from some nodes, updated with each need that
-    is given up.
-
-    Each need is met at most once, so all updates together take linear time.
+    """The stuck nodes among the nodes that can be reached from some start nodes. Giving up a need
+    updates them. Each need is met at most once, so all updates together take linear time.
     """
 
     __slots__ = ("_met", "_needed_by", "_needs", "_suspects", "_unmet", "stuck")
@@ -270,7 +269,8 @@ class BlockedNodes:
 
 
 def victim_of(cycle: Cycle, policy: VictimPolicy) -> Need:
-    """The need of the cycle that is given up; it does not depend on where the search began."""
+    """Choose the need of the cycle that is given up. The choice does not depend on the node at
+    which the search began."""
     check_policy(policy)
     longest = sorted(cycle.needs, key=_since)
     match policy:

@@ -62,8 +62,8 @@ async def all_waits(store: QueueStore) -> Rows:
 
 
 async def answered_groups(store: QueueStore, rows: Iterable[StoredMessage]) -> set[Group]:
-    """The "any" groups of the rows with an answered message: their waits have ended, though the
-    waiter has not yet cancelled the other messages."""
+    """The "any" groups that have an answered message among the rows. The waits of these groups have
+    ended, although the other messages may not be cancelled yet."""
     first: dict[Group, int] = {}
     for row in rows:
         group = any_group(row)
@@ -78,7 +78,7 @@ async def answered_groups(store: QueueStore, rows: Iterable[StoredMessage]) -> s
 
 
 def waits(rows: Iterable[StoredMessage], *, over: Collection[str] = ()) -> list[Wait]:
-    """The rows as waits, without the keys in `over`."""
+    """Convert the rows to waits, without the messages whose keys are in `over`."""
     return [_wait(name, row) for row in rows if (name := row.key) is not None and name not in over]
 
 
@@ -87,8 +87,8 @@ def ended_waits(
 ) -> set[str]:
     """The keys of open messages that have no waiter any more.
 
-    The time-out of one message ends the wait for its whole group. Queries of sessions are timed out
-    by a timer, so an open one always has a waiter.
+    The timeout of one message ends the wait for its whole group. A timer ends the queries of
+    sessions, so an open query of a session always has a waiter.
     """
     ended: set[Group] = set(answered)
     names: set[str] = set()
@@ -102,7 +102,8 @@ def ended_waits(
 
 
 def still_there(before: Rows, after: Rows) -> list[StoredMessage]:
-    """The rows that are in both; those of an "any" group only if the whole group is."""
+    """The rows that are in both collections. Rows of an "any" group are included only if the whole
+    group is in both."""
     first = _groups(before)
     now = _groups(after)
     return [
@@ -113,7 +114,7 @@ def still_there(before: Rows, after: Rows) -> list[StoredMessage]:
 
 
 def awaited_node(row: StoredMessage) -> str | None:
-    """The node that should answer; `None`: a person."""
+    """The node that should answer; `None` if a person should answer."""
     return text_of(row, "awaits") or None
 
 
@@ -141,7 +142,7 @@ def any_group(row: StoredMessage) -> Group | None:
 
 
 def text_of(row: StoredMessage, name: str) -> str:
-    """A text of the message's body; empty if there is none with this name."""
+    """The text with this name in the message's body; empty if the body has no such text."""
     value = _body(row).get(name)
     return value if isinstance(value, str) else ""
 
@@ -203,9 +204,8 @@ def _body(row: StoredMessage) -> Mapping[str, Any]:
 
 
 async def blocked(store: Store) -> list[BlockingContext]:
-    """All current waits, ordered by agent, then by start.
-
-    A group of queries is one wait. Agents without an entry do not wait.
+    """Return all current waits, sorted by agent and then by start. A group of queries is one wait.
+    Agents that do not wait have no entry.
     """
     now_us = await store.now_us()
     present = await _present(store, now_us)

@@ -12,8 +12,8 @@ from ekiden.core.errors.messages import BusError
 from ekiden.storage.records import MessageState, StoredMessage
 
 Ending: TypeAlias = tuple[MessageState | None, Any]
-"""How a wait ended: the state of the stored message and its answer, or `None` and the error that
-ended it, or `TIME_IS_OVER`."""
+"""How a wait ended: the state of the stored message and its answer; `None` and the error that ended
+the wait; or `TIME_IS_OVER`."""
 
 TIME_IS_OVER: Final[Ending] = (None, None)
 _FEW = 64
@@ -47,14 +47,15 @@ class AwaitedAnswer:
         """An earlier wait for the same message."""
 
     def end(self, state: MessageState | None, answer: Any) -> bool:
-        """Wake the waiter. Only the first ending counts; returns whether this is the first."""
+        """Wake the waiter. Only the first call has an effect. Returns whether this call is the
+        first."""
         if self.future.done():
             return False
         self.future.set_result((state, answer))
         return True
 
     def time_out(self) -> None:
-        """Wake the waiter with a time-out, unless the wait has ended."""
+        """Wake the waiter with a timeout, unless the wait has ended."""
         if not self.future.done():
             self.future.set_result(TIME_IS_OVER)
 
@@ -63,7 +64,7 @@ class Deadlines:
     """The deadlines of waits, with one timer for all of them.
 
     The deadlines of ended waits stay in the heap until they are due, or until most waits have
-    ended: a removal from the middle of a heap takes linear time.
+    ended, because a removal from the middle of a heap takes linear time.
     """
 
     __slots__ = ("_heap", "_loop", "_most", "_number", "_timer")
@@ -77,7 +78,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, wait: AwaitedAnswer, timeout_s: float) -> None:
-        """Time the wait out after `timeout_s`."""
+        """End the wait with a timeout after `timeout_s` seconds."""
         due = self._loop.time() + timeout_s
         self._number += 1
         heap = self._heap
@@ -91,7 +92,7 @@ class Deadlines:
             self._most = 2 * len(heap) + _FEW
 
     def close(self) -> None:
-        """Forget all deadlines."""
+        """Remove all deadlines."""
         self._heap.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -146,7 +147,7 @@ class Waits:
         self._nodes[node] = self._nodes.get(node, 0) + 1
 
     def remove(self, wait: AwaitedAnswer) -> bool:
-        """Remove a wait; returns whether the message has no other wait."""
+        """Remove a wait, and return whether the message has no other wait."""
         key, node = wait.message.id, wait.node
         count = self._nodes[node]
         if count == 1:
@@ -171,7 +172,8 @@ class Waits:
         return False
 
     def end(self, key: str, state: MessageState, answer: Any) -> int:
-        """End the waits for a settled message; returns the number of waits that had not ended."""
+        """End the waits for a settled message, and return the number of waits that had not ended
+        before."""
         count, wait = 0, self._by_key.get(key)
         while wait is not None:
             count += wait.end(state, answer)
@@ -179,7 +181,8 @@ class Waits:
         return count
 
     def end_found(self, rows: Iterable[StoredMessage]) -> int:
-        """End the waits for the settled rows; returns the number of waits that had not ended."""
+        """End the waits for the settled rows, and return the number of waits that had not ended
+        before."""
         return sum(
             self.end(row.key, row.state, row.answer)
             for row in rows
@@ -187,9 +190,8 @@ class Waits:
         )
 
     async def end_all(self, reason: str) -> None:
-        """End all waits with a `BusError`, and return when all are removed.
-
-        Each wait gets its own error: a shared one would collect the tracebacks of all.
+        """End all waits with a `BusError`, and return when all waits are removed. Each wait gets
+        its own error, because a shared error would collect the tracebacks of all waits.
         """
         for last in self._by_key.values():
             wait: AwaitedAnswer | None = last
