@@ -4,6 +4,8 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -12,7 +14,7 @@ import pytest
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection.errors import translated
+from ekiden.storage.postgres.connection.errors import ConnectionLost, translated
 from tests.support.proxy import Proxy
 from tests.support.server import Server, private_server
 from tests.support.sql import connect, execute, terminate, until_blocked, until_waited_for
@@ -213,3 +215,36 @@ def test_the_driver_is_asked_for_when_it_is_missing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "pip install 'ekiden[postgres]'" in done.stdout, done.stderr
+
+
+async def test_a_process_that_is_paused_amid_a_transaction_does_not_keep_its_locks(
+    postgres_store: PostgresStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ekiden.storage.postgres.connection.database.TRANSACTION_S", 0.5)
+    document = DocumentWrite(collection="c", key="k", body=1)
+    await postgres_store.write_documents([document])
+    is_locked, awake = asyncio.Event(), asyncio.Event()
+
+    async def work(connection: Any) -> None:
+        await connection.execute("update documents set body = '2'")
+        # The first half of a statement that the server does not know: it waits for the rest.
+        connection._con._transport.write(_asking_to_prepare("select 1"))
+        is_locked.set()
+        await awake.wait()
+
+    pausing = asyncio.create_task(postgres_store._database.transact(work))
+    await is_locked.wait()
+    async with PostgresStore(postgres_url) as other, asyncio.timeout(30):
+        await other.write_documents([replace(document, body=3)])
+    awake.set()
+    with pytest.raises(ConnectionLost):
+        await pausing
+    found = await postgres_store.get_document("c", "k")
+    assert found is not None
+    assert found.body == 3
+
+
+def _asking_to_prepare(sql: str) -> bytes:
+    """The messages Parse and Flush."""
+    body = b"half\0" + sql.encode() + b"\0\0\0"
+    return b"P" + (len(body) + 4).to_bytes(4, "big") + body + b"H\0\0\0\4"

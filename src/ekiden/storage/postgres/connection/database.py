@@ -26,6 +26,10 @@ CONNECT_S = 10.0
 COMMAND_S = 30.0
 ANSWER_S = 10.0
 """The time-out of a commit that waits for no lock: after it, the connection counts as lost."""
+TRANSACTION_S = 20.0
+"""A longer transaction is rolled back by the server, so that others that wait for its locks get
+them before `COMMAND_S`. Servers before PostgreSQL 17 cannot do this."""
+_HAS_TRANSACTION_TIMEOUT = 17
 CLOSE_S = 5.0
 _TRIES = 4
 """How often a transaction is run that the server rolls back in favour of another."""
@@ -240,7 +244,7 @@ class Database:
         """The result of `work`, which runs in one transaction; an error rolls it back."""
 
         async def run(connection: Any) -> T:
-            async with connection.transaction():
+            async with _transaction(connection):
                 return await work(connection)
 
         return await self.run(run)
@@ -345,6 +349,27 @@ class Database:
 
     def _error(self, exc: BaseException, *, sent: bool) -> EkidenError:
         return translated(exc, self.address.shown, sent=sent)
+
+
+@asynccontextmanager
+async def _transaction(connection: Any) -> AsyncIterator[None]:
+    """A transaction of at most `TRANSACTION_S`.
+
+    `idle_in_transaction_session_timeout` is not enough. A process that is paused after it asked the
+    server to prepare a statement, and before it sent the arguments, is not idle for the server: its
+    transaction would keep its locks until the process wakes or dies.
+    """
+    begin = "begin"
+    if connection.get_server_version().major >= _HAS_TRANSACTION_TIMEOUT:
+        # One message, so that the limit costs no round trip.
+        begin += f"; set local transaction_timeout = {round(TRANSACTION_S * 1000)}"
+    await connection.execute(begin)
+    try:
+        yield
+    except BaseException:
+        await connection.execute("rollback")
+        raise
+    await connection.execute("commit")
 
 
 async def _no_reset(connection: Any) -> None:

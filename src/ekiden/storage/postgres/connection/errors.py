@@ -54,6 +54,7 @@ _BROKEN: tuple[type[BaseException], ...] = (
     asyncpg.CannotConnectNowError,
     asyncpg.DatabaseDroppedError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.TransactionTimeoutError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
     OSError,
