@@ -7,7 +7,12 @@ from typing import Any, Literal, overload
 
 from ekiden.bus.exchange import Broadcast, BusCore
 from ekiden.bus.messages import check_contents
-from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S, AgentMessage, MessageType
+from ekiden.core.conversation.messages import (
+    DEFAULT_TIMEOUT_S,
+    AgentMessage,
+    MessageType,
+    new_message,
+)
 from ekiden.core.errors import UserError
 from ekiden.core.questions import Ask, InboxAnswer, InboxItem, Option
 from ekiden.core.values import Priority, priority_number
@@ -75,7 +80,7 @@ class BusClient:
         """Query another agent, and return its answer as JSON. Raises the same errors as
         `Bus.query`."""
         exchange = self._exchange()
-        message = AgentMessage(
+        message = new_message(
             type="query",
             from_agent=self.name,
             to_agent=to,

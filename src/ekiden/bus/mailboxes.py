@@ -14,7 +14,7 @@ from ekiden.bus.serving.store_reader import StoreReader
 from ekiden.core.conversation.messages import AgentMessage, GroupMode, agent_queue
 from ekiden.core.errors import QueueFull, StoreUnavailable
 from ekiden.core.errors.messages import MailboxFull
-from ekiden.storage.records import OwnJson, PutReceipt, QueuePut
+from ekiden.storage.records import OwnJson, PutReceipt, QueuePut, new_put
 
 
 class MailboxWriter:
@@ -61,7 +61,7 @@ class MailboxWriter:
             body["depth"] = delivery.message.depth + 1
             if message.task is None:
                 body["task"] = delivery.task
-        return QueuePut(
+        return new_put(
             queue=agent_queue(agent) if service is None else service.queue,
             body=body,
             priority=message.priority,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ekiden.bus.mailboxes import MailboxWriter
 from ekiden.bus.messages import check_message, check_sender
-from ekiden.bus.parts import BusParts
+from ekiden.bus.parts import BusParts, DirectWriter
 from ekiden.bus.presence import OPEN, alone
 from ekiden.bus.serving.delivery import current_delivery
 from ekiden.bus.serving.service import BusService
@@ -60,22 +60,23 @@ class BusQueries:
 
     async def ask(self, message: AgentMessage, payload: Any) -> Any:
         """`query` for a checked message; `payload` is a copy of its payload."""
-        check_sender(message.from_agent, self._parts.inherited)
+        parts = self._parts
+        check_sender(message.from_agent, parts.inherited)
         wait = self._wait_for_own(message) or await self._wait_for_others(message)
         try:
-            if self._parts.direct is None or not self._post_now(message, payload, wait):
+            if parts.direct is None or not self._post_now(parts.direct, message, payload, wait):
                 await self._post([message], [payload], [wait], None)
-            elif not wait.is_known or self._parts.waits.has_node(wait.awaits):
+            elif not wait.is_known or parts.waits.has_node(wait.awaits):
                 await self._check_cycles([wait])
             ending = await wait.future
         except asyncio.CancelledError:
             await self._cancel_waits([wait])
             raise
         except BaseException:
-            self._parts.waits.remove(wait)
+            parts.waits.remove(wait)
             raise
         if ending[0] == "answered":
-            self._parts.waits.remove(wait)
+            parts.waits.remove(wait)
             return ending[1]["payload"]
         return await self._result(wait, ending)
 
@@ -129,10 +130,10 @@ class BusQueries:
     def _wait(
         self, message: AgentMessage, awaits: str, group: str | None, *, is_known: bool
     ) -> AwaitedAnswer:
-        node = self._waiting_node(message, group)
-        wait = AwaitedAnswer(message, node, awaits, is_known, self._parts.loop.create_future())
-        self._parts.waits.add(wait)
-        self._parts.deadlines.add(wait, message.timeout_seconds)
+        parts, node = self._parts, self._waiting_node(message, group)
+        wait = AwaitedAnswer(message, node, awaits, is_known, parts.loop.create_future())
+        parts.waits.add(wait)
+        parts.deadlines.add(wait, message.timeout_seconds)
         return wait
 
     def _waiting_node(self, message: AgentMessage, group: str | None) -> str:
@@ -154,9 +155,11 @@ class BusQueries:
         service = self._services.get(message.to_agent or "")
         if service is None or not service.alone:
             return None
-        task = None if service.concurrency == 1 else _task(message)
+        if service.concurrency == 1:
+            return self._wait(message, service.agent, group, is_known=True)
         # An agent with more concurrency may also wait in sessions, which this process does not see.
-        return self._wait(message, wait_node(service.agent, task), group, is_known=task is None)
+        node = wait_node(service.agent, _task(message))
+        return self._wait(message, node, group, is_known=False)
 
     async def _wait_for_others(
         self, message: AgentMessage, group: str | None = None
@@ -212,12 +215,14 @@ class BusQueries:
             raise
         return waits
 
-    def _post_now(self, message: AgentMessage, payload: Any, wait: AwaitedAnswer) -> bool:
+    def _post_now(
+        self, direct: DirectWriter, message: AgentMessage, payload: Any, wait: AwaitedAnswer
+    ) -> bool:
         """Store and deliver a query without ``await``; returns whether that was possible."""
-        direct, ttl_s = self._parts.direct, _ttl_s(message)
+        ttl_s = _ttl_s(message)
         put = self._mailboxes.queue_put(message, payload, ttl_s, wait.node, wait.awaits)
         try:
-            number = None if direct is None else direct.put_now(put)
+            number = direct.put_now(put)
         except QueueFull:
             return False
         if number is None:

@@ -12,7 +12,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.dataclass import dataclass
+from ekiden.core.dataclass import dataclass, maker
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event, EventType
 from ekiden.core.values import priority_number
@@ -348,6 +348,10 @@ class QueuePut:
     lease_s: float = 30.0
 
 
+new_put = maker(QueuePut)
+"""`QueuePut`, in half the time."""
+
+
 @dataclass(slots=True, kw_only=True)
 class PutReceipt:
     """The result of putting a message; read-only."""
@@ -412,6 +416,9 @@ class MessageSettle:
     """Remove the message in any state instead of keeping it. Its session is not woken, and `state`
     is ignored. For callers that have stored the answer elsewhere."""
 
+
+new_settle = maker(MessageSettle)
+"""`MessageSettle`, in half the time."""
 
 Settled: TypeAlias = Literal["settled", "late", "no"]
 """The result of a `MessageSettle`; the result of `forget` is `settled` if the message existed."""

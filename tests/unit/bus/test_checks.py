@@ -243,3 +243,10 @@ async def test_a_bus_leaves_a_store_that_is_not_its_own_open() -> None:
 def test_the_public_names_have_a_door() -> None:
     record = MessageRecord(message=AgentMessage(from_agent="a"), state="open", attempts=0)
     assert record.to_json()["state"] == "open"
+
+
+def test_a_message_as_json_has_all_of_its_fields() -> None:
+    message = AgentMessage(from_agent="a", to_agent="b", depth=2)
+    fields = [name for name in AgentMessage.__slots__ if name != "redelivered"]
+    assert list(message.to_json()) == fields
+    assert AgentMessage.from_json(message.to_json()) == message

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.dataclass import dataclass
+from ekiden.core.dataclass import dataclass, maker
 
 OPTIONS = [
     {},
@@ -98,3 +98,26 @@ def test_a_class_is_frozen_only_with_its_base_classes() -> None:
         @dataclass
         class Changed(Point):  # type: ignore[misc]
             z: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Parcel:
+    name: str
+    labels: list[str] = field(default_factory=list)
+    weight: int = 1
+
+
+def test_a_maker_creates_the_same_objects_as_the_class() -> None:
+    new_parcel = maker(Parcel)
+    one, other = new_parcel(name="a"), new_parcel(name="a", weight=2)
+    assert type(one) is Parcel
+    assert one == Parcel(name="a")
+    assert other == Parcel(name="a", weight=2)
+    assert one.labels is not other.labels
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'name'"):
+        new_parcel()  # type: ignore[call-arg]
+
+
+def test_a_maker_refuses_a_frozen_class() -> None:
+    with pytest.raises(TypeError, match="is frozen: call the class"):
+        maker(Point)

@@ -29,6 +29,7 @@ from ekiden.storage.records import (
     OwnJson,
     QueueMessage,
     Settled,
+    new_settle,
 )
 
 Stage: TypeAlias = Literal["line", "running", "ending", "later", "gone"]
@@ -200,7 +201,7 @@ class DeliveryResults:
             except UserError:
                 return False
             answer = OwnJson(payload=own) if type(own) in LEAVES else answer_json(own)
-        settle = MessageSettle(key=message.id, state="answered", answer=answer)
+        settle = new_settle(key=message.id, state="answered", answer=answer)
         # Otherwise another process settled the message first, and woke the waiting agent.
         if direct.settle_now(settle) == "settled":
             self._parts.waits.end(message.id, "answered", answer)

@@ -76,6 +76,8 @@ class BusService:
         self._unsure_until = -inf
         """The loop time until which a failed call may still take messages for this service."""
         self._is_unsure = False
+        self._name = f"ekiden-bus-{agent}"
+        """The name of the tasks of handlers; without one, each task would get a number."""
         self._context = copy_context()
         self._acting = acting_as(agent)
         self._context.run(self._acting.__enter__)
@@ -111,12 +113,6 @@ class BusService:
             return False
         return self.alone or (len(self._running) < self.concurrency and not self._line)
 
-    def node(self, task: str) -> str:
-        """The node of this agent in the wait-for graph, for a wait in `task`."""
-        if self.alone and self.concurrency == 1:
-            return self.agent
-        return wait_node(self.agent, task)
-
     def has(self, key: str) -> Delivery | None:
         """The delivery of the message with this key; `None` if this service does not have the
         message."""
@@ -134,9 +130,10 @@ class BusService:
 
     def deliver(self, delivery: Delivery) -> None:
         """Start or queue a message that was stored for this service."""
-        if delivery.message.id in self._deliveries:
+        key = delivery.message.id
+        if key in self._deliveries:
             return
-        self._deliveries[delivery.message.id] = delivery
+        self._deliveries[key] = delivery
         if self._closing:
             # The message was stored as ours just before the service began to close.
             self._parts.spawn(self._give_back([delivery]))
@@ -315,12 +312,14 @@ class BusService:
         return self._parts.loop.time() + message.ttl - min(max(age_s, 0.0), message.ttl)
 
     def _begin(self, delivery: Delivery) -> None:
+        loop = self._parts.loop
         delivery.stage = "running"
-        delivery.node = self.node(delivery.task)
-        delivery.began = self._parts.loop.time()
+        is_sequential = self.concurrency == 1 and self.alone
+        delivery.node = self.agent if is_sequential else wait_node(self.agent, delivery.task)
+        delivery.began = loop.time()
         self._running[delivery.message.id] = delivery
         delivery.work = asyncio.Task(
-            self._handle(delivery), loop=self._parts.loop, context=self._context.copy()
+            self._handle(delivery), loop=loop, name=self._name, context=self._context.copy()
         )
 
     async def _handle(self, delivery: Delivery) -> None:
@@ -366,7 +365,8 @@ class BusService:
         delivery.work = None  # Break the reference cycle with the context of the task.
         if self._deliveries.get(key) is delivery:
             del self._deliveries[key]
-            self._later.pop(key, None)
+            if self._later:
+                self._later.pop(key, None)
 
     async def _close(self, drain_s: float) -> None:
         self._line.drain()

@@ -79,10 +79,9 @@ class Deadlines:
 
     def add(self, wait: AwaitedAnswer, timeout_s: float) -> None:
         """End the wait with a timeout after `timeout_s` seconds."""
-        due = self._loop.time() + timeout_s
-        self._number += 1
+        self._number = number = self._number + 1
         heap = self._heap
-        heappush(heap, (due, self._number, wait))
+        heappush(heap, (self._loop.time() + timeout_s, number, wait))
         # Only a new first deadline changes when the one timer has to ring.
         if heap[0][2] is wait:
             self._set_timer()

@@ -275,26 +275,28 @@ class MemoryMessages:
         return 0 if line is None else len(line.open)
 
     def _add(self, message: MemoryMessage, put: QueuePut, now: float) -> None:
-        self._count = message.id
-        self._by_id[message.id] = message
+        number = self._count = message.id
+        self._by_id[number] = message
         if message.key is not None:
             self._by_key[message.key] = message
         waiter = message.waiter
         if waiter is not None:
             waits = self._waiting.get(waiter)
             if waits is None:
-                self._waiting[waiter] = {message.id: message}
+                self._waiting[waiter] = {number: message}
             else:
-                waits[message.id] = message
+                waits[number] = message
         if message.session_id is not None:
-            self._of_session[message.session_id][message.id] = message
+            self._of_session[message.session_id][number] = message
         line = self._queues.get(message.queue)
         if line is None:
             line = self._queues[message.queue] = MemoryQueue()
         line.add(message, put, now)
-        if message.expires is not None:
-            self._expiring[message.id] = message
-            self.next_expiry = min(self.next_expiry, message.expires)
+        expires = message.expires
+        if expires is not None:
+            self._expiring[number] = message
+            if expires < self.next_expiry:
+                self.next_expiry = expires
 
     def _forget(self, message: MemoryMessage) -> None:
         del self._by_id[message.id]

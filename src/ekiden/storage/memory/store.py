@@ -276,7 +276,9 @@ class MemoryStore(MemorySessions):
         if now >= self._messages.next_expiry:
             self._expire_messages()
         number = self._messages.put_one(put, now, self._begin_us + int(now * 1e6))
-        self._notify()
+        self._changed = True
+        if self._changes is not None:
+            self._changes.notify()
         return number
 
     def settle_now(self, settle: MessageSettle) -> Settled:
@@ -291,7 +293,9 @@ class MemoryStore(MemorySessions):
         settled = self._messages.settle_one(settle, answer, self._begin_us + int(now * 1e6), woken)
         if woken:
             self._wake(woken)
-        self._notify()
+        self._changed = True
+        if self._changes is not None:
+            self._changes.notify()
         return settled
 
     def forget_now(self, key: str) -> None:
