@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -244,6 +243,8 @@ def print_table(
     elif wide is None:
         _print_rich(rich_table(headers, rows))
     else:
+        import shutil
+
         width = shutil.get_terminal_size().columns
         sys.stdout.write(narrow_table(headers, rows, width=width))
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from ekiden.core.conversation.model import Item, is_message, refusal_of, text_of
 from ekiden.core.events import Event
 from ekiden.core.values import dumps, loads
-from ekiden.sessions import current_events, is_rewind, is_transfer, said
 
 _LABELS = {"rule": "rule-match", "sticky": "kept"}
 _CERTAIN = frozenset({"named", "sticky", "default"})
@@ -51,6 +50,8 @@ class TranscriptLine(NamedTuple):
 
 def transcript(events: Sequence[Event]) -> list[TranscriptLine]:
     """The conversation, with calls, handoffs and failures where they happened."""
+    from ekiden.sessions import current_events, is_rewind, said
+
     spoken = {event.seq for event in said(events)}
     transfers = _transfer_calls(events)
     tools = _tool_names(events)
@@ -93,6 +94,8 @@ def _transfer_calls(events: Iterable[Event]) -> set[str]:
 
 def _is_news(event: Event) -> bool:
     """Whether the handoff was made, failed, or was rolled back."""
+    from ekiden.sessions import is_transfer
+
     status = (event.details or {}).get("status")
     return is_transfer(event) or status in ("failed", "rolled_back")
 

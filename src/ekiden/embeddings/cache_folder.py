@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,8 @@ def cache_folder(name: str) -> Path:
 
 def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Write a file atomically: as a temporary file that is then renamed. Raises `OSError`."""
+    import tempfile
+
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:

