@@ -50,11 +50,12 @@ RESOURCES: Final[Mapping[str, str]] = {
     "traces": "traces.TracesApi",
     "workers": "administration.WorkersApi",
 }
-"""The attributes of `Ekiden`, each with its interface: the module in `ekiden.api`, and the name."""
+"""The attributes of `Ekiden` and their interfaces. An interface is given as its module in
+`ekiden.api` and its name."""
 
 
 class Ekiden:
-    """The client: all resources of a store that this process opens, or of a server.
+    """A client with all resources of a server, or of a store that this process opens.
 
     The resources have the same methods, values and errors in both cases::
 
@@ -89,8 +90,8 @@ class Ekiden:
     workers: WorkersApi
 
     def __init__(self, url: str, make: Callable[[str, type], Any]) -> None:
-        """Do not call this yourself: use `open` or `connect`. `make` is a function that returns the
-        resource for an interface."""
+        """Do not call the constructor: use `open` or `connect`. `make` is a function that returns
+        the resource for an interface."""
         self.url = url
         self._make = make
 
@@ -118,13 +119,13 @@ class Ekiden:
         workers: int = 100,
         caller: str = "local",
     ) -> AsyncIterator[Ekiden]:
-        """Open a store; it is created if it does not exist. `store` is an address as for
-        `open_store`, or a store object. A store object stays open afterwards.
+        """Open a store. A missing store is created. `store` is an address as for `open_store`, or a
+        store object. A store object stays open after the block.
 
         With `team`, agents run in this process, at most `workers` sessions at a time. This process
         also resumes ready sessions, for example after a person answered or another process died.
-        After the block ends, other processes can continue unfinished work. Without `team` no agent
-        runs; everything else works. `caller` is the default of `by`: the person recorded for
+        After the block ends, other processes can continue unfinished work. Without `team`, no agent
+        runs, but everything else works. `caller` is the default of `by`: the person recorded for
         decisions. `settings` are the result of `ekiden.load_settings`; without them the defaults
         apply. This call reads no settings file.
         """

@@ -30,8 +30,8 @@ class ServerUnavailable(EkidenError):
 
 
 class ServerProblem(EkidenError):
-    """The server returned an error code that this client does not know, or it is not an Ekiden
-    server. `code`, `status` and `facts` have the details."""
+    """The server returned an error code that this client does not know, or the server is not an
+    Ekiden server. `code`, `status` and `facts` have the details."""
 
     code = "client.problem"
 
@@ -88,9 +88,9 @@ _OWN = frozenset({"type", "title", "status", "detail", "code"})
 
 
 def error_of(status: int, body: Any) -> EkidenError:
-    """The exception for an error response: the class of its code, with the server's message.
-
-    A response with an unknown code or without a code is a `ServerProblem`.
+    """Convert an error response to an exception. The code of the response determines the class, and
+    the message comes from the server. A response with an unknown code or without a code becomes a
+    `ServerProblem`.
     """
     if not isinstance(body, Mapping) or not _is_code(body.get("code")):
         return ServerProblem("client.problem", status, _words(status, body))

@@ -1,4 +1,5 @@
-"""The interfaces over HTTP: each method sends the request that its declaration describes."""
+"""Implements the interfaces over HTTP: each method sends the request that its declaration
+describes."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ _WAITS: Final = ("wait_s", "timeout_s")
 
 
 def remote(interface: type, wire: Wire, *, base: type = object) -> Any:
-    """An implementation of the interface that sends requests through `wire`; methods of `base` are
-    used instead."""
+    """Return an implementation of the interface that sends requests through `wire`. Methods that
+    `base` defines are used unchanged."""
     methods = {
         name: _Lazy(interface, name) for name in endpoints(interface) if name not in vars(base)
     }

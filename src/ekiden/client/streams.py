@@ -1,9 +1,9 @@
 """Streams from a server: of runs as server-sent events, of all sessions over a WebSocket.
 
 Streams survive a lost connection without gaps or repeats. The id of an event is its number. After a
-lost connection the client requests the stream from the last number it has, and drops events that it
-has seen. Text deltas have no number; a delta lost in between is not repeated, because the event
-that follows has the full text.
+lost connection the client requests the stream from the number of the last event that it received,
+and drops events that it has already received. Text deltas have no number. A lost delta is not
+repeated, because the next event has the full text.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class SseMessage:
     event: str
     data: str
     id: str | None = None
-    """`None`: the message has no id."""
+    """The id of the message; `None` if the message has no id."""
 
 
 class SseReader:
-    """Splits chunks of bytes into messages; an incomplete message at the end is dropped."""
+    """Splits chunks of bytes into messages. An incomplete message at the end is dropped."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -213,7 +213,7 @@ async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[SseMessage]:
 
 
 class RemoteRuns(api.RunsApi):
-    """See `Runs`. Streams survive lost connections."""
+    """`RunsApi` of a server. Streams survive lost connections."""
 
     wire: Wire
 
@@ -268,7 +268,7 @@ def _given(**values: Any) -> dict[str, Any]:
 
 
 class RemoteEvents(events_api.EventsApi):
-    """See `Events`."""
+    """`EventsApi` of a server."""
 
     wire: Wire
 

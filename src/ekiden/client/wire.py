@@ -32,7 +32,7 @@ API = "/api/v1"
 
 
 def server_address(url: str | None) -> str:
-    """`url`, or the address in EKIDEN_SERVER, without a trailing slash. Raises
+    """Return `url`, or by default the address in EKIDEN_SERVER, without a trailing slash. Raises
     `ClientMisconfigured`."""
     found = (os.environ.get(SERVER_VARIABLE) if url is None else url) or ""
     if not found:
@@ -65,7 +65,8 @@ def server_address(url: str | None) -> str:
 
 
 def api_key_of(given: str | None) -> str | None:
-    """`given`, or the key in EKIDEN_API_KEY, or in the file that EKIDEN_API_KEY_FILE names."""
+    """Return `given`; by default the key in EKIDEN_API_KEY, or in the file that EKIDEN_API_KEY_FILE
+    names."""
     key = given
     if key is None:
         key = os.environ.get(KEY_VARIABLE)
@@ -94,26 +95,28 @@ class ConnectionPolicy:
     """Timeouts and retries of a client."""
 
     timeout_s: float = 120.0
-    """The timeout of one response; longer than the server waits for the end of a run."""
+    """The timeout of one response, in seconds. It must be longer than the time that the server
+    waits for the end of a run."""
     connect_timeout_s: float = 10.0
     retries: int = 4
     """The number of retries if the server is unavailable or busy."""
     backoff_s: float = 0.25
-    """Seconds before the first retry; doubled for each further one."""
+    """Seconds before the first retry. The delay doubles with each retry."""
 
     def wait_s(self, attempt: int) -> float:
-        """The delay before the `attempt`-th retry, with jitter."""
+        """The delay before the `attempt`-th retry, in seconds, with jitter."""
         most: float = min(self.backoff_s * 2.0 ** (attempt - 1), _LONGEST_WAIT_S)
         return most * random.uniform(0.5, 1.0)
 
     @property
     def reconnect_s(self) -> float:
-        """How long a lost stream tries to reconnect: a minute with the default `backoff_s`. A
-        restart of the server takes some seconds."""
+        """Seconds for which a lost stream tries to reconnect: 60 with the default `backoff_s`. A
+        restart of the server takes a few seconds."""
         return _PAUSES * self.backoff_s if self.retries else 0.0
 
     def pause_s(self, attempt: int, error: Exception) -> float:
-        """The delay before a retry: `wait_s`, but at least the server's `Retry-After`."""
+        """The delay before a retry, in seconds: `wait_s`, but at least the server's
+        `Retry-After`."""
         requested = getattr(error, "retry_after_s", None) or 0.0
         return max(requested, self.wait_s(attempt)) if self.backoff_s else 0.0
 
@@ -126,7 +129,7 @@ class Wire:
     api_key: str | None = field(repr=False)
     policy: ConnectionPolicy
     transport: Any = None
-    """An `httpx2` transport that replaces the network."""
+    """If set, an `httpx2` transport that replaces the network."""
     _http: httpx2.AsyncClient | None = field(default=None, repr=False)
 
     async def ask(
@@ -140,11 +143,11 @@ class Wire:
         once: bool = False,
         wait_s: float = 0.0,
     ) -> Any:
-        """Send a request, with safe retries; returns the JSON of the response, `None` if empty.
-
-        `wait_s` is added to the timeout, for a server that waits on purpose. A POST has an
-        `Idempotency-Key`, so that a retry returns the first response. With `once` it has none, and
-        is not retried if the response is lost. Raises the server's error, or `ServerUnavailable`.
+        """Send a request with safe retries, and return the JSON of the response; `None` if the
+        response is empty. `wait_s` is added to the timeout, for requests in which the server waits
+        on purpose. A POST has an `Idempotency-Key`, so that a retry returns the first response.
+        With `once`, the request has no such key and is not retried if the response is lost. Raises
+        the server's error, or `ServerUnavailable`.
         """
         sent = self._headers(headers, key=method == "POST" and not once)
         lost = False
@@ -179,8 +182,9 @@ class Wire:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx2.Response]:
-        """Send a request once, and stream the response. Raises the server's error, or
-        `ServerUnavailable`, also if the connection is lost while the response is read."""
+        """Send a request once, and stream the response. Raises the server's error. Raises
+        `ServerUnavailable` if there is no connection, or if the connection is lost while the
+        response is read."""
         _require_httpx2()
         import httpx2
 
@@ -332,7 +336,7 @@ def _problem(exc: Exception) -> str:
 
 
 def part(text: str) -> str:
-    """An id or a name, quoted as one part of a path. Raises `ClientMisconfigured`."""
+    """Quote an id or a name as one part of a path. Raises `ClientMisconfigured`."""
     if text in ("", ".", ".."):
         raise ClientMisconfigured(f"{text!r} is not an id or a name")
     try:

@@ -1,4 +1,5 @@
-"""`Collaborations`: the entry point of the protocol, and the reception of an agent's messages."""
+"""Defines `Collaborations`, the entry point of the protocol, and receives the messages of
+agents."""
 
 from __future__ import annotations
 
@@ -52,22 +53,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The offer of a bid: how well an agent can do the work, and its terms."""
+    """The content of a bid: how well an agent can do the work, and the agent's terms."""
 
     score: float
-    """0 to 1."""
+    """How well the agent can do the work, from 0 to 1."""
     offer: Any = None
     """The offered terms, as JSON."""
 
 
 BidFunction: TypeAlias = Callable[[Collaboration], Awaitable[Offer | None]]
-"""A function that returns the agent's offer for a call, or `None` to decline. ``call.terms.body``
-has ``required``, ``task`` and ``requirements``."""
+"""A function that gets a call for bids and returns the agent's offer, or `None` to decline.
+``call.terms.body`` has ``required``, ``task`` and ``requirements``."""
 
 
 def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
     """Return a bid function for `Collaborations.handler`. The bid is the score of the agent's own
-    capabilities; below `min_score` the agent does not bid."""
+    capabilities. If the score is below `min_score`, the agent does not bid."""
     from ekiden.capabilities import CapabilityMatcher
 
     matcher = CapabilityMatcher()
@@ -77,7 +78,7 @@ def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
 
 def matcher_bid(matcher: CapabilityMatcher, agent: str, *, min_score: float = 0.5) -> BidFunction:
     """Return a bid function for `Collaborations.handler`. The bid is the current score of the agent
-    in `matcher`; an unavailable agent does not bid."""
+    in `matcher`. An unavailable agent does not bid."""
 
     async def bid(call: Collaboration) -> Offer | None:
         terms = call.terms
@@ -94,7 +95,7 @@ def matcher_bid(matcher: CapabilityMatcher, agent: str, *, min_score: float = 0.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """A message to an agent, with a handle to answer it."""
+    """A message to an agent, with a handle for the answer."""
 
     message: ProtocolMessage
     collaboration: Collaboration
@@ -106,14 +107,14 @@ class Incoming:
 
     @property
     def move(self) -> Move:
-        """The sender's move."""
+        """The move that the sender made with this message."""
         return self.message.move
 
 
 Respond: TypeAlias = Callable[[Incoming], Awaitable[Any]]
-"""A function that handles a message of the protocol; its result is ignored."""
+"""A function that handles a message of the protocol. Its result is ignored."""
 Otherwise: TypeAlias = Callable[[AgentMessage], Awaitable[Any]]
-"""A function that handles other messages; its result is the answer to a query."""
+"""A function that handles messages outside of the protocol. Its result is the answer to a query."""
 
 _TOO_LATE = (ProtocolError, TermsSuperseded, AnsweredAlready)
 
@@ -129,8 +130,9 @@ class Reception:
     async def receive(self, message: AgentMessage) -> Incoming:
         """Verify and read a message.
 
-        Raises `CollaborationNotFound`. Refusals are recorded, and raise `MessageMalformed`,
-        `SignatureInvalid`, `MessageExpired`, `MessageReplayed` or `NotAParticipant`.
+        Raises `CollaborationNotFound`. For a refused message, the refusal is recorded, and one of
+        these errors is raised: `MessageMalformed`, `SignatureInvalid`, `MessageExpired`,
+        `MessageReplayed`, `NotAParticipant`.
         """
         try:
             parsed = from_agent_message(message, max_bytes=self._ledger.settings.max_message_bytes)
@@ -205,14 +207,14 @@ _PAGE = 100
 
 
 async def run_due(store: Store, *, now_us: int | None = None) -> int:
-    """Expire overdue collaborations of a store; returns how many timers were handled."""
+    """Expire overdue collaborations of a store, and return the number of handled timers."""
     return len(await expire_due(CollaborationLedger(store, CollaborationSettings()), now_us=now_us))
 
 
 async def expire_due(
     ledger: CollaborationLedger, *, now_us: int | None = None
 ) -> list[Collaboration]:
-    """Expire overdue collaborations; returns their new states."""
+    """Expire overdue collaborations, and return their new states."""
     store = ledger.store
     now_us = await store.now_us() if now_us is None else now_us
     checked: list[Collaboration] = []
@@ -228,10 +230,9 @@ async def expire_due(
 
 
 async def cleanup(store: Store, *, older_than_s: float) -> int:
-    """Remove collaborations that were closed this long ago; returns their number.
-
-    A collaboration is kept while its first message has not expired: a repeated message would start
-    the collaboration again.
+    """Remove collaborations that were closed at least this long ago, and return their number. A
+    collaboration is kept until its first message has expired, because a repeated message would
+    start the collaboration again.
     """
     now = (await store.now_us()) / 1e6
     count, after = 0, ""
@@ -306,8 +307,8 @@ class Collaborations:
         return self._ledger.settings
 
     def as_agent(self, name: str) -> Party:
-        """A `Party`: the object through which this agent acts. Raises `SenderForged` if the caller
-        is the code of another agent."""
+        """Return a `Party`, the object through which this agent acts. Raises `SenderForged` if the
+        caller is the code of another agent."""
         return Party(name, self._ledger, self._gate, known=self._bus.agents)
 
     # Messages
@@ -339,9 +340,9 @@ class Collaborations:
         """The `Bus.serve` handler of an agent that takes part in collaborations.
 
         Messages of the protocol are verified and then passed to `respond`. Calls for bids are
-        passed to `bid`; if `agent` is an `Agent` with capabilities, it bids automatically. All
-        other messages are passed to `otherwise`. An answer is dropped if the collaboration has
-        changed in the meantime. For example::
+        passed to `bid`. Without `bid`, an `Agent` with capabilities bids automatically. All other
+        messages are passed to `otherwise`. An answer is dropped if the collaboration has changed in
+        the meantime. For example::
 
             async def respond(incoming: Incoming) -> None:
                 if incoming.move == "request":
@@ -363,7 +364,7 @@ class Collaborations:
     # Reading
 
     async def get(self, collaboration_id: str) -> Collaboration:
-        """The current state of the collaboration; raises `CollaborationNotFound`."""
+        """Return the current state of the collaboration. Raises `CollaborationNotFound`."""
         return await self._ledger.look(collaboration_id)
 
     async def list(
@@ -374,7 +375,7 @@ class Collaborations:
         after: str = "",
         limit: int = 100,
     ) -> Sequence[Collaboration]:
-        """List collaborations after the id `after`, oldest first. You can filter by agent and
+        """List collaborations after the id `after`, oldest first, optionally filtered by agent and
         phase."""
         return await self._reader.list(agent=agent, phases=phases, after=after, limit=limit)
 
@@ -423,8 +424,8 @@ class Collaborations:
                 await self._ledger.store.wait_for_change(await self._pause_s(next_us))
 
     async def cleanup(self, older_than_s: float = DAY_S) -> int:
-        """Delete collaborations that were closed at least `older_than_s` seconds ago; returns their
-        number. Open collaborations are kept."""
+        """Delete collaborations that were closed at least `older_than_s` seconds ago, and return
+        their number. Open collaborations are kept."""
         if not older_than_s >= 0:
             raise UserError(f"`older_than_s` is 0 or more, not {older_than_s!r:.40}")
         return await cleanup(self._ledger.store, older_than_s=older_than_s)

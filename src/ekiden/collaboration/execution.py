@@ -1,12 +1,11 @@
-"""Executes agreements: each once, and by another process after a crash.
-
-A document for each agreement has the executing process and its lease. The record of the
-collaboration counts the starts of the execution, and only the last starter can complete it: a stale
-process cannot write. After a crash the executor is called again, so it uses the collaboration's id
-as its idempotency key.
+"""Executes each agreement once; after a crash, another process continues. A document for each
+agreement names the executing process and contains its lease. The record of the collaboration counts
+the starts of the execution. Only the process that started the execution last can complete it, so a
+stale process cannot write. After a crash the executor is called again, so the executor must use the
+collaboration's id as its idempotency key.
 
 A long execution, for example a handoff whose target waits for a person, is released and checked
-again later. This is not a new start.
+again later. A check does not count as a new start.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _NOT_OVER: Final[dict[str, Any]] = {}
 
 
 class Executor(Protocol):
-    """Executes an agreement: in Ekiden, a handoff through the controller."""
+    """Executes an agreement. `HandoffController` is an executor that makes a handoff."""
 
     async def execute(self, collaboration: Collaboration) -> Any:
         """Execute the agreement, and return a `HandoffResult` or any JSON.
@@ -62,10 +61,9 @@ class Executions:
         self._owner = owner
 
     async def due(self, *, look_again: bool) -> tuple[list[str], int | None]:
-        """The ids of agreements that no process executes now, and the time at which the next of the
-        others may be free.
-
-        With `look_again` all unfinished executions are included, otherwise only those that are due.
+        """Return the ids of agreements that no process executes now, and the time at which the
+        lease of the next other agreement ends. With `look_again`, all unfinished executions are
+        included; otherwise only those that are due.
         """
         ledger, after = self._ledger, ""
         found: list[str] = []
@@ -86,8 +84,8 @@ class Executions:
             after = page[-1].key
 
     async def execute(self, collaboration_id: str) -> Collaboration | None:
-        """Execute an agreement; `None` if another process does it, there is nothing to do, or it is
-        not finished yet."""
+        """Execute an agreement. Returns `None` if another process executes it, if there is nothing
+        to do, or if the execution is not finished yet."""
         claimed = await self._claim_execution(collaboration_id)
         if claimed is None:
             return None

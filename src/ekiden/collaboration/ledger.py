@@ -1,4 +1,5 @@
-"""Stores, lists and waits for collaborations; every change is one transaction."""
+"""Stores collaborations, lists them, and waits for their changes. Every change is one
+transaction."""
 
 from __future__ import annotations
 
@@ -48,20 +49,20 @@ class CollaborationSettings(Checked):
     max_rounds: Count = 5
     """The maximum number of proposals, including the first."""
     bids_s: Seconds = 30.0
-    """How long bids are collected."""
+    """The time for which bids are collected, in seconds."""
     negotiation_s: Seconds = 300.0
-    """How long a negotiation, or the answer to a request, may take. After that the collaboration
-    expires."""
+    """The maximum time of a negotiation, or until the answer to a request, in seconds. After this
+    time the collaboration expires."""
     lifetime_s: Seconds = 86_400.0
-    """The longest time from the start of a collaboration to its completion."""
+    """The maximum time from the start of a collaboration to its completion, in seconds."""
     max_participants: Count = 256
     max_message_bytes: Count = 65_536
-    """The largest message, as JSON text; larger ones are refused."""
+    """The maximum size of a message, in bytes of JSON text. Larger messages are refused."""
     lease_s: Seconds = 30.0
-    """Another process takes over an execution after this time without a heartbeat."""
+    """After this many seconds without a heartbeat, another process takes over an execution."""
     max_attempts: Count = 5
-    """The maximum number of starts of an unfinished execution. After that the collaboration
-    fails."""
+    """The maximum number of starts of an unfinished execution. After these starts, the
+    collaboration fails."""
     concurrency: Count = 16
     """The maximum number of concurrent executions of one `Collaborations` object."""
 
@@ -154,7 +155,8 @@ def receivers_of(puts: Sequence[QueuePut]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A move to store: the collaboration after it, the message, and further documents."""
+    """A move that is about to be stored: the collaboration after the move, the message, and further
+    documents."""
 
     record: Collaboration
     move: str
@@ -164,8 +166,8 @@ class Step:
 
 
 Decide: TypeAlias = Callable[[Collaboration, int], Step | None]
-"""A function of the collaboration and the time that returns the move to store; `None`: nothing. It
-is called again if another process was faster."""
+"""A function that gets the collaboration and the time, and returns the move to store, or `None` to
+store nothing. It is called again if another process changed the collaboration first."""
 
 
 class CollaborationLedger:
@@ -192,7 +194,7 @@ class CollaborationLedger:
         return read_record(document)
 
     async def look(self, collaboration_id: str) -> Collaboration:
-        """The current collaboration; an overdue one is expired first."""
+        """Return the current collaboration. An overdue collaboration is expired first."""
         return await self.change(collaboration_id, lambda record, now_us: None)
 
     async def add(self, record: Collaboration, message: ProtocolMessage, *, now_us: int) -> None:
@@ -201,10 +203,10 @@ class CollaborationLedger:
         await self._write(None, step, now_us)
 
     async def change(self, collaboration_id: str, decide: Decide) -> Collaboration:
-        """Store the move that `decide` returns, in one transaction; returns the new collaboration.
-
-        If another process was faster, `decide` is called again. An overdue collaboration is expired
-        first. Raises the exceptions of `decide`, `CollaborationNotFound` and `MailboxFull`.
+        """Store the move that `decide` returns in one transaction, and return the new
+        collaboration. If another process changed the collaboration first, `decide` is called again.
+        An overdue collaboration is expired first. Raises the exceptions of `decide`,
+        `CollaborationNotFound` and `MailboxFull`.
         """
         turn = self._turns.setdefault(collaboration_id, asyncio.Lock())
         async with turn:
@@ -342,9 +344,8 @@ class CollaborationReader:
         after: str = "",
         limit: int = _PAGE,
     ) -> Sequence[Collaboration]:
-        """Collaborations after the id `after`, oldest first, filtered by agent and phases.
-
-        Unreadable ones are left out, with a warning in the log.
+        """Return collaborations after the id `after`, oldest first, filtered by agent and phases.
+        Unreadable collaborations are left out, with a warning in the log.
         """
         if limit < 1:
             raise UserError(f"`limit` is 1 or more, not {limit!r:.40}")

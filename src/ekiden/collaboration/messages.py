@@ -1,4 +1,4 @@
-"""Messages of the protocol: written and signed for an agent, and checked before they have
+"""Writes and signs messages of the protocol for an agent, and checks messages before they take
 effect."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FOR_ALL: frozenset[Move] = frozenset({"call", "award", "select", "cancel"})
 
 
 def plain_json(what: str, value: Any) -> Any:
-    """A private copy of `value`. Raises `UserError` if it is not JSON."""
+    """Return a deep copy of `value`. Raises `UserError` if `value` is not JSON."""
     try:
         return loads(canonical(value))
     except (TypeError, ValueError, RecursionError) as exc:
@@ -47,14 +47,14 @@ def plain_json(what: str, value: Any) -> Any:
 
 
 def some_text(what: str, value: Any) -> str:
-    """`value`, if it is a text that is not empty. Raises `UserError` otherwise."""
+    """Return `value` if it is a text that is not empty. Raises `UserError` otherwise."""
     if not isinstance(value, str) or not value.strip():
         raise UserError(f"`{what}` must be a text that is not empty, not {value!r:.60}")
     return value
 
 
 def short_text(what: str, value: Any) -> str:
-    """`value`, if it is a text that is not too long. Raises `UserError` otherwise."""
+    """Return `value` if it is a text that is not too long. Raises `UserError` otherwise."""
     if not isinstance(value, str) or len(value) > _MAX_TEXT:
         raise UserError(
             f"`{what}` must be a text of at most {_MAX_TEXT} characters, not {value!r:.60}"
@@ -63,7 +63,7 @@ def short_text(what: str, value: Any) -> str:
 
 
 def seconds(what: str, value: Any) -> float:
-    """`value`, if it is a number of seconds above 0. Raises `UserError` otherwise."""
+    """Return `value` if it is a number of seconds above 0. Raises `UserError` otherwise."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not (math.isfinite(value) and value > 0):
         raise UserError(f"`{what}` must be a number of seconds above 0, not {value!r:.40}")
@@ -187,8 +187,8 @@ class Drafts:
 
 
 def named_terms(record: Collaboration, named: int | str | None) -> Terms:
-    """The current terms, if `named` (a version, a digest, or `None`) means them. Raises
-    `TermsSuperseded`."""
+    """Return the current terms if `named` (a version, a digest, or `None` for the current terms)
+    identifies them. Otherwise raises `TermsSuperseded`."""
     terms = record.terms
     assert terms is not None
     is_version = isinstance(named, int) and not isinstance(named, bool)
@@ -220,18 +220,17 @@ def check_actor(name: str) -> None:
 
 
 class MessageChecker:
-    """Accepts messages that are signed, not expired, new, and from their true sender."""
+    """Checks that a message is signed, is new, has not expired, and comes from its true sender."""
 
     def __init__(self, ledger: CollaborationLedger) -> None:
         self._ledger = ledger
 
     async def submit(self, message: AgentMessage, *, is_own: bool = False) -> Collaboration:
-        """Apply the message once, in one transaction; returns the collaboration after it.
-
-        With `is_own`, a repeated message is not a replay: its sender made the same move again, and
-        nothing changes. Raises `MessageMalformed`, `SignatureInvalid`, `MessageExpired`,
-        `MessageReplayed`, `SenderForged`, `CollaborationNotFound`, `MailboxFull`, and the errors of
-        `rules.follow`.
+        """Apply the message once, in one transaction, and return the collaboration after the
+        message. With `is_own`, a repeated message is not refused as a replay: its sender made the
+        same move again, and nothing changes. Raises `MessageMalformed`, `SignatureInvalid`,
+        `MessageExpired`, `MessageReplayed`, `SenderForged`, `CollaborationNotFound`, `MailboxFull`,
+        and the errors of `rules.follow`.
         """
         try:
             parsed = from_agent_message(message, max_bytes=self._ledger.settings.max_message_bytes)

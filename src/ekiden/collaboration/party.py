@@ -1,4 +1,4 @@
-"""`Party`: the handle with which one agent acts in collaborations."""
+"""Defines `Party`, the handle with which one agent acts in collaborations."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from ekiden.core.errors.collaboration import NotAParticipant
 
 
 class Party:
-    """The moves of one agent in collaborations; `Collaborations.as_agent` returns it.
+    """The moves of one agent in collaborations. `Collaborations.as_agent` returns this object.
 
-    Every move returns the updated collaboration, and raises `ProtocolError` for the wrong phase,
-    `NotAParticipant`, `CollaborationNotFound`, `MailboxFull`, and `SenderForged` if another agent's
-    code runs. A move with a `key` is idempotent: the same key again changes nothing. For example::
+    Every move returns the updated collaboration. A move raises `ProtocolError` if the phase does
+    not allow it, and `SenderForged` if another agent's code makes it; it may also raise
+    `NotAParticipant`, `CollaborationNotFound` and `MailboxFull`. A move with a `key` is idempotent:
+    a second move with the same key changes nothing. For example::
 
         sales = collaborations.as_agent("sales")
         offer = await sales.propose("purchasing", {"price": 90, "pieces": 10})
@@ -68,7 +69,7 @@ class Party:
         """Ask `target` to take over work. The target acknowledges, rejects, or makes a
         counter-proposal.
 
-        `context` is passed to the executor of the agreement: ``{"session_id": …}`` names the
+        `context` is passed to the executor of the agreement. In it, ``session_id`` names the
         session to hand over.
         """
         terms = {"task": some_text("task_description", task_description)}
@@ -138,9 +139,9 @@ class Party:
     async def bid(
         self, collaboration_id: str, score: float, *, offer: Any = None, key: str | None = None
     ) -> Collaboration:
-        """Bid in a call. `score`, from 0 to 1, says how well the agent can do the work; `offer`
-        (JSON) contains the agent's terms. If the initiator awards the bid, the agreement is made. A
-        bid after the deadline is stored but does not count."""
+        """Answer a call with a bid. `score`, from 0 to 1, says how well the agent can do the work.
+        `offer` (JSON) contains the agent's terms. If the initiator awards the bid, the agreement is
+        made. A bid after the deadline is stored but does not count."""
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
             raise UserError(f"a bid's `score` is a number from 0 to 1, not {score!r:.40}")
         record = await self._ledger.load(collaboration_id)
@@ -175,8 +176,8 @@ class Party:
         deadline_s: float | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Negotiate with a bidder. The call and the bidder's offer become the bidder's first
-        proposal."""
+        """Start to negotiate with a bidder. The call and the bidder's offer become the bidder's
+        first proposal."""
         record = await self._ledger.load(collaboration_id)
         limit_s = self._ledger.settings.negotiation_s if deadline_s is None else deadline_s
         body = {
@@ -197,7 +198,8 @@ class Party:
         max_rounds: int | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Propose terms (JSON) to `target`; neither side has accepted them yet."""
+        """Propose terms (JSON) to `target`. After this move, neither side has accepted the
+        terms."""
         return await self._open("propose", terms, [target], context, deadline_s, max_rounds, key)
 
     async def counter(
@@ -209,7 +211,7 @@ class Party:
         reason: str = "",
         key: str | None = None,
     ) -> Collaboration:
-        """Propose different terms; `answers` may name the replaced terms by version or digest.
+        """Propose different terms. `answers` may name the replaced terms by version or digest.
         Raises `RoundsExhausted`, `NotYourTurn` and `TermsSuperseded`."""
         record = await self._ledger.load(collaboration_id)
         current = named_terms(record, answers)
@@ -253,7 +255,7 @@ class Party:
         counter: Any = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Reject the current terms. This ends the collaboration; to propose other terms, use
+        """Reject the current terms. This ends the collaboration. To propose other terms, use
         `counter`."""
         if counter is not None:
             return await self.counter(collaboration_id, counter, reason=reason, key=key)

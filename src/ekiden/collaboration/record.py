@@ -1,4 +1,4 @@
-"""A collaboration: its phases and moves as tables, and its record."""
+"""The phases and moves of a collaboration as tables, and the record of a collaboration."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ WAYS: Final[Mapping[Phase | None, frozenset[Phase]]] = {
     "cancelled": frozenset(),
     "expired": frozenset(),
 }
-"""The phases that may follow each phase. One move may pass several phases: a request to a known
-partner passes discovery."""
+"""The phases that may follow each phase. One move may skip phases: a request to a known partner
+skips discovery."""
 
 CLOSED: Final[frozenset[Phase]] = frozenset(
     {phase for phase, following in WAYS.items() if phase is not None and not following}
@@ -59,7 +59,7 @@ class Rule:
 
     type: MessageType
     fits: tuple[Phase, ...] = ()
-    """Empty: the move starts a collaboration."""
+    """The phases in which the move is allowed. If empty, the move starts a collaboration."""
     by_system: bool = False
 
 
@@ -83,7 +83,8 @@ MOVES: Final[Mapping[Move, Rule]] = {
 """All moves with their rules."""
 
 Pattern: TypeAlias = Literal["request", "broadcast", "negotiate"]
-"""How a collaboration starts: a request to one agent, a call to several, or a proposal."""
+"""How a collaboration starts. `request`: a request to one agent. `broadcast`: a call for bids to
+several agents. `negotiate`: a proposal."""
 
 BidState: TypeAlias = Literal["counts", "late", "withdrawn"]
 
@@ -92,7 +93,8 @@ OutcomeStatus: TypeAlias = Literal["completed", "failed", "rejected", "cancelled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolMessage:
-    """One message of the protocol, signed by the store with its true sender."""
+    """One message of the protocol. The signature, with the store's key, includes the true
+    sender."""
 
     id: str
     collaboration: str
@@ -100,9 +102,9 @@ class ProtocolMessage:
     type: MessageType
     by: str
     to: str | None
-    """`None`: all participants."""
+    """The recipient. `None` means all participants."""
     correlation_id: str | None
-    """The message that it answers; `None` for the first message."""
+    """The id of the message that this message answers; `None` for the first message."""
     created_at: float
     """Seconds since 1970 on the store's clock."""
     ttl: float | None
@@ -113,7 +115,7 @@ class ProtocolMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms(Value):
-    """Proposed terms. They are immutable: changed terms get a new version."""
+    """Proposed terms. Terms are immutable: changed terms get a new version."""
 
     version: int
     by: str
@@ -121,7 +123,8 @@ class Terms(Value):
     body: Any
     digest: str
     message_id: str
-    """The message that proposed the terms. The `correlation_id` of an answer is this id."""
+    """The id of the message that proposed the terms. The `correlation_id` of an answer is this
+    id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +164,7 @@ class CollaborationOutcome(Value):
 
     @property
     def ok(self) -> bool:
-        """Whether what was agreed was done."""
+        """Whether the agreement was executed successfully."""
         return self.status == "completed"
 
 
@@ -188,20 +191,20 @@ class Collaboration:
     current phase."""
     messages: tuple[ProtocolMessage, ...]
     context: Mapping[str, Any] = field(default_factory=dict)
-    """Facts from the initiator, such as ``session_id``; JSON."""
+    """Facts from the initiator, such as ``session_id``, as JSON."""
     terms: Terms | None = None
     """The current terms."""
     accepted_by: tuple[str, ...] = ()
     """The participants that accepted the current terms."""
     agreed: AgreedTerms | None = None
     bids: tuple[Bid, ...] = ()
-    """All bids, including late and withdrawn ones; see `ranked_bids`."""
+    """All bids, including late and withdrawn bids. `ranked_bids` has only the valid bids."""
     declined: tuple[str, ...] = ()
     rounds: int = 0
     max_rounds: int = 0
     deadline_us: int
-    """In the phase `discovery`, the deadline for bids; in the phase `negotiation`, the time at
-    which the negotiation expires. In microseconds since 1970."""
+    """A time in microseconds since 1970. In the phase `discovery`, it is the deadline for bids; in
+    the phase `negotiation`, the negotiation expires at this time."""
     expires_us: int
     """The time at which the collaboration expires in any phase, in microseconds since 1970."""
     attempts: int = 0
@@ -242,7 +245,7 @@ class Collaboration:
 
     @property
     def ranked_bids(self) -> list[Bid]:
-        """The valid bids, best score first. Of bids with the same score, the earlier comes
+        """The valid bids, best score first. Bids with the same score are sorted by time, earliest
         first."""
         counted = [bid for bid in self.bids if bid.state == "counts"]
         return sorted(counted, key=lambda bid: (-bid.score, bid.at_us, bid.agent))
@@ -291,6 +294,7 @@ class Collaboration:
 
 
 def message_json(message: ProtocolMessage) -> dict[str, Any]:
-    """A message as it is stored in its collaboration: all other fields."""
+    """A message in the form in which its collaboration stores it. Fields that the collaboration
+    already has are left out."""
     names = (each.name for each in fields(message) if each.name != "collaboration")
     return {**{name: getattr(message, name) for name in names}, "body": dict(message.body)}

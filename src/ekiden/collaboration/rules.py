@@ -1,8 +1,7 @@
-"""The effects of messages on a collaboration: pure functions, without store, clock or bus.
-
-`follow` is the only way to the next state of a collaboration. It raises `NotAParticipant`,
-`ProtocolError`, `NotYourTurn`, `AnsweredAlready`, `TermsSuperseded`, `RoundsExhausted` or
-`MessageMalformed` if the message is not allowed in the current state.
+"""The effects of messages on a collaboration: pure functions, without store, clock or bus. Only
+`follow` computes the next state of a collaboration. It raises `NotAParticipant`, `ProtocolError`,
+`NotYourTurn`, `AnsweredAlready`, `TermsSuperseded`, `RoundsExhausted` or `MessageMalformed` if the
+message is not allowed in the current state.
 """
 
 from __future__ import annotations
@@ -77,7 +76,8 @@ def begin(message: ProtocolMessage, *, now_us: int) -> Collaboration:
 
 
 def follow(record: Collaboration, message: ProtocolMessage, *, now_us: int) -> Collaboration:
-    """The collaboration after the message, which is added to its messages."""
+    """Return the collaboration after the message. The message is added to the collaboration's
+    messages."""
     move = message.move
     if MOVES[move].by_system != (message.by == SYSTEM):
         raise NotAParticipant(message.by, collaboration_id=record.id)

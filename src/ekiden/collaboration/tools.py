@@ -1,4 +1,4 @@
-"""Tools for models to negotiate. A tool acts in the name of the agent whose model calls it."""
+"""Tools with which models negotiate. A tool acts in the name of the agent whose model calls it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def negotiation_tools(
     """The tools `propose`, `counter`, `accept`, `reject`, `request_handoff` and `show_negotiation`.
 
     The model can negotiate only with the agents in `with_agents`. A proposal or request stores the
-    id of the model's session as ``session_id`` in the context of the collaboration; the executor
-    needs this id. The other side's messages are shown as quoted JSON. For example::
+    id of the model's session as ``session_id`` in the context of the collaboration. The executor
+    needs this id. The model sees the other side's messages as quoted JSON. For example::
 
         Agent("sales", tools=negotiation_tools(collaborations, with_agents=["purchasing"]))
     """

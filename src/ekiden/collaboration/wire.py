@@ -1,4 +1,5 @@
-"""Messages of the protocol on the bus, their signatures, and stored collaborations."""
+"""Converts and signs messages of the protocol for the bus, and reads and writes stored
+collaborations."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def canonical(value: Any) -> bytes:
 
 
 def terms_digest(collaboration_id: str, version: int, by: str, body: Any) -> str:
-    """The digest that identifies these terms, in all collaborations."""
+    """The digest of these terms. Different terms have different digests in all collaborations."""
     return sha256(canonical([collaboration_id, version, by, body])).hexdigest()
 
 
@@ -63,7 +64,7 @@ Check: TypeAlias = Callable[[Any], bool]
 
 
 def agent_name(value: object, *, what: str = "an agent's name") -> str:
-    """`value`, if a participant may have this name. Raises `UserError` otherwise."""
+    """Return `value` if a participant may have this name. Raises `UserError` otherwise."""
     if not _is_name(value):
         raise UserError(
             f"{what} is a text of 1 to {_MAX_NAME} characters without #, control characters and "
@@ -86,7 +87,8 @@ def is_protocol(message: AgentMessage) -> bool:
 def to_agent_message(
     message: ProtocolMessage, *, receiver: str | None = None, number: int | None = None
 ) -> AgentMessage:
-    """The message for the bus. A message to all has a numbered copy for each receiver."""
+    """Convert the message for the bus. A message to all participants has a numbered copy for each
+    receiver."""
     return AgentMessage(
         type=message.type,
         from_agent=message.by,
@@ -101,7 +103,7 @@ def to_agent_message(
 
 
 def copy_id(message: ProtocolMessage, number: int | None) -> str:
-    """The id of a numbered copy on the bus; with `None`, the id of the message."""
+    """The id of a numbered copy on the bus. Without a number, this is the id of the message."""
     return message.id if number is None else f"{message.id}.{number}"
 
 
@@ -118,10 +120,8 @@ def signed_fields(message: ProtocolMessage) -> list[Any]:
 
 
 def from_agent_message(message: AgentMessage, *, max_bytes: int) -> ProtocolMessage:
-    """Read a message strictly. Raises `MessageMalformed` for everything the protocol does not
-    allow.
-
-    `Signer.verify` checks the signature.
+    """Read a message strictly. Raises `MessageMalformed` for everything that the protocol does not
+    allow. The signature is not checked here; `Signer.verify` checks it.
     """
     payload = message.payload
     if not is_protocol(message):
@@ -328,7 +328,8 @@ FORMAT: Final = 1
 
 
 def record_write(record: Collaboration) -> DocumentWrite:
-    """The write of the record; it fails if the stored version is not `record.version` (0: new)."""
+    """The write of the record. It fails if the stored version is not `record.version`. For a new
+    record, this version is 0."""
     body = {"format": FORMAT, **record.to_json()}
     return DocumentWrite(
         collection=COLLABORATIONS, key=record.id, body=body, expected_version=record.version
@@ -397,7 +398,8 @@ _BYTES: Final = 32
 
 
 class Signer:
-    """Signs and verifies messages with the store's key, which is created at its first use."""
+    """Signs and verifies messages with the key of the store. The key is created at its first
+    use."""
 
     def __init__(self, store: DocumentStore) -> None:
         self._store = store

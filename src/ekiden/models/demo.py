@@ -1,8 +1,7 @@
-"""``demo:offline``: answers by rules, so that you can try a team without an API key.
-
-It compares words and fills in sentences; every answer says so. It is deterministic: it hands off to
-the agent that the text describes, calls a tool whose arguments are in the text, or repeats the
-question.
+"""The model ``demo:offline``, which answers by rules, so that you can try a team without an API
+key. The model compares words and fills in sentences, and says so in every answer. It is
+deterministic: it hands off to the agent that the text describes, calls a tool whose arguments are
+in the text, or repeats the question.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The costs of model calls, from the price list in the package `genai-prices`.
 
-Nothing is fetched from the network. The list is loaded when the first price is needed.
+The list is part of the package, so no price comes from the network. The list is loaded when the
+first price is needed.
 """
 
 from __future__ import annotations
@@ -40,12 +41,11 @@ def cost_of(
     at_us: int | None = None,
     has_list: bool = True,
 ) -> float | None:
-    """The cost of `usage`; `None` if the price is unknown.
-
-    `names` are names of one model, the most reliable first: ``provider:model``, or the name in an
-    answer. `prices` have precedence over the list. The prices of the list are US dollars at `at_us`
-    (microseconds since 1970; by default now). A local model costs nothing. The list has no prices
-    for your own servers (``provider:model@http://…``). Without `has_list` the list is not used.
+    """Return the cost of `usage`; `None` if the price is unknown. `names` are names of one model,
+    most reliable first: ``provider:model``, or the name in an answer. `prices` have precedence over
+    the price list. The list has the prices in US dollars at the time `at_us` (microseconds since
+    1970; the default is now). A local model costs nothing. The list has no prices for your own
+    servers (``provider:model@http://…``). Without `has_list` the list is not used.
     """
     for name in names:
         for known in _known_as(name, prices or {}):

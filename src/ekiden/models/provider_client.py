@@ -1,4 +1,4 @@
-"""The client of a provider: sends requests, translates answers and failures."""
+"""The client of a provider, which sends requests and translates answers and failures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NO_KEY = "no-key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderConnection:
-    """A model of the library, and what its provider supports."""
+    """A model of the library, with the features that its provider supports."""
 
     model: Model[Any]
     settings_type: type
@@ -144,7 +144,7 @@ class ProviderClient:
         )
 
     def prepare(self, request: core.ModelRequest) -> ProviderCall:
-        """The request in the provider's form. Raises `UserError` if it cannot be expressed."""
+        """Convert a request to the provider's form. Raises `UserError` if this is not possible."""
         model = self._connection.model
         parameters = request_parameters(request, model, strict=self._connection.strict)
         receiver = Receiver(source=self._target.source, system=model.system)
@@ -161,14 +161,14 @@ class ProviderClient:
         )
 
     def attempt(self, call: ProviderCall) -> AsyncGenerator[core.ModelEvent]:
-        """The events of one attempt; closing the generator early closes the connection.
+        """Yield the events of one attempt. Closing the generator early closes the connection.
 
         Raises errors of the library, `TimeoutError`, `StreamCut` or an `EkidenError`.
         """
         return self._streamed(call) if call.is_streamed else self._plain(call)
 
     def failure_of(self, exc: Exception) -> AttemptFailure:
-        """The failure that an exception of `attempt` means."""
+        """Convert an exception of `attempt` to an `AttemptFailure`."""
         return failure_of(exc, self._endpoint)
 
     async def aclose(self) -> None:
@@ -241,7 +241,7 @@ _MASK = "***"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEndpoint:
-    """The facts about a model for messages of failures."""
+    """Facts about a model for error messages."""
 
     label: str
     """``provider:model``."""
@@ -251,7 +251,7 @@ class ModelEndpoint:
     """The environment variable that holds the key."""
     timeout_s: float
     secret: str | None = None
-    """The key, which is masked in all texts. `None`: there is no secret key."""
+    """The key, which is masked in all texts. `None` if there is no secret key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +270,7 @@ class StreamCut(Exception):
 
 
 def failure_of(exc: Exception, endpoint: ModelEndpoint) -> AttemptFailure:
-    """The failure that an exception of an attempt means."""
+    """Convert an exception of an attempt to an `AttemptFailure`."""
     match exc:
         case EkidenError():
             return AttemptFailure(error=exc, is_transient=False)

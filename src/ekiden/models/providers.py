@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 _INLINE_URL = re.compile(r"(?P<model>.+?)@(?P<url>https?://\S+)")
 
 LOCAL = "local"
-"""The provider of models in this process. Only its model's name may be empty."""
+"""The provider of models in this process. Only for this provider may the name of the model be
+empty."""
 
 _OPENAI_KEYS = ("OPENAI_API_KEY",)
 
@@ -75,8 +76,8 @@ class ProviderModel:
     """A `Model` behind a provider's API.
 
     An attempt that fails for a transient reason (429, 5xx, no connection, timeout) is repeated
-    according to the target's policy, but only before the first event: after the consumer has seen
-    a delta, a second attempt could contradict it, so the failure is raised.
+    according to the target's policy, but only before the first event. After the caller has seen a
+    delta, a second attempt could contradict it, so the failure is raised.
     """
 
     def __init__(self, target: Target) -> None:
@@ -113,13 +114,13 @@ class ProviderModel:
             await self._target.retry.sleep(wait_s)
 
     async def warm_up(self) -> None:
-        """Import the provider's packages and open its client; sends no request."""
+        """Import the provider's packages and open its client. No request is sent."""
         await self._client()
 
     async def aclose(self) -> None:
-        """Close the connections of the running loop; the next call opens new ones.
-
-        Not needed at the end of a program: `asyncio.run` closes the connections of its loop.
+        """Close the connections of the running event loop. The next call opens new connections. You
+        do not need this method at the end of a program, because `asyncio.run` closes the
+        connections of its loop.
         """
         opened = self._open.pop(asyncio.get_running_loop(), None)
         if opened is not None:
@@ -175,9 +176,10 @@ def resolve_model(
 
     `name` is ``provider:model``. For your own server it is ``provider:model@http://host/v1``. For a
     model in this process it is ``local:file.gguf``, or ``local:`` for the best model found. The
-    provider of ``gpt-…``, ``claude-…`` and ``gemini-…`` may be omitted. The URL is, in this order:
-    the one in the name, `base_url`, the provider's environment variable, the provider's default.
-    `timeout_s` limits each attempt; `retries` is the number of retries after a transient failure.
+    provider of ``gpt-…``, ``claude-…`` and ``gemini-…`` may be omitted. The URL comes from the
+    first of these sources that is set: the name, `base_url`, the provider's environment variable,
+    the provider's default. `timeout_s` limits each attempt; `retries` is the number of retries
+    after a transient failure.
 
     This function makes no network call. Raises `UserError` for an unknown provider, a missing key
     or package, or an invalid URL.
@@ -208,7 +210,8 @@ def resolve_model(
 
 
 def missing_key(name: str) -> str | None:
-    """The environment variable that a built-in provider needs for its key; `None` if it is set."""
+    """The environment variable that a built-in provider needs for its key; `None` if the variable
+    is set."""
     prefix, _, model = (full_model_name(name) or name).partition(":")
     backend = BUILT_IN.get(prefix)
     if backend is None or "@http" in model or os.environ.get(backend.url_variable):

@@ -25,9 +25,9 @@ class RetryPolicy:
 
     retries: int = 3
     first_s: float = 0.5
-    """The maximum delay before the first retry. It doubles with each retry."""
+    """The maximum delay before the first retry, in seconds. It doubles with each retry."""
     cap_s: float = 30.0
-    """The maximum delay of any retry."""
+    """The maximum delay before any retry, in seconds."""
     sleep: Sleep = asyncio.sleep
     """The sleep function; tests replace it to avoid waiting."""
     jitter: Callable[[], float] = random.random
@@ -37,7 +37,7 @@ class RetryPolicy:
         """The delay after the `failed`-th failure in a row; `None` means no further retry.
 
         If the provider asks for a longer delay than `cap_s`, there is no retry, because the
-        provider would refuse an earlier request.
+        provider would refuse a request before that time.
         """
         if failed > self.retries:
             return None
@@ -62,26 +62,25 @@ class ModelOptions:
     """The provider's name for the model."""
     base_url: str | None = None
     base_url_is_inline: bool = False
-    """Whether the URL was part of the model's name.
-
-    Such a name may come from an untrusted file, so a key from the environment must not be sent to
-    this URL.
+    """Whether the URL was part of the model's name. Such a name may come from an untrusted file, so
+    do not send a key from the environment to this URL.
     """
     api_key: str | None = field(default=None, repr=False)
     timeout_s: float = DEFAULT_TIMEOUT_S
-    """The timeout of one attempt."""
+    """The timeout of one attempt, in seconds."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     """The retries after a failed attempt."""
 
 
 ProviderFactory: TypeAlias = Callable[[ModelOptions], Model]
-"""Makes the model without a network call; raises `UserError` if something is missing."""
+"""A function that creates the model without a network call. It raises `UserError` if a key or a
+package is missing."""
 
 _factories: dict[str, ProviderFactory] = {}
 
 
 def register_provider(prefix: str, factory: ProviderFactory) -> None:
-    """Register `factory` for ``prefix:model``; replaces an earlier registration.
+    """Register `factory` for ``prefix:model``. An earlier registration is replaced.
 
     The built-in providers are registered in the same way. Raises `UserError` for an invalid prefix.
     """
@@ -112,12 +111,12 @@ _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
 def real_models_blocked() -> bool:
-    """Whether ``EKIDEN_BLOCK_MODELS`` forbids remote models."""
+    """Whether the environment variable ``EKIDEN_BLOCK_MODELS`` forbids remote models."""
     return os.environ.get("EKIDEN_BLOCK_MODELS", "").strip().lower() not in _OFF
 
 
 def check_not_blocked(base_url: str) -> None:
-    """Raises `UserError` if remote models are blocked and `base_url` is not on this machine."""
+    """Raise `UserError` if remote models are blocked and `base_url` is not on this machine."""
     if real_models_blocked() and not is_loopback(base_url):
         raise UserError(
             f"EKIDEN_BLOCK_MODELS is set, and {origin(base_url)} is not on this machine: "
@@ -160,7 +159,7 @@ class Backend:
     url_variable: str
     """The environment variable for another address."""
     key_variables: tuple[str, ...]
-    """Environment variables for the key; the first that is set wins."""
+    """Environment variables for the key. The first variable that is set is used."""
     modules: tuple[str, ...]
     """Modules that must be installed."""
 
@@ -187,13 +186,14 @@ class Target:
 
     @property
     def source(self) -> str:
-        """The name in items of the server that made them. Reasoning is sent back only to it."""
+        """The name of the server, which is stored in the items from this server. Reasoning is sent
+        back only to the same server."""
         return self.provider if self.is_official else f"{self.provider}@{origin(self.base_url)}"
 
 
 def target_of(options: ModelOptions, backend: Backend) -> Target:
-    """The target from `options` and the environment. Raises `UserError` for an invalid URL or a
-    missing key."""
+    """Create the target from `options` and the environment. Raises `UserError` for an invalid URL
+    or a missing key."""
     from_environment = os.environ.get(backend.url_variable) or None
     base_url = check_url(options.base_url or from_environment or backend.url)
     is_official = origin(base_url) == origin(backend.url)
@@ -219,7 +219,8 @@ def target_of(options: ModelOptions, backend: Backend) -> Target:
 
 
 def check_url(url: str) -> str:
-    """`url` without a final slash. Raises `UserError` if it is invalid or contains a password."""
+    """Return `url` without a final slash. Raises `UserError` if the URL is invalid or contains a
+    password."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

@@ -51,7 +51,7 @@ _PARTS = (
 
 
 def user_content(content: Any, system: str) -> str | list[UserContent]:
-    """The content of a message; `system` is the provider that knows its ``file_id``.
+    """The content of a message. `system` is the provider that knows the ``file_id`` in the content.
 
     Raises `UserError` for a part that no provider accepts.
     """
@@ -82,7 +82,7 @@ def tool_content(output: Any, system: str) -> Any:
 
 
 def assistant_texts(item: Item) -> list[str]:
-    """The texts of an assistant's message, refusals included."""
+    """The texts of an assistant's message, including refusals."""
     content = item.get("content")
     if isinstance(content, str):
         return [content] if content else []
@@ -190,16 +190,15 @@ class Receiver:
     """The provider that receives the messages."""
 
     source: str
-    """Its name in items."""
+    """The name of the provider in items."""
     system: str
-    """Its name in the library."""
+    """The name of the provider in the library."""
 
 
 def to_messages(items: Sequence[Item], receiver: Receiver) -> list[ModelMessage]:
-    """The conversation as messages of the library, in the same order.
-
-    All items for the model before its next answer are one request; the items of the answer are one
-    response. Raises `UserError` for an item that cannot be sent.
+    """Convert the conversation to messages of the library, in the same order. All items before an
+    answer of the model become one request. The items of the answer become one response. Raises
+    `UserError` for an item that cannot be sent.
     """
     names = {
         item["call_id"]: item["name"]

@@ -36,7 +36,8 @@ _KINDS = frozenset({_REDACTED, "content", "reasoning", "reasoning_content", "thi
 
 
 def to_response(response: ModelResponse, *, source: str, label: str) -> core.ModelResponse:
-    """The complete answer; `source` names the provider in data that only it understands.
+    """Convert the library's response to the complete answer. `source` is the name of the provider
+    in data that only this provider understands.
 
     Raises `ModelBehaviorError` if the provider reports that the answer failed.
     """
@@ -69,7 +70,7 @@ class Deltas:
         self._keys: list[tuple[str, str] | None] = []
 
     def of(self, event: ModelResponseStreamEvent) -> core.ModelDelta | None:
-        """The delta of an event; `None` if it has no text."""
+        """Return the delta of an event; `None` if the event has no text."""
         if isinstance(event, PartStartEvent):
             del self._keys[event.index :]
             self._keys.append(_key(event.part, event.index))

@@ -1,4 +1,4 @@
-"""Traces: spans that are built from the stored events of sessions, and their exports."""
+"""Builds traces from the stored events of sessions, and exports them."""
 
 from typing import TYPE_CHECKING
 

@@ -18,7 +18,8 @@ from ekiden.tracing.spans import Span
 def export_jsonl(
     trace: Trace, *, include_content: bool = False, kinds: Collection[str] = KEYS
 ) -> Iterator[str]:
-    """The spans in the order of the trace tree, each as one line of JSON without the line break.
+    """Yield the spans in the order of the trace tree, each as one line of JSON without the line
+    break.
 
     Message content is left out unless `include_content` is true::
 
@@ -38,11 +39,10 @@ def export_openai(
     workflow_name: str = "ekiden",
     metadata: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """The trace in the format of the OpenAI Agents SDK: a list with the trace first, then its
-    spans.
-
-    Sessions, runs, routing, questions to people and the like are spans of the type ``custom``.
-    Message content is left out unless `include_content` is true::
+    """Return the trace in the format of the OpenAI Agents SDK: a list with the trace first,
+    followed by its spans. Spans without a counterpart in that SDK, such as sessions, runs, routing
+    and questions to people, have the type ``custom``. Message content is left out unless
+    `include_content` is true::
 
         trace = await read_trace(store, "customer-42")
         print(export_openai(trace, workflow_name="desk"))
@@ -161,12 +161,12 @@ async def trace_events(
     include_content: bool = False,
     kinds: Collection[str] = KEYS,
 ) -> list[dict[str, Any]]:
-    """The events of a session and of the sessions that answered it, each with its place in the
-    trace.
+    """Return the events of a session and of the sessions that answered its questions, each with its
+    position in the trace.
 
     The format is the same as in `Event.to_json`, plus `correlation_id`, `trace_id`, `span_id` and
     `parent_id`. Without `include_content`, items are left out, and `details` contains no message
-    content. Runs with `trace_include_sensitive_data=False` never show content. Raises
+    content. The content of runs with `trace_include_sensitive_data=False` is never included. Raises
     `SessionNotFound`::
 
         for event in await trace_events(store, "customer-42"):

@@ -1,10 +1,9 @@
-"""Logs: records of the standard `logging` with their session, agent and trace.
+"""Adds the session, agent and trace to records of the standard `logging`. The library writes to the
+loggers ``ekiden.…`` and configures no logging. A program calls `setup_logging` once, or adds a
+`ContextFilter` and one of the formatters to its own handlers.
 
-The library writes to the loggers ``ekiden.…`` and configures nothing. A program calls
-`setup_logging` once, or adds a `ContextFilter` and one of the formatters to its own handlers.
-
-Context costs a fraction of a microsecond: the runtime sets the run in a context variable, and the
-session, correlation id and trace are read from it only when a line is written.
+The context costs a fraction of a microsecond: the runtime sets a context variable to the run, from
+which the session, correlation id and trace are read only when a line is written.
 """
 
 from __future__ import annotations
@@ -36,12 +35,13 @@ NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSession:
-    """The session of log lines that are written outside a run."""
+    """The session of log lines that are written outside of a run."""
 
     session_id: str
     meta: Mapping[str, Any]
     created_at_us: int | None = None
-    """The creation time in the store; without it, log lines have no trace id."""
+    """When the session was created, in microseconds since 1970. Without this time, log lines have
+    no trace id."""
 
     @property
     def correlation_id(self) -> str:
@@ -54,10 +54,10 @@ _fields: ContextVar[Mapping[str, str]] = ContextVar("ekiden_log_fields", default
 
 @contextmanager
 def log_fields(**fields: str | None) -> Iterator[None]:
-    """Add these fields to all log lines inside the ``with`` block; nested blocks combine.
-
-    `session_id`, `correlation_id`, `agent` and `trace_id` override those of the session; others,
-    such as `request_id` or `tenant`, are added. Fields with the value `None` are left out::
+    """Add these fields to all log lines inside the ``with`` block. Fields of nested blocks are
+    combined. `session_id`, `correlation_id`, `agent` and `trace_id` replace the values of the
+    session. Other fields, such as `request_id` or `tenant`, are added. Fields with the value `None`
+    are left out::
 
         with log_fields(request_id="req_1", tenant="acme"):
             log.info("accepted")
@@ -71,7 +71,7 @@ def log_fields(**fields: str | None) -> Iterator[None]:
 
 
 def current_log_fields() -> dict[str, str]:
-    """The fields of a log line written now; unknown ones are left out."""
+    """The fields that a log line would have now. Unknown fields are left out."""
     found: dict[str, str] = {}
     session = LOGGED.get()
     if session is not None:
@@ -99,7 +99,7 @@ def _trace_id(session: LoggedSession) -> str | None:
 
 LogFormat: TypeAlias = Literal["json", "text"]
 LOG_FIELDS = ("session_id", "correlation_id", "agent", "trace_id")
-"""The fields that a `ContextFilter` adds to every record; `None` if unknown."""
+"""The fields that a `ContextFilter` adds to every record. An unknown field is `None`."""
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 _MAX_TEXT = 16_000
@@ -118,7 +118,7 @@ class ContextFilter(logging.Filter):
     """Adds context to log records: an attribute for each of `LOG_FIELDS`, and all fields in the
     attribute `log_fields`.
 
-    The filter drops no record. Fields that the caller passed with ``extra=`` win.
+    The filter drops no record. Fields that the caller passed with ``extra=`` have precedence.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -135,11 +135,10 @@ class ContextFilter(logging.Filter):
 
 
 class Redaction:
-    """Masks keys and tokens in a text: by their form, by a name before them (``token=…``), and by
-    the values of environment variables.
-
-    The value of a variable is a secret if the variable's name says so (``…_KEY``, ``…_TOKEN``,
-    ``…PASSWORD``). Passwords in addresses are secrets as well.
+    """Masks keys and tokens in a text. They are found by their form, by a name before them
+    (``token=…``), and by the values of environment variables. The value of a variable counts as a
+    secret if the variable's name suggests it (``…_KEY``, ``…_TOKEN``, ``…PASSWORD``). Passwords in
+    addresses also count as secrets.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
@@ -268,8 +267,8 @@ def setup_logging(
     the first setup.
 
     `level` is the level of the logger ``ekiden``; `others` is the level of all other loggers. Other
-    handlers of the root logger are kept. For an unknown format or level, raises `UserError`, and
-    changes nothing. For example::
+    handlers of the root logger are kept. Raises `UserError` for an unknown format or level, and
+    then changes nothing. For example::
 
         setup_logging("json", level="INFO")
     """
@@ -294,7 +293,8 @@ def setup_logging(
 
 
 def level_number(level: str | int) -> int:
-    """The number of a level, from its name in any case, or its number; `UserError` for others."""
+    """Return the number of a level, given by its number or by its name in any case. Raises
+    `UserError` for an unknown level."""
     if isinstance(level, int) and not isinstance(level, bool):
         return level
     number = logging.getLevelName(str(level).strip().upper())

@@ -1,4 +1,5 @@
-"""Reading traces from a store, with the sessions that answered other sessions, as span trees."""
+"""Reads traces from a store as trees of spans, including the sessions that answered other
+sessions."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """A session and the sessions that answered it, as spans.
+    """The spans of a session and of the sessions that answered its questions.
 
     For example::
 
@@ -69,10 +70,10 @@ class Trace:
 
     trace_id: str
     session_id: str
-    """The id of the session at the root of the trace. The spans of sessions that answered it are
-    below its span."""
+    """The id of the session at the root of the trace. The spans of the sessions that answered its
+    questions are below the span of this session."""
     spans: Sequence[Span]
-    """All spans; the span of the session comes first."""
+    """All spans. The span of the session comes first."""
 
     @cached_property
     def root(self) -> Node:
@@ -88,14 +89,14 @@ class Trace:
             waiting.extend(reversed(node.children))
 
     def errors(self) -> list[Span]:
-        """The failed spans, in order. If a span failed only because a child span failed, it is left
+        """The failed spans, in order. A span that failed only because a child span failed is left
         out."""
         found = [each for each in self.nodes() if each.span.status == "error" and not each.errors]
         return sorted((each.span for each in found), key=lambda span: span.started_at_us)
 
     def waits(self) -> list[Span]:
-        """The spans that wait for people or agents. If a span waits only because a child span
-        waits, it is left out."""
+        """The spans that wait for people or agents. A span that waits only because a child span
+        waits is left out."""
         waiting = {each.span_id: each for each in self.spans if each.status == "waiting"}
         above = {each.parent_id for each in waiting.values()}
         return [each for each in waiting.values() if each.span_id not in above]
@@ -186,8 +187,8 @@ class TracedSession:
 async def read_trace(
     store: Store, session_id: str, *, children: bool = True, cost: CostOf | None = None
 ) -> Trace:
-    """The trace of a session. With `children` it includes all sessions that answered questions of
-    this session, at any depth.
+    """Read the trace of a session. With `children`, the trace includes the sessions that answered
+    questions of this session, the sessions that answered their questions, and so on.
 
     `cost` is a function that computes the cost of model calls whose events have no cost. Deleted
     child sessions are left out. Raises `SessionNotFound` if the session does not exist::
@@ -212,8 +213,8 @@ def _spans(session: TracedSession, cost: CostOf | None) -> Sequence[Span]:
 async def traced_sessions(
     store: Store, session_id: str, *, children: bool = True
 ) -> AsyncIterator[TracedSession]:
-    """The session, and with `children` the sessions that answered it, at any depth; each follows
-    the session that asked it."""
+    """The session, and with `children` the sessions that answered its questions, at any depth. Each
+    session follows the session that asked the question."""
     await store.open()
     row = await store.get(session_id)
     context = await trace_context(store, row)
@@ -239,10 +240,9 @@ async def traced_sessions(
 
 
 async def trace_context(store: Store, row: SessionRow) -> TraceContext:
-    """The trace of a session, and the parent of its spans.
-
-    A session that answers another session belongs to that session's trace. A session with a valid
-    W3C `traceparent` in its meta continues that trace. Any other session is the root of a trace.
+    """Return the trace that a session belongs to, and the parent of the session's spans. A session
+    that answers another session belongs to that session's trace. A session with a valid W3C
+    `traceparent` in its meta continues that trace. Any other session is the root of a trace.
     """
     return await context_for(store, row.id, row.meta, row.created_at_us)
 
@@ -288,7 +288,7 @@ def builder_for(
     cost: CostOf | None = None,
     is_live: bool = False,
 ) -> SpanBuilder:
-    """A span builder for the session; see `SessionSpans` for `is_live`."""
+    """Return a span builder for the session. `SessionSpans` describes `is_live`."""
     meta = row.meta
     origin = meta.get("forked_from")
     return SpanBuilder(

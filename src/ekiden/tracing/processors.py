@@ -31,15 +31,15 @@ class RunTrace:
 
     trace_id: str
     session_id: str
-    """The first session of the trace that runs in this process. Other sessions of the trace may
-    follow."""
+    """The id of the first session of the trace that runs in this process. Other sessions of the
+    trace may follow."""
     name: str
-    """The active agent of that session."""
+    """The name of the trace: the active agent of the session."""
     group_id: str
     """The group of the session; by default the id of the session."""
     parent_id: str | None = None
-    """The parent span of the session: a span of the asking session, or, with a `traceparent`, a
-    span of another program."""
+    """The parent span of the session. It is a span of the asking session, or, with a `traceparent`,
+    a span of another program."""
 
     def export(self) -> dict[str, Any]:
         """The trace as JSON, in the format of the OpenAI Agents SDK."""
@@ -51,8 +51,9 @@ class TracingProcessor:
 
     The methods of a processor are called in the task of the run, after the data was stored. They
     must be fast: use a queue for slow work. Exceptions of a processor are logged once and do not
-    affect runs. If another process resumes a span after a crash, its processors get only the end of
-    the span, with the same id. Every method does nothing unless it is overridden. For example::
+    affect runs. If a span continues in another process after a crash, the processors of that
+    process get only the end of the span, with the same id. Override the methods that you need; the
+    defaults do nothing. For example::
 
         class Durations(TracingProcessor):
             def on_span_end(self, span: Span) -> None:
@@ -65,7 +66,8 @@ class TracingProcessor:
         """Called when the first run of a trace in this process starts."""
 
     def on_trace_end(self, trace: RunTrace) -> None:
-        """Called when all runs of the trace in this process have ended, or wait."""
+        """Called when no run of the trace is active in this process any more, because all runs have
+        ended or wait."""
 
     def on_span_start(self, span: Span) -> None:
         """Called when a span starts."""
@@ -89,7 +91,7 @@ _MOST_SESSIONS: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Viewer:
-    """A processor, and the content it may see."""
+    """A processor, with the content that it may see."""
 
     processor: TracingProcessor
     include_content: bool = False
@@ -98,8 +100,8 @@ class Viewer:
 class TraceDispatcher:
     """Builds spans from stored events, and passes them to trace processors.
 
-    It gets the events of every run of the process from `ekiden.core.events.OBSERVERS`. It is also
-    an `EventSink`, for the runs of one `RunConfig`::
+    As one of `ekiden.core.events.OBSERVERS`, the dispatcher gets the events of every run of the
+    process. As an `EventSink`, it gets the events of the runs of one `RunConfig`::
 
         RunConfig(sinks=[TraceDispatcher([Viewer(processor=Durations())])])
     """
@@ -126,8 +128,8 @@ class TraceDispatcher:
         self._process(builder, events)
 
     def emit(self, event: Event) -> None:
-        """Process one event, as an `EventSink`. A sink knows only the events and the current run of
-        the session."""
+        """Process one event that the dispatcher gets as an `EventSink`. A sink gets only the events
+        of the current run of the session."""
         if not self.viewers or not event.session_id:
             return
         created_at_us, context = _current_context(event.session_id)
@@ -278,8 +280,8 @@ _is_at_exit = False
 
 
 def add_trace_processor(processor: TracingProcessor, *, include_content: bool = False) -> None:
-    """Add a processor, which gets the traces and spans of all runs of this process. In a current
-    run, this begins with its next step.
+    """Add a processor, which gets the traces and spans of all runs of this process. For a run in
+    progress, this begins with the next step of the run.
 
     Spans contain message content only with `include_content`, and never for runs with
     `trace_include_sensitive_data=False`. Keys and tokens are always masked. The processor is shut
@@ -298,7 +300,7 @@ def add_trace_processor(processor: TracingProcessor, *, include_content: bool = 
 def set_trace_processors(
     processors: Iterable[TracingProcessor], *, include_content: bool = False
 ) -> None:
-    """Replace all processors by these. The earlier processors are shut down.
+    """Replace all processors by `processors`. The earlier processors are shut down.
 
     For example::
 

@@ -1,4 +1,4 @@
-"""Redaction of spans: keys and tokens are always masked, content is removed unless wanted."""
+"""Redacts spans: keys and tokens are always masked, and content is removed by default."""
 
 from __future__ import annotations
 
@@ -67,13 +67,14 @@ def exported(
     include_errors: bool = False,
     kinds: Collection[str] = KEYS,
 ) -> Span:
-    """One span as it may leave this process; see `for_export`."""
+    """Redact one span like `for_export`."""
     shown = span if include_content else without_content(span, keep_error=include_errors)
     return redacted(shown, kinds=kinds)
 
 
 def without_content(span: Span, *, keep_error: bool = False) -> Span:
-    """The span without content; its error becomes its code or name, unless `keep_error`."""
+    """The span without content. Without `keep_error`, the error is reduced to its code or its class
+    name."""
     if not span.content and span.error is None:
         return span
     error = span.error if keep_error else _error_name(span)
@@ -81,7 +82,8 @@ def without_content(span: Span, *, keep_error: bool = False) -> Span:
 
 
 def redacted(span: Span, *, kinds: Collection[str] = KEYS) -> Span:
-    """The span with masked sensitive data; the same object if there is none."""
+    """The span with masked sensitive data. If there is nothing to mask, the same object is
+    returned."""
     name = _redacted_name(span.name, tuple(kinds))
     error = None if span.error is None else redact_text(span.error, kinds=kinds)
     details = _redacted(span.details, kinds)
@@ -97,7 +99,8 @@ def redacted(span: Span, *, kinds: Collection[str] = KEYS) -> Span:
 
 
 def redacted_value(value: Any, *, kinds: Collection[str] = KEYS) -> Any:
-    """A JSON value with masked sensitive data; the same object if there is none."""
+    """A JSON value with masked sensitive data. If there is nothing to mask, the same object is
+    returned."""
     text = dumps(value)
     redacted_text = redact_json(text, kinds=kinds)
     return value if redacted_text == text else loads(redacted_text)

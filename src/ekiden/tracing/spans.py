@@ -1,4 +1,4 @@
-"""The values of tracing: spans, and ids that every reader derives from stored data."""
+"""Spans, and the functions that compute the ids of traces and spans from stored data."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SpanKind: TypeAlias = Literal[
     "task",
     "inbox",
 ]
-"""A span is a session, a run, the turns of one agent in a row, or work with the type of its
-event."""
+"""The kind of a span. `session`: a whole session. `run`: a run. `agent`: consecutive turns of one
+agent. The other kinds are the types of the events that recorded the work."""
 
 SpanStatus: TypeAlias = Literal["ok", "error", "waiting"]
-"""`waiting`: waits for a person, for another agent, or to be resumed."""
+"""`waiting`: the work waits for a person or another agent, or can be resumed."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -45,7 +45,8 @@ class Tokens:
     input: int = 0
     output: int = 0
     total: int = 0
-    """The number of all tokens, also if the provider reports no total."""
+    """The total number of tokens. If the provider reports no total, this is the sum of input and
+    output tokens."""
     cached: int = 0
     """The input tokens that came from the provider's cache."""
     reasoning: int = 0
@@ -81,9 +82,9 @@ NO_TOKENS = Tokens()
 class Span:
     """A unit of work in a trace, built from stored events.
 
-    Treat it as read-only; it is not frozen, because frozen objects are slower to create. The id of
-    a span is a digest of the session's id and of the number of the span's first event, so it is
-    always the same, in every process::
+    Do not change a span. The class is not frozen only because frozen objects are slower to create.
+    The id of a span is a digest of the session's id and of the number of the span's first event, so
+    it is always the same, in every process::
 
         trace = await read_trace(store, "customer-42")
         slowest = max(trace.spans, key=lambda span: span.duration_us or 0)
@@ -99,17 +100,17 @@ class Span:
     another session, or with a `traceparent` to another program."""
     kind: SpanKind
     name: str
-    """The name of the span for people: the name of an agent, a model or a tool, or for a handoff
-    ``triage → orders``."""
+    """The name of the span for people: the name of an agent, a model or a tool. A handoff has a
+    name such as ``triage → orders``."""
     session_id: str
     agent_name: str | None
     """The agent that had the conversation during the span."""
     correlation_id: str
-    """The session's correlation id; by default its own id."""
+    """The session's correlation id. The default is the session's id."""
     started_at_us: int
     """Microseconds since 1970."""
     ended_at_us: int | None
-    """The end in microseconds since 1970. `None` if the span is still in progress, or waits."""
+    """The end in microseconds since 1970. `None` while the span is in progress or waits."""
     status: SpanStatus = "ok"
     error: str | None = None
     """The error text. It may contain text from tools and models."""
@@ -118,8 +119,8 @@ class Span:
     removed the span, `undone` is the number of the event of that rollback or rewind. `code` is the
     code of the error."""
     content: Mapping[str, Any] = field(default_factory=_nothing)
-    """Message content: `input`, `output`, `arguments`, `result`, and texts such as `reason`. It is
-    empty for runs with `trace_include_sensitive_data=False`."""
+    """Message content: `input`, `output`, `arguments`, `result`, and texts such as `reason`. The
+    mapping is empty for runs with `trace_include_sensitive_data=False`."""
     tokens: Tokens = NO_TOKENS
     """The token counts of this span, without the spans below it."""
     cost: float | None = None
@@ -216,11 +217,11 @@ _SAMPLED = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceContext:
-    """The trace of a session, and the parent of its spans."""
+    """The trace that a session belongs to, and the parent of the session's spans."""
 
     trace_id: str
     parent_id: str | None = None
-    """The parent span of the session; `None` if it has none."""
+    """The parent span of the session; `None` if the session has no parent span."""
     is_remote: bool = False
     """Whether the parent is a span of another program."""
     is_sampled: bool = True
@@ -228,10 +229,9 @@ class TraceContext:
 
 
 def trace_id_of(root: str, created_at_us: int) -> str:
-    """The trace id of a root session and of all sessions that answer it.
-
-    It depends on the creation time in the store, because the session's creator chooses the id: so
-    no session of another store, and no later session with the same id, has the same trace.
+    """The trace id of a root session and of all sessions that answer it. The trace id depends on
+    the session's creation time, because a session id may be used in several stores, or again after
+    a deletion. Such sessions have different trace ids.
     """
     return _digest(f"ekiden/trace/{created_at_us}/{root}")[:32]
 
@@ -247,13 +247,13 @@ def session_span_id(session_id: str) -> str:
 
 
 def ask_span_id(session_id: str, message_id: str) -> str:
-    """The id of the span of a question or notice. It depends on the message id, which the answering
-    session also knows."""
+    """The id of the span of a question or notice. The span id depends on the message id, which the
+    answering session also knows."""
     return span_id_of(session_id, f"ask/{message_id}")
 
 
 def parse_traceparent(value: Any) -> TraceContext | None:
-    """The trace context in a `traceparent` header; `None` if it is invalid."""
+    """The trace context in a `traceparent` header; `None` if the header is invalid."""
     if not isinstance(value, str) or len(value) > 512:
         return None
     found = _TRACEPARENT.fullmatch(value.strip())

@@ -1,4 +1,5 @@
-"""A loaded model: llama.cpp's server in this process, its thread, and one generation."""
+"""Runs a local model: llama.cpp's server in this process, the thread of the server, and one
+generation."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from ekiden.models.local.gguf import GgufInfo, check_gguf
 from ekiden.models.local.settings import LocalEngineSettings, free_cores
 
 BATCH = 64
-"""Tokens of a prompt that are evaluated at once. It is small, so that a request stops soon."""
+"""The number of prompt tokens that are evaluated at once. The number is small, so that a cancelled
+request stops soon."""
 _CACHE_MIB = 512
 """Memory for the prompts of other conversations, in MiB."""
 _SILENT = -1
@@ -39,10 +41,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def signals_kept() -> Iterator[None]:
-    """Restore the handlers of SIGINT and SIGTERM, which the library replaces in C.
-
-    `signal.signal` cannot do it: it works in the main thread only, and Python does not notice that
-    its handlers were replaced.
+    """Restore the handlers of SIGINT and SIGTERM, which the library replaces in C. `signal.signal`
+    cannot restore them, because it works only in the main thread, and Python does not notice that
+    the handlers were replaced.
     """
     if sys.platform == "win32":
         yield
@@ -60,10 +61,10 @@ def signals_kept() -> Iterator[None]:
 
 @contextmanager
 def private_address() -> Iterator[tuple[str, str]]:
-    """An address and a key that keep the library's HTTP server unreachable from outside.
-
-    The library always starts this server. On Unix it gets a socket in a private folder, which is
-    deleted as soon as the server has started; on Windows it gets a port of the loopback interface.
+    """An address and a key with which the library's HTTP server is unreachable from outside. The
+    library always starts this server. On Unix the server gets a socket in a private folder, which
+    is deleted as soon as the server has started. On Windows the server gets a port of the loopback
+    interface.
     """
     key = secrets.token_urlsafe(24)
     if sys.platform == "win32":
@@ -96,7 +97,8 @@ class Job:
     on_end: Callable[[BaseException | None], None]
     """Called once, with the exception if the request failed."""
     stopped: threading.Event = field(default_factory=threading.Event)
-    """Set to stop; the engine notices at the next token or piece of prompt."""
+    """Set this event to stop the request. The engine stops at the next token or piece of the
+    prompt."""
 
 
 class Engine:
@@ -117,7 +119,7 @@ class Engine:
         self._thread: threading.Thread | None = None
 
     def inspect(self) -> GgufInfo:
-        """Check the file and return its facts. It blocks while the file is read."""
+        """Check the file, and return facts about it. The call blocks while the file is read."""
         with self._info_lock:
             if self._info is None:
                 self._info = check_gguf(self.path)
@@ -142,7 +144,8 @@ class Engine:
             ) from exc
 
     def close(self) -> None:
-        """Stop the generation, end the thread and free the memory; blocks until this is done."""
+        """Stop the generation, end the thread and free the memory. The call blocks until this is
+        done."""
         with self._start_lock:
             self._closed.set()
             thread = self._thread
@@ -255,8 +258,8 @@ _TOO_LONG = "exceed_context_size_error"
 class Generation:
     """The text that a model is writing. `finish_reason` and `usage` are known at the end.
 
-    `ModelTimeout` is raised if the text is not complete `timeout_s` after `started`, a time of the
-    running loop's clock.
+    `ModelTimeout` is raised if the text is not complete `timeout_s` seconds after `started`, a time
+    on the clock of the running event loop.
     """
 
     def __init__(
@@ -272,9 +275,9 @@ class Generation:
         """The alternatives of the first token, with their log-probabilities."""
 
     async def pieces(self) -> AsyncGenerator[tuple[str, str]]:
-        """The pieces as they are written, each with its kind: ``text`` or ``reasoning``.
-
-        Closing the generator stops the model after the current token, or batch of the prompt.
+        """Yield the pieces of the text as the model writes them, each with its kind: ``text`` or
+        ``reasoning``. Closing the generator stops the model after the current token or the current
+        batch of the prompt.
         """
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[Chunk | None] = asyncio.Queue()

@@ -70,9 +70,9 @@ class GgufInfo:
     architecture: str
     name: str | None = None
     quantization: str | None = None
-    """Such as ``Q4_K_M``. `None`: unknown."""
+    """The quantization, such as ``Q4_K_M``; `None` if it is unknown."""
     context_length: int | None = None
-    """The maximum context in training, in tokens."""
+    """The context length with which the model was trained, in tokens."""
     control_tokens: tuple[str, ...] = field(default=(), repr=False)
     """The texts of control tokens, such as ``<|im_end|>``; only `check_gguf` sets them."""
 
@@ -82,7 +82,7 @@ class _Damaged(Exception):
 
 
 def peek_gguf(path: Path) -> GgufInfo:
-    """The facts at the beginning of the file; takes about a millisecond.
+    """Read the facts at the beginning of the file. This takes about a millisecond.
 
     Raises `UserError` for a file that is missing or is not a GGUF model.
     """
@@ -93,7 +93,7 @@ def peek_gguf(path: Path) -> GgufInfo:
 
 
 def check_gguf(path: Path) -> GgufInfo:
-    """The facts of the file, after checks of everything that llama.cpp trusts blindly.
+    """Return the facts of the file, after checking all values that llama.cpp does not check.
 
     Every length, count and offset must be inside the file, and the sizes of the network must be
     valid. The weights themselves are not read. Raises `UserError` with the fault.

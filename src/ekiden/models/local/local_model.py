@@ -48,12 +48,12 @@ _ANSWER_NOW = (
 _NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
 
 ALLOWED_TOOLS = "allowed_tools"
-"""Key in `ModelSettings.extra`: the tools that may be called.
-
-The prompt keeps all tools, so its evaluation can be reused when the allowed tools change.
+"""Key in `ModelSettings.extra`: the tools that the model may call. The prompt always describes all
+tools, so its evaluation can be reused when the allowed tools change.
 """
 WRITE_REASON = "write_reason"
-"""Key in `ModelSettings.extra`: whether the model itself writes the reason of a forced choice."""
+"""Key in `ModelSettings.extra`: whether the model itself writes the reason when it must call a
+tool."""
 
 _OURS = frozenset({ALLOWED_TOOLS, WRITE_REASON})
 _NOT_OVERRIDDEN = frozenset({"messages", "stream", "grammar", "json_schema", "response_format"})
@@ -64,7 +64,8 @@ class AllowedOutput:
     """The kinds of output that a request allows."""
 
     mode: Literal["answer", "free", "call"]
-    """An answer only; an answer or a tool call; a tool call only."""
+    """The allowed kinds of output. `answer`: only an answer. `free`: an answer or a tool call.
+    `call`: only a tool call."""
     tools: tuple[ToolSpec, ...] = ()
     """The tools that may be called."""
     write_reason: bool = False
@@ -130,10 +131,10 @@ class LocalModel:
     The first request loads the file, once for the process. Requests run one after the other. A
     grammar controls tool calls and structured answers, so that even a small model calls only
     existing tools, with arguments that match their schema. If the model must call one of several
-    tools, it first chooses the name of the tool. For a tool with a ``reason`` as its only argument
-    (a transfer), the model chooses only the name, and the reason states the probability. The
-    probabilities of all tools are in the ``provider_details`` of the call, under ``details`` and
-    ``probabilities``.
+    tools, it first chooses the name of the tool. If a tool has ``reason`` as its only argument,
+    like a transfer, the model chooses only the name, and the reason states the probability of the
+    choice. The probabilities of all tools are in the ``provider_details`` of the call, under
+    ``details`` and ``probabilities``.
 
     ``EKIDEN_BLOCK_MODELS`` does not block local models, because they cost nothing.
     """
@@ -416,7 +417,7 @@ def _checked_json(text: str, label: str, tool: ToolSpec | None = None) -> dict[s
 
 
 def make_local_model(options: ModelOptions) -> Model:
-    """The factory of the provider ``local``. It finds the file, and does not load it.
+    """The factory of the provider ``local``. It finds the file, but does not load it.
 
     Raises `UserError` if xllamacpp is not installed, no model is found, or a URL or a key is given.
     """

@@ -1,4 +1,5 @@
-"""A request as chat messages for a small model, and grammars that limit its output."""
+"""Converts a request to chat messages for a small model, and creates grammars that limit the output
+of the model."""
 
 from __future__ import annotations
 
@@ -47,12 +48,13 @@ def call_or_answer(tools: Sequence[ToolSpec], output: OutputSpec | None) -> str:
 
 
 def call_head(name: str) -> str:
-    """The beginning of a call; arguments and a brace follow."""
+    """The beginning of a call. The arguments and a closing brace follow."""
     return f'{{"tool": {json.dumps(name, ensure_ascii=False)}, "arguments": '
 
 
 def call_text(name: str, arguments: str) -> str:
-    """A complete call, as the model writes it and reads its earlier calls."""
+    """The text of a complete call. The model writes calls in this form, and reads its earlier calls
+    in this form."""
     with suppress(ValueError):  # A model that wrote invalid JSON reads its own text.
         arguments = json.dumps(json.loads(arguments), ensure_ascii=False)
     return f"{call_head(name)}{arguments}}}"
@@ -84,7 +86,8 @@ _BREAK = "\u200b"
 
 
 def chat_messages(request: ModelRequest, control_tokens: Sequence[str] = ()) -> list[Message]:
-    """The conversation: at most one system message first, then user and assistant alternately.
+    """Convert the conversation to messages: at most one system message, followed by user and
+    assistant messages in turn.
 
     Calls and results are written as text, because not every model's template supports tools. The
     parts that do not change within a conversation come first, so that they are evaluated once.
@@ -121,14 +124,14 @@ _OURS = (
 )
 _BEGINNING = 60
 HELD = 80
-"""The number of characters of an answer that are held back, because they may begin an echo."""
+"""The number of characters at the end of a streamed answer that are held back, because they may be
+the beginning of an echo of the prompt."""
 
 
 def without_echo(text: str, request: ModelRequest) -> str:
-    """The answer up to the first text that repeats the prompt; empty if all of it does.
-
-    The prompt's texts are the sentences around tools and results, and the beginning of the
-    instructions if the answer begins with it.
+    """Return the answer up to the first text that repeats the prompt. The result is empty if the
+    whole answer repeats the prompt. Compared texts of the prompt are the sentences around tools and
+    results. If the answer begins with the beginning of the instructions, this text is compared too.
     """
     start = one_line(request.instructions or "")[:_BEGINNING]
     if len(start) == _BEGINNING and one_line(text[: 4 * _BEGINNING]).startswith(start):
@@ -163,7 +166,8 @@ def _same(one: str, other: str) -> bool:
 
 
 def safe(text: str, control_tokens: Sequence[str]) -> str:
-    """`text` with a break inside every control token, such as the end of a turn."""
+    """Return `text` with a break inside every control token, such as the token for the end of a
+    turn."""
     text = text.encode("utf-8", errors="replace").decode("utf-8")
     for token in control_tokens:
         if token in text:

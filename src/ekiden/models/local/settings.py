@@ -24,8 +24,8 @@ class LocalEngineSettings(Checked):
     """The maximum length of a conversation with its answer, in tokens. A larger context needs more
     memory."""
     threads: Count | None = None
-    """The number of threads. `None`: one for every physical core that is idle when the model is
-    loaded."""
+    """The number of threads. `None` means one thread for every physical core that is idle when the
+    model is loaded."""
     max_waiting: Count = 32
     """The maximum number of waiting requests. Further requests are refused."""
     max_tokens: Count = 1024
@@ -35,8 +35,8 @@ class LocalEngineSettings(Checked):
 
     @classmethod
     def from_environment(cls) -> LocalEngineSettings:
-        """The settings from ``EKIDEN_LOCAL_CTX`` and ``EKIDEN_LOCAL_THREADS``; the defaults for a
-        variable that is not set."""
+        """Read the settings from ``EKIDEN_LOCAL_CTX`` and ``EKIDEN_LOCAL_THREADS``. If a variable
+        is not set, the default is used."""
         n_ctx, threads = _number("EKIDEN_LOCAL_CTX"), _number("EKIDEN_LOCAL_THREADS")
         return cls(n_ctx=DEFAULT_CONTEXT if n_ctx is None else n_ctx, threads=threads)
 

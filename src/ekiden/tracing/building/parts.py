@@ -1,7 +1,7 @@
 """Spans under construction, and the split of event details into facts and content.
 
-Facts are known by name; all other details count as content. So an export without content cannot
-leak details that are added to events in the future.
+Facts are details whose names are listed in this module. All other details count as content, so an
+export without content cannot leak details that are added to events in the future.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ekiden.core.events import PRIVATE, Event
 from ekiden.tracing.spans import NO_TOKENS, NOTHING, Span, SpanKind, SpanStatus, Tokens
 
 CostOf: TypeAlias = Callable[[str, Usage, int], float | None]
-"""The cost of a model call with this usage at that time in microseconds; `None` if it is
-unknown."""
+"""A function that returns the cost of a model call, or `None` if the cost is unknown. The arguments
+are the model, the usage and the time in microseconds since 1970."""
 
 
 class SpanDraft:
@@ -86,7 +86,7 @@ class SpanDraft:
         """For a stay: whether there was an `agent_start`."""
 
     def hold(self, other: SpanDraft) -> None:
-        """End `other` with this span, unless it ends earlier."""
+        """End `other` together with this span, unless `other` ends earlier."""
         if self.open_parts is None:
             self.open_parts = {}
         self.open_parts[other.id] = other
@@ -104,7 +104,8 @@ class SpanDraft:
             self.error = error
 
     def span(self, trace_id: str, session_id: str, correlation_id: str, undone: int = 0) -> Span:
-        """The span in its present state; `undone` is the number of the event that undid it."""
+        """Return the span in its present state. `undone` is the number of the event that undid the
+        span."""
         is_private = self.is_private or (self.run is not None and self.run.is_private)
         return Span(
             trace_id=trace_id,
@@ -234,7 +235,8 @@ def is_rewind(event: Event, details: Mapping[str, Any]) -> bool:
 
 
 def text(value: Any, default: str = "") -> str:
-    """The value as a short text on one line; `default` for other types and empty texts."""
+    """The value as a short text on one line. Returns `default` for other types and for an empty
+    text."""
     if not isinstance(value, str) or not value:
         return default
     if len(value) <= _LONGEST_NAME and value.isprintable():
@@ -245,7 +247,7 @@ def text(value: Any, default: str = "") -> str:
 
 
 def part(value: Any) -> Mapping[str, Any]:
-    """The value if it is an object; otherwise an empty object."""
+    """The value if the value is a JSON object; otherwise an empty object."""
     return value if isinstance(value, Mapping) else {}
 
 

@@ -1,4 +1,5 @@
-"""The state of a session's spans after the events so far, and the events that were undone."""
+"""The state of a session's spans while its events are processed, and the events that were
+undone."""
 
 from __future__ import annotations
 
@@ -38,10 +39,9 @@ class UndoneEvents:
             self._others.append((event.seq, *span, kept))
 
     def undone(self) -> dict[int, int]:
-        """The number of the undoing event for each undone event.
-
-        A rewind or rollback that was itself undone undoes nothing. The time grows with the number
-        of events, not with the sum of the ranges.
+        """For each undone event, return the number of the event that undid it. A rewind or rollback
+        that was itself undone has no effect. The computation takes linear time in the number of
+        events.
         """
         marks = _Marks()
         for seq, first, last in reversed(self._rewinds):
@@ -112,9 +112,9 @@ class SessionSpans:
         is_live: bool = False,
     ) -> None:
         """`started_at_us` is the creation time of the session, for sessions without events. `runs`
-        is the number of runs before the first event. `details` and `links` are those of the
-        session's span. With `is_live` only open spans are kept, and `take` returns the starts and
-        ends."""
+        is the number of runs before the first event. `details` and `links` belong to the session's
+        span. With `is_live`, only open spans are kept, and `take` returns the starts and ends of
+        spans."""
         self.session_id = session_id
         self.context = context
         self.created_at_us = 0
@@ -179,7 +179,7 @@ class SessionSpans:
         key: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> SpanDraft:
-        """A span that begins with the event."""
+        """Create a span that begins with the event."""
         facts, words = split_details((event.details or NOTHING) if details is None else details)
         made = SpanDraft(
             span_id_of(self.session_id, key or f"e{event.seq}"),
@@ -198,7 +198,7 @@ class SessionSpans:
         return made
 
     def moment(self, event: Event, kind: SpanKind, name: str, *, parent: SpanDraft) -> SpanDraft:
-        """A span of one event, with the event's duration."""
+        """Create a span for one event, with the event's duration."""
         made = self.new(event, kind, name, parent=parent)
         self.end(made)
         return made
@@ -279,7 +279,8 @@ class SessionSpans:
             self.end(stay, outcome)
 
     def working_run(self, event: Event) -> SpanDraft:
-        """The run of the event, which continues a waiting run or resumes an ended one."""
+        """Return the run of the event. The event may continue a waiting run or resume an ended
+        run."""
         if self.run is None:
             before = self._ended_run
             self.runs = max(self.runs, 1)
@@ -296,7 +297,8 @@ class SessionSpans:
         return self.run
 
     def working_stay(self, event: Event) -> SpanDraft:
-        """The stay of the event's agent, which the event begins if needed."""
+        """Return the stay of the event's agent. If the agent has no open stay, the event begins
+        one."""
         run = self.working_run(event)
         stay = self.stay
         if stay is not None and stay.agent == event.agent:
@@ -375,6 +377,6 @@ class SessionSpans:
 
 
 def duration_of(event: Event) -> int:
-    """The duration of the event in microseconds; 0 if it has none."""
+    """The duration of the event in microseconds; 0 if the event has no duration."""
     took = event.duration_us
     return took if took is not None and took > 0 else 0

@@ -1,1 +1,1 @@
-"""OpenTelemetry: spans in its conventions, sent with its exporter."""
+"""Converts spans to OpenTelemetry's conventions, and sends them with OpenTelemetry's exporter."""

@@ -1,4 +1,4 @@
-"""Spans and messages in OpenTelemetry's GenAI semantic conventions."""
+"""Converts spans and messages to OpenTelemetry's GenAI semantic conventions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ekiden.tracing.spans import Span
 
 _TEXTS = ("text", "refusal", "transcript")
 SYSTEM: Final = "ekiden"
-"""The provider of agents, which have no vendor."""
+"""The provider name for agents, because agents have no vendor."""
 UNKNOWN: Final = "_OTHER"
 _MAX_CONTENT = 16_000
 _MAX_PART = 4_000
@@ -63,7 +63,8 @@ _DEFAULT_ERRORS: Mapping[str, str] = {
 
 
 def genai_messages(items: Any, mask: Callable[[str], str]) -> list[dict[str, Any]]:
-    """The items as messages, with `mask` applied to every text. Other values are left out.
+    """Convert the items to messages, with `mask` applied to every text. Values that are not items
+    are left out.
 
     Each message has a `role` (``user``, ``assistant``, ``system``, ``tool``) and `parts`: texts,
     tool calls and their results. Images, audio and files are reduced to their type.
@@ -79,7 +80,7 @@ def genai_messages(items: Any, mask: Callable[[str], str]) -> list[dict[str, Any
 
 
 def as_json(messages: Sequence[Mapping[str, Any]], most: int) -> str:
-    """The last messages as JSON with at most `most` characters."""
+    """The last messages as JSON text with at most `most` characters."""
     kept: list[str] = []
     room = most - 2
     for message in reversed(messages):
@@ -147,14 +148,12 @@ class Described:
     error_type: str | None
     """A code or class name with few different values; `None` without an error."""
     error: str | None
-    """The error; its message only with content."""
+    """The error. Without content, this is only the code or the class of the error."""
 
 
 def describe_span(span: Span, *, content: bool = False) -> Described:
-    """The span in the form of the conventions.
-
-    Without `content` it has no text of people, models or tools; with it, keys and tokens are
-    masked.
+    """Convert the span to the form of the conventions. Without `content`, the result has no text of
+    people, models or tools. With `content`, keys and tokens are masked.
     """
     if not content:
         span = without_content(span)

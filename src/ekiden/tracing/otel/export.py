@@ -1,7 +1,7 @@
 """Sends batches of spans with OpenTelemetry's exporter, and finds out why a batch failed.
 
-The exporter retries within its time-out and returns only success or failure. Whether a batch may be
-accepted later follows from the HTTP status, which is read from the exporter's HTTP session.
+The exporter retries within its timeout and returns only success or failure. The HTTP status, which
+is read from the exporter's HTTP session, shows whether a batch may be accepted later.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Sent:
     refused: int = 0
     """The number of spans that the collector will never accept."""
     problem: str | None = None
-    """Why the other spans were not accepted now; they may be accepted later."""
+    """The reason why the other spans were not accepted now. The collector may accept them later."""
     retry_after_s: float | None = None
     """The delay that the collector asks for."""
 
 
 class OtlpSender:
-    """A connection to a collector; `send` and `close` may be called in different threads."""
+    """A connection to a collector. `send` and `close` may be called in different threads."""
 
     def __init__(self, *, endpoint: str | None = None) -> None:
         """The default endpoint comes from the environment. Raises `UserError` without the extra
@@ -69,8 +69,8 @@ class OtlpSender:
         self._closed = threading.Event()
 
     def send(self, spans: Sequence[ReadableSpan]) -> Sent:
-        """Send a batch; blocks. A refused batch is sent again in halves, so that one invalid span
-        does not block the others."""
+        """Send a batch. The call blocks until the batch is sent. A refused batch is sent again in
+        halves, so that one invalid span does not block the other spans."""
         if not spans:
             return Sent()
         from opentelemetry.sdk.trace.export import SpanExportResult
@@ -99,7 +99,7 @@ class OtlpSender:
         )
 
     def close(self) -> None:
-        """Stop: a current `send` returns soon. A second call does nothing."""
+        """Close the connection. A running `send` returns soon. A second call does nothing."""
         if not self._closed.is_set():
             self._closed.set()
             self._exporter.shutdown()
@@ -155,8 +155,8 @@ class _LastAnswer:
 
 
 def traces_endpoint(endpoint: str | None) -> str | None:
-    """The address for traces; an address without a path gets the standard path. `UserError` for an
-    invalid address."""
+    """Return the address for traces. An address without a path gets the standard path. Raises
+    `UserError` for an invalid address."""
     if endpoint is None:
         return None
     shown = masked(endpoint, 200)

@@ -1,14 +1,13 @@
-"""Sends our spans as OpenTelemetry spans, with the standard OTLP/HTTP exporter.
+"""Sends Ekiden's spans as OpenTelemetry spans, with the standard OTLP/HTTP exporter. Ids and times
+come from Ekiden: a trace that is sent several times always has the same ids. The exporter and the
+SDK are configured by the environment: ``OTEL_EXPORTER_OTLP_ENDPOINT``, ``…_HEADERS``,
+``…_COMPRESSION``, ``…_TIMEOUT``, ``OTEL_SERVICE_NAME``, ``OTEL_RESOURCE_ATTRIBUTES``,
+``OTEL_TRACES_SAMPLER``, the limits of attributes, and ``OTEL_SDK_DISABLED``.
 
-Ids and times are ours: the same trace has the same ids, wherever and however often it is sent. The
-exporter and the SDK are configured by the environment: ``OTEL_EXPORTER_OTLP_ENDPOINT``,
-``…_HEADERS``, ``…_COMPRESSION``, ``…_TIMEOUT``, ``OTEL_SERVICE_NAME``,
-``OTEL_RESOURCE_ATTRIBUTES``, ``OTEL_TRACES_SAMPLER``, the limits of attributes, and
-``OTEL_SDK_DISABLED``.
-
-A span is sent when it has ended. A session never ends, so it is not sent: its runs take its place,
-at the top of the trace or below the question that created it. A handoff ends when its target has
-taken over. It then has a link to the target's ``invoke_agent`` span, which may be sent days later.
+A span is sent when it has ended. A session never ends, so its span is not sent. Instead, the runs
+of the session are at the top of the trace, or below the question that created the session. A
+handoff ends when its target has taken over. It then has a link to the target's ``invoke_agent``
+span, which may be sent days later.
 """
 
 from __future__ import annotations
@@ -48,7 +47,8 @@ class OtlpReport:
     refused: int = 0
     """The number of spans that the collector will never accept."""
     problem: str | None = None
-    """Why the export stopped early; `None`: all spans were sent, refused or are open."""
+    """The reason why the export stopped early. `None` if every span was sent, was refused or is
+    still open."""
     is_disabled: bool = False
     """Whether ``OTEL_SDK_DISABLED`` disables the export."""
 
@@ -56,14 +56,15 @@ class OtlpReport:
 def export_otlp(
     spans: Iterable[Span], endpoint: str | None = None, *, content: bool | None = None
 ) -> OtlpReport:
-    """Send all finished spans to an OpenTelemetry collector. The call blocks until they are sent.
+    """Send all finished spans to an OpenTelemetry collector. The call blocks until the spans are
+    sent.
 
     `endpoint` is the address of a collector, such as ``http://127.0.0.1:4318``, or of its traces,
     ``…/v1/traces``. The default is in the environment variables of OpenTelemetry. If `content` is
     true, messages are included, with keys and tokens masked; the default of `content` is in the
-    environment variable that `CAPTURE` names. The same spans can be sent again without harm,
-    because they keep their ids. Raises `UserError` without the extra ``otel``, and for an invalid
-    address. Failures of the collector are not raised; the returned report contains them::
+    environment variable that `CAPTURE` names. You can send the same spans again, because they keep
+    their ids. Raises `UserError` without the extra ``otel``, and for an invalid address. Failures
+    of the collector are not raised; the returned report contains them::
 
         trace = await read_trace(store, "customer-42")
         report = await asyncio.to_thread(export_otlp, trace.spans)
@@ -86,7 +87,8 @@ def export_otlp(
 
 
 class OtelSpans:
-    """Converts our spans to OpenTelemetry's, with the resource and the limits of this process."""
+    """Converts Ekiden's spans to OpenTelemetry spans, with the resource and the limits of this
+    process."""
 
     def __init__(
         self, *, content: bool | None = None, attributes: Mapping[str, str] | None = None
@@ -108,9 +110,8 @@ class OtelSpans:
     def readable(
         self, spans: Iterable[Span], *, tops: Mapping[str, str | None]
     ) -> list[ReadableSpan]:
-        """The spans that have ended and are sampled.
-
-        `tops` has the parents of sessions, by the ids of the sessions' spans.
+        """Convert the spans that have ended and are sampled. `tops` has the parents of sessions, by
+        the ids of the sessions' spans.
         """
         return [
             self._span(span, tops)
@@ -225,10 +226,10 @@ _MOST_SESSIONS: Final = 10_000
 
 
 class OtelProcessor(TracingProcessor):
-    """Sends the spans of this process to a collector; see `add_otel_processor`.
-
-    Spans are sent in the batches of the SDK, in a thread, as ``OTEL_BSP_…`` configures. If the
-    collector is away for long, or the process is killed, spans are lost; `OtelFollower` loses none.
+    """Sends the spans of this process to a collector. `add_otel_processor` adds this processor. A
+    thread of the SDK sends the spans in batches, as ``OTEL_BSP_…`` configures. If the collector is
+    unreachable for a long time, or the process is killed, spans are lost. `OtelFollower` loses no
+    spans.
     """
 
     def __init__(self, endpoint: str | None = None, *, content: bool | None = None) -> None:
@@ -269,7 +270,7 @@ class OtelProcessor(TracingProcessor):
             self._batches.shutdown()
 
     def force_flush(self) -> None:
-        """Send all ended spans; blocks."""
+        """Send all ended spans, and block until they are sent."""
         if self._batches is not None:
             self._batches.force_flush()
 
@@ -284,8 +285,8 @@ class OtelProcessor(TracingProcessor):
 def add_otel_processor(
     endpoint: str | None = None, *, content: bool | None = None
 ) -> OtelProcessor:
-    """Send the spans of all runs of this process to a collector. In a current run, this begins with
-    its next step.
+    """Send the spans of all runs of this process to a collector. For a run in progress, this begins
+    with the next step of the run.
 
     `endpoint` and `content` work as in `export_otlp`::
 

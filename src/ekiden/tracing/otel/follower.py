@@ -1,8 +1,8 @@
 """Sends every span of a store to a collector when it ends, and stores the position in the feed.
 
 The position is one document in the store, which is also the lease of the sending process. Each
-write names the version that the writer knows. So only one of several processes sends, and a process
-that was considered dead notices it before it writes.
+write names the version that the writer knows. So only one of several processes sends spans, and a
+process that lost its lease cannot write.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _IDLE_S = 1.0
 
 
 class EndedSpans:
-    """Finds the spans of one session that each event ends. The result depends only on the events,
+    """Finds the spans of a session that end with each event. The result depends only on the events,
     so it is the same after a restart."""
 
     def __init__(self, builder: SpanBuilder, *, first: int = 1, is_wanted: bool = True) -> None:
@@ -59,7 +59,7 @@ class EndedSpans:
         return self._builder.session.id, self._builder.session.parent_id
 
     def add(self, event: Event) -> list[Span]:
-        """Process the next event; returns the spans that it ends."""
+        """Process the next event, and return the spans that end with this event."""
         self.last_seq = event.seq
         if event.seq < self._first or not self._is_wanted:
             return []
@@ -85,8 +85,8 @@ class Ended:
 
 
 class FeedSpans:
-    """Finds the ended spans in a store's feed. The state of the last sessions is kept in memory;
-    that of others is read from the store again."""
+    """Finds the ended spans in a store's feed. The state of recently used sessions is kept in
+    memory. The state of other sessions is read from the store again."""
 
     def __init__(self, store: Store, *, most: int = _MOST_SESSIONS) -> None:
         self._store = store
@@ -94,7 +94,8 @@ class FeedSpans:
         self._known: OrderedDict[str, EndedSpans] = OrderedDict()
 
     async def read(self, events: Iterable[Event]) -> Ended:
-        """The spans that these events end. The events must follow those of the last call.
+        """Return the spans that end with these events. The events must follow the events of the
+        last call.
 
         Deleted sessions have no spans. A session whose events cannot be read is logged and left
         out.
@@ -174,7 +175,7 @@ class FollowPolicy:
     page: int = 200
     """The number of events that are read at a time."""
     first_pause_s: float = 1.0
-    """The delay after the first failure. It doubles with each failure."""
+    """The delay after the first failure, in seconds. It doubles with each failure."""
     longest_pause_s: float = 60.0
     lease_s: float = 30.0
     """After this many seconds without a heartbeat, another process takes over."""
@@ -221,22 +222,21 @@ class OtelFollower:
 
     @property
     def report(self) -> OtlpReport:
-        """What this follower has sent so far, and the problem that stops it, if there is one."""
+        """The numbers of spans that this follower has sent so far, and the problem that stops it,
+        if any."""
         return OtlpReport(sent=self._sent, refused=self._refused, problem=self._place.problem)
 
     def stop(self) -> None:
-        """Let `run` end soon, even in the middle of a batch. The next follower sends this batch
+        """Make `run` return soon, even in the middle of a batch. The next follower sends this batch
         again."""
         self._stopping.set()
         self._sender.close()
 
     async def run(self, *, once: bool = False) -> OtlpReport:
-        """Send spans until `stop` is called. With `once`, end as soon as everything was sent, or a
-        batch failed.
-
-        Failures of the collector are never raised: each outage is logged once, and unsent spans are
-        sent later. If the store is unavailable, the call waits for it; with `once`, it raises
-        `StoreUnavailable`.
+        """Send spans until `stop` is called. With `once`, return as soon as all spans are sent or a
+        batch has failed. A failure of the collector never raises an exception: each outage is
+        logged once, and unsent spans are sent later. If the store is unavailable, the call waits
+        for the store; with `once`, the call raises `StoreUnavailable`.
         """
         self._once = once
         if is_disabled():
@@ -385,9 +385,8 @@ class FeedPosition:
         """Why nothing can be sent now."""
 
     async def claim(self, *, from_start: bool) -> bool:
-        """Take the lease; false while another process has it.
-
-        A new exporter begins with new events, or with `from_start` with the first event.
+        """Take the lease. Returns false while another process has the lease. A new exporter begins
+        with new events; with `from_start`, it begins with the first event.
         """
         document = await self._store.get_document(PLACES, self._name)
         now_us = await self._store.now_us()
@@ -408,26 +407,26 @@ class FeedPosition:
         return True
 
     async def keep(self) -> None:
-        """Renew the lease if it is time; raises `PlaceLost`."""
+        """Renew the lease if the renewal is due. Raises `PlaceLost`."""
         now_us = await self._store.now_us()
         if now_us - self._renewed_us > self._lease_us // 3:
             await self._write(now_us)
 
     async def move(self, cursor: str | None, *, sent: int, refused: int) -> None:
-        """Store that everything up to `cursor` was sent; raises `PlaceLost`."""
+        """Store that everything up to `cursor` was sent. Raises `PlaceLost`."""
         self.cursor, self.problem = cursor, None
         self.sent += sent
         self.refused += refused
         await self._write(await self._store.now_us())
 
     async def note(self, problem: str) -> None:
-        """Set the problem, and store it if it is new; raises `PlaceLost`."""
+        """Set the problem. A new problem is stored. Raises `PlaceLost`."""
         is_new, self.problem = self.problem is None, problem
         if is_new:
             await self._write(await self._store.now_us())
 
     async def release(self) -> None:
-        """Release the lease; does nothing if it is lost."""
+        """Release the lease. Does nothing if the lease is lost."""
         try:
             await self._write(None)
         except PlaceLost:
