@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self
 
 import pytest
@@ -119,6 +120,21 @@ class Ear:
             self.told.set()
 
 
+@asynccontextmanager
+async def hint_of(url: str) -> AsyncIterator[None]:
+    """At the end, wait until the server has sent a hint.
+
+    A store's `wait_for_change` also ends for other reasons, such as a connection that it made.
+    """
+    sent = asyncio.Event()
+    connection = await connect(url)
+    channel = f"ekiden:{parse_address(url).schema}"
+    await connection.add_listener(channel, lambda *_: sent.set())
+    yield
+    await sent.wait()
+    await connection.close()
+
+
 async def told_of(ears: list[Ear]) -> list[Ear]:
     """Those who were told of a session, of whom the first took it, once everybody else could have
     been told."""
@@ -143,10 +159,8 @@ async def test_a_ready_session_wakes_one_of_those_who_serve_its_agent(
         for ear in ears:
             await stack.enter_async_context(ear)
         # The hint of this one is sent first: two hints before the claim may name two.
-        heard = [asyncio.create_task(ear.store.wait_for_change(10)) for ear in ears]
-        await asyncio.sleep(0)
-        await postgres_store.create(NewSession(id="idle", agent="a"))
-        await asyncio.gather(*heard)
+        async with hint_of(postgres_url):
+            await postgres_store.create(NewSession(id="idle", agent="a"))
         await postgres_store.create(NewSession(id="s", agent="b", status="ready"))
         [one] = await told_of(ears)
         assert one in ears[:3]
