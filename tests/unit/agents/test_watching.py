@@ -51,10 +51,10 @@ def names(watcher: AgentWatcher) -> list[str]:
     return [definition.name for definition in watcher.loaded.definitions]
 
 
-def age(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on the files were written long ago."""
+def age(folder: Path, monkeypatch: pytest.MonkeyPatch, *, by_ns: int = 10_000_000_000) -> None:
+    """From here on the files were written so long ago, however long the test takes."""
     now = max(entry.stat().st_ctime_ns for entry in os.scandir(folder))
-    monkeypatch.setattr("ekiden.agents.load.time.time_ns", lambda: now + 10_000_000_000)
+    monkeypatch.setattr("ekiden.agents.load.time.time_ns", lambda: now + by_ns)
 
 
 def test_files_that_stay_the_same_are_not_read_again(
@@ -137,6 +137,7 @@ def test_a_change_within_the_clocks_grain_is_noticed(
         "ekiden.agents.load.find_files",
         lambda *given: [each._replace(mark=(1,)) for each in find_files(*given)],
     )
+    age(folder, monkeypatch, by_ns=0)
     assert watcher.poll() is not None
     assert watcher.poll() is None
     (folder / "c.md").write_text(agent("z"))
