@@ -122,17 +122,21 @@ def _before(root: Path) -> tuple[Sources, str]:
     return found, found.digest()
 
 
-def show_learning(*, as_json: bool) -> None:
-    """Show the progress while the router learns a large team."""
+def show_learning(*, as_json: bool, begin: Callable[[], None] | None = None) -> None:
+    """Show the progress while the router learns a large team; `begin` is called before it."""
     from ekiden.routing.router import LEARNING
 
-    LEARNING.set(_learning(StatusLine(as_json=as_json)))
+    LEARNING.set(_learning(StatusLine(as_json=as_json), begin))
 
 
-def _learning(line: StatusLine) -> Callable[[int, int], None]:
+def _learning(
+    line: StatusLine, begin: Callable[[], None] | None = None
+) -> Callable[[int, int], None]:
     """A function that shows the progress of computing the vectors of a large team's texts."""
 
     def show(done: int, total: int) -> None:
+        if not done and begin is not None:
+            begin()
         if done < total:
             line.show(f"learning what the agents are for: {done:,} of {total:,} texts")
         else:

@@ -6,8 +6,11 @@ loop is loaded. The result is that of the command in `ekiden.cli.commands.run`.
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Coroutine, Sequence
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from ekiden.cli.exits import Exit
@@ -17,6 +20,7 @@ T = TypeVar("T")
 
 _LONGEST: Final = 2_000
 """Longer texts are rare, and the router may check them in a thread."""
+_THREADS: Final = "OPENBLAS_NUM_THREADS"
 _MENTIONS: Final = ("@", "＠", "\\")
 
 
@@ -33,6 +37,11 @@ def quick_route(arguments: Sequence[str]) -> int | None:
         return None
     if not is_unicode(text):
         return None
+    with _short_process() as has_one_thread:
+        return _routed(text, begin=_all_threads if has_one_thread else None, as_json=as_json)
+
+
+def _routed(text: str, *, begin: Callable[[], None] | None, as_json: bool) -> int | None:
     from ekiden.routing.stored_team import read_team
 
     team = read_team(os.getcwd())
@@ -45,11 +54,36 @@ def quick_route(arguments: Sequence[str]) -> int | None:
 
     for data, line in team.problems:
         tell_problem(data, line, as_json=as_json)
-    show_learning(as_json=as_json)
+    show_learning(as_json=as_json, begin=begin)
     limit = max(len(team.agents), 1)
     decision = _result(team.router.route(text, limit=limit))
     show(analysis(team.agents, team.settings, decision), print_route, as_json=as_json)
     return Exit.OK
+
+
+@contextmanager
+def _short_process() -> Iterator[bool]:
+    """Do without what pays only in a process that lives longer: the garbage collector, and numpy's
+    threads, which wait for work in a busy loop. Yields whether numpy will have one thread."""
+    is_collecting = gc.isenabled()
+    gc.disable()
+    is_ours = "numpy" not in sys.modules and _THREADS not in os.environ
+    if is_ours:
+        os.environ[_THREADS] = "1"
+    try:
+        yield is_ours
+    finally:
+        if is_ours:
+            del os.environ[_THREADS]
+        if is_collecting:
+            gc.enable()
+
+
+def _all_threads() -> None:
+    """Let numpy use every core after all: a large team is to be learned."""
+    from ekiden.embeddings.local import use_threads
+
+    use_threads(os.cpu_count() or 1)
 
 
 def _result(work: Coroutine[Any, Any, T]) -> T:

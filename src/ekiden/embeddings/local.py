@@ -233,6 +233,13 @@ def one_thread() -> Iterator[None]:
                 threads.set(_before)
 
 
+def use_threads(count: int) -> None:
+    """Let numpy compute on this many threads, if it uses OpenBLAS."""
+    threads = _threads()
+    if threads is not None:
+        threads.set(count)
+
+
 @cache
 def _threads() -> _Threads | None:
     """The functions of OpenBLAS, which numpy's extension has loaded."""

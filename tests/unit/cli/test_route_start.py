@@ -48,3 +48,30 @@ def test_a_stored_team_needs_no_parser_and_no_event_loop(tmp_path: Path) -> None
     assert {"asyncio", "cyclopts"} <= set(slow[-1].split())
     assert not unneeded & set(quick[-1].split())
     assert quick[0] == slow[0]
+
+
+def test_numpy_starts_no_threads_for_one_request(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from ekiden.cli.quick_route import _all_threads, _short_process\n"
+        "with _short_process() as has_one_thread:\n"
+        "    import numpy\n"
+        "    from ekiden.embeddings.local import _threads\n"
+        "    first = _threads() and _threads().get()\n"
+        "    if has_one_thread: _all_threads()\n"
+        "    print(has_one_thread, first, _threads() and _threads().get())\n"
+        "assert 'OPENBLAS_NUM_THREADS' not in os.environ or not has_one_thread"
+    )
+
+    def threads(**given: str) -> list[str]:
+        kept = {name: value for name, value in os.environ.items() if "THREADS" not in name}
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=kept | given, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    ours, first, every = threads()
+    assert (ours, first in ("1", "None")) == ("True", True)
+    assert every == "None" or (int(every) > 1) == ((os.cpu_count() or 1) > 1)
+    ours, first, last = threads(OPENBLAS_NUM_THREADS="1")
+    assert (ours, first) == ("False", last)
