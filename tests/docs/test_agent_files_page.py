@@ -9,7 +9,7 @@ from pathlib import Path
 
 import ekiden.agents
 from ekiden.core.checks import kinds
-from ekiden.project.agent_files import assembly, edges, guardrails
+from ekiden.project.agent_files import assembly, edges
 from tests.docs.pages import page
 
 PAGE = page("agent-files.md").text
@@ -17,7 +17,6 @@ SOURCES = [
     *sorted(Path(str(ekiden.agents.__file__)).parent.rglob("*.py")),
     Path(str(assembly.__file__)),
     Path(str(edges.__file__)),
-    Path(str(guardrails.__file__)),
     Path(str(kinds.__file__)),
 ]
 _CODE = re.compile(r"(?:agent\.)?(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ekiden.core.events import Event
-from ekiden.core.handoffs.handoff import PolicyName
+from ekiden.core.handoffs import PolicyName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

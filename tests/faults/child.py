@@ -13,7 +13,7 @@ from typing import Any, Literal
 from ekiden.core.agent import Team
 from ekiden.core.errors import EkidenError, SessionNotFound
 from ekiden.core.errors.messages import InboxItemClosed
-from ekiden.core.handoffs.handoff import PolicyName
+from ekiden.core.handoffs import PolicyName
 from ekiden.engine import Worker
 from ekiden.project.stores import open_store
 from ekiden.runtime import HandoffController, Runner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.core.handoffs.handoff import PolicyName
+from ekiden.core.handoffs import PolicyName
 from tests.faults import handoff_teams, other_teams
 from tests.faults.acts import HandTo, PersonSays
 from tests.faults.scenario import BEGIN_AND_END, Reasons, Scenario, called, stored

@@ -9,11 +9,10 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
-from ekiden.core.handoffs.handoff import PolicyName
-from ekiden.core.handoffs.request import HandoffRequest
-from ekiden.core.hooks import AgentHooks
+from ekiden.core.handoffs import HandoffRequest, PolicyName
 from ekiden.core.profile import Capability
 from ekiden.core.roles import Approval, ConfirmationRequest
+from ekiden.core.runs import AgentHooks
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.handoff import handoff, keep_last
 from ekiden.runtime import CodeContext, RunConfig

@@ -8,7 +8,7 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
-from ekiden.core.handoffs.handoff import HandoffTrigger
+from ekiden.core.handoffs import HandoffTrigger
 from ekiden.core.roles import AgentReply, RemoteTask
 from ekiden.handoff import handoff, person
 from ekiden.runtime import Limits, RunConfig

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from ekiden.core.agent import Team
-from ekiden.core.hooks import RunHooks
+from ekiden.core.runs import RunHooks
 from ekiden.runtime import RunConfig
 from tests.faults.acts import Act
 from tests.faults.world import World

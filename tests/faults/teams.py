@@ -11,8 +11,7 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
-from ekiden.core.handoffs.handoff import HandoffInputData
-from ekiden.core.hooks import RunHooks
+from ekiden.core.handoffs import HandoffInputData
 from ekiden.core.integrations.foreign_agents import (
     ForeignTurn,
     TurnAnswer,
@@ -21,6 +20,7 @@ from ekiden.core.integrations.foreign_agents import (
     TurnPart,
 )
 from ekiden.core.roles import Assignment, RouteCause
+from ekiden.core.runs import RunHooks
 from ekiden.handoff import handoff, keep_first_and_last, keep_last, remove_all_tools
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.runtime.kinds.foreign import foreign_agent

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.handoffs.request import HandoffResult
+from ekiden.core.handoffs import HandoffResult
 from ekiden.handoff.records.records import HandoffRecord, records_of
 from ekiden.handoff.records.requests import FINAL, REQUESTS
 from ekiden.runtime import HandoffController, RunConfig

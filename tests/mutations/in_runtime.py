@@ -155,7 +155,7 @@ IN_RUNTIME = (
     Mutation(
         name="reads-past-its-claim",
         area="leases",
-        file="runtime/state/snapshot.py",
+        file="runtime/state/step_record.py",
         text="    if last > seq or (last < seq and not with_items):\n",
         replacement="    if last < seq and not with_items:\n",
         why="who was stopped between claiming and reading asks a model about what others did since",

@@ -149,7 +149,7 @@ IN_STORES = (
     Mutation(
         name="postgres-claim-of-a-live-lease",
         area="leases",
-        file="storage/postgres/role.py",
+        file="storage/postgres/connection/changes.py",
         text='FREE = "(owner is null or lease_until <= clock_timestamp())"',
         replacement='FREE = "(owner is null or lease_until is not null)"',
         why="two processes have one session",

@@ -12,7 +12,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 from ekiden.agents.definition import AgentDefinition, AgentFileProblem, Origin, ProblemReport
-from ekiden.agents.yaml.nodes import Mapping, Scalar
+from ekiden.agents.yaml_nodes import Mapping, Scalar
 from ekiden.core.dataclass import dataclass
 from ekiden.core.profile import Scope
 
@@ -254,9 +254,9 @@ def origin_of(path: Path) -> Origin:
 
 def _read(text: str | None, report: ProblemReport, origin: Origin, scope: Scope) -> AgentFile:
     # A team whose definitions are cached needs no parser.
+    from ekiden.agents.front_matter import parse_front_matter
     from ekiden.agents.keys.foreign import is_key, is_safety_key, read_foreign
     from ekiden.agents.keys.table import read_own
-    from ekiden.agents.yaml.literal import parse_front_matter
 
     parts = None if text is None else _split(text, report, origin)
     root, found = None, None

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.dataclass import dataclass
-from ekiden.core.handoffs.handoff import (
+from ekiden.core.handoffs import (
     DEFAULT_TIMEOUT_S,
     Completion,
     HandoffTrigger,

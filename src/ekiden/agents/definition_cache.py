@@ -31,7 +31,7 @@ from ekiden.agents.definition import (
 from ekiden.core.checks.fields import check_fields
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import HandoffTrigger
+from ekiden.core.handoffs import HandoffTrigger
 from ekiden.core.profile import Budget, Capability, Confirmation, Triggers
 from ekiden.core.values import dumps, loads
 from ekiden.embeddings.cache_folder import cache_folder, write_whole

@@ -16,7 +16,7 @@ from ekiden.agents.definition import (
     shown,
 )
 from ekiden.agents.keys.handoffs import BEST
-from ekiden.core.handoffs.handoff import transfer_tool_name
+from ekiden.core.handoffs import transfer_tool_name
 from ekiden.core.text.wording import suggestion
 
 ROUTER = "router-agent"

@@ -19,8 +19,7 @@ from ekiden.api.methods.values import (
 )
 from ekiden.api.runs import ITEM, LimitOptions
 from ekiden.core.documents import Value, left_out
-from ekiden.core.handoffs.handoff import PolicyName
-from ekiden.core.handoffs.request import ActorKind, StatusName
+from ekiden.core.handoffs import ActorKind, PolicyName, StatusName
 from ekiden.core.runs import Run, RunError
 from ekiden.handoff.records.records import was_made
 

@@ -201,7 +201,7 @@ class LocalRun:
 
     async def questions(self) -> Sequence[InboxItem]:
         """See `WatchedRun`."""
-        from ekiden.project.runs.stored_runs import questions_to_people
+        from ekiden.project.stored_runs import questions_to_people
 
         return await questions_to_people(self.session.store, self.session_id)
 

@@ -19,7 +19,7 @@ from ekiden.core.conversation.model import ModelDelta, text_of
 from ekiden.core.documents import to_json
 from ekiden.core.errors import HandoffSettled, NoRoute, OutOfBudgetError, UnknownAgent
 from ekiden.core.events import Event
-from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S
+from ekiden.core.handoffs import DEFAULT_TIMEOUT_S
 from ekiden.core.roles import Approver
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.core.values import dumps

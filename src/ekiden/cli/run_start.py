@@ -59,7 +59,7 @@ async def begin_run(flags: RunFlags, place: Place, message: OpeningMessage) -> i
     from ekiden.api.methods.arguments import check_arguments
     from ekiden.api.runs import RunsApi
     from ekiden.cli.projects import check_addressee, check_owner
-    from ekiden.project.runs.tasks import start_run
+    from ekiden.project.run_tasks import start_run
     from ekiden.sessions import Session
 
     said = message.said
@@ -130,7 +130,7 @@ class _Here:
     async def watch(self, session: Session, start: Start | None) -> int:
         """Show the run that `start` begins, or with `None` the session's current one."""
         from ekiden.cli.run_observer import resume_command
-        from ekiden.project.runs.tasks import finished_run, resume_run
+        from ekiden.project.run_tasks import finished_run, resume_run
 
         flags, team = self.flags, self.project.team
         hint = resume_command(

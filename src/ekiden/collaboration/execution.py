@@ -21,7 +21,7 @@ from ekiden.collaboration.rules import follow, started
 from ekiden.collaboration.wire import canonical
 from ekiden.core.errors import EkidenError, StaleDocument, StoreUnavailable
 from ekiden.core.errors.collaboration import CollaborationNotFound
-from ekiden.core.handoffs.request import HandoffResult
+from ekiden.core.handoffs import HandoffResult
 from ekiden.core.privacy.masking import cover
 from ekiden.storage.base import Document, DocumentWrite
 from ekiden.storage.records import EXECUTIONS

@@ -22,9 +22,7 @@ from ekiden.core.context import Parameterized, RunContextWrapper, TContext, Tool
 from ekiden.core.conversation.model import Model, ModelSettings
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ModelBehaviorError, UnknownAgent, UserError
-from ekiden.core.handoffs.handoff import Handoff, transfer_tool_name
-from ekiden.core.handoffs.request import HandoffRequest
-from ekiden.core.hooks import AgentHooks
+from ekiden.core.handoffs import Handoff, HandoffRequest, transfer_tool_name
 from ekiden.core.profile import (
     BY_FIELD,
     MODEL,
@@ -40,7 +38,8 @@ from ekiden.core.profile import (
     traits_named,
 )
 from ekiden.core.roles import AgentRunner, Assigner
-from ekiden.core.text.names import MAX_NAME, RESERVED, TAKEN
+from ekiden.core.runs import AgentHooks
+from ekiden.core.text.wording import MAX_NAME, RESERVED, TAKEN
 from ekiden.core.tools.tool import (
     ApprovalFunction,
     Enabled,

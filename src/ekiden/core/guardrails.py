@@ -13,7 +13,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import EkidenError, UserError
 
 if TYPE_CHECKING:
-    from ekiden.core.handoffs.request import HandoffRequest
+    from ekiden.core.handoffs import HandoffRequest
 
 OnFailure: TypeAlias = Literal["reject", "repair", "warn"]
 """`reject`: the run ends. `repair`: the model gets the violations and is asked again, a few times;

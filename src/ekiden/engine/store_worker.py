@@ -36,7 +36,7 @@ from ekiden.runtime.questions.cancel_question import (
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.sessions import Session
 from ekiden.storage.base import Claim, SessionRow, SessionStatus, Store
-from ekiden.storage.changes import LAPSE_S
+from ekiden.storage.timers import LAPSE_S
 from ekiden.tracing.logs import LogSession
 
 _log = logging.getLogger("ekiden.worker")

@@ -24,7 +24,7 @@ from ekiden.core.guardrails import (
     Violation,
     name_of,
 )
-from ekiden.core.handoffs.request import HandoffRequest
+from ekiden.core.handoffs import HandoffRequest
 from ekiden.core.integrations.registry import NotImportable, import_by_name
 from ekiden.core.tools.guardrails import (
     ToolGuardrailFunctionOutput,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ekiden.core.handoffs.handoff import (
+from ekiden.core.handoffs import (
     Handoff as Handoff,
     HandoffInputData as HandoffInputData,
     HandoffInputFilter as HandoffInputFilter,

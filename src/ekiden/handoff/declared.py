@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import DEFAULT_TERMS, Handoff, HandoffTerms, transfer_tool_name
+from ekiden.core.handoffs import DEFAULT_TERMS, Handoff, HandoffTerms, transfer_tool_name
 from ekiden.core.text.wording import suggestion
 from ekiden.handoff.filters.filters import (
     HandoffFilter,

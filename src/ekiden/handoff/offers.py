@@ -12,7 +12,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.quotes import quote as quote
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import Handoff, no_input, transfer_tool_name
+from ekiden.core.handoffs import Handoff, no_input, transfer_tool_name
 from ekiden.core.tools.tool import Tool
 from ekiden.handoff.tool import EnabledCheck
 

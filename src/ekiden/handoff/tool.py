@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.checks.fields import Text, checked_arguments, either
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.handoffs.handoff import (
+from ekiden.core.handoffs import (
     DEFAULT_TERMS,
     DEFAULT_TIMEOUT_S,
     Completion,

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from ekiden.core.conversation.model import Model, ModelEvent, ModelRequest, ModelResponse
 from ekiden.core.errors import UserError
-from ekiden.core.text.names import full_model_name
+from ekiden.core.text.wording import full_model_name
 from ekiden.models.registry import (
     DEFAULT_TIMEOUT_S,
     Backend,

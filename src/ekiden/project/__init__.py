@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.project.project import Project as Project, load_project as load_project
+    from ekiden.project.project import (
+        Project as Project,
+        load_project as load_project,
+        load_team as load_team,
+    )
     from ekiden.project.settings import Settings as Settings, load_settings as load_settings
     from ekiden.project.stores import open_store as open_store
-    from ekiden.project.teams import load_team as load_team
 
 __getattr__ = lazy_names(
     __name__,
@@ -17,7 +20,7 @@ __getattr__ = lazy_names(
         "Settings": "ekiden.project.settings",
         "load_project": "ekiden.project.project",
         "load_settings": "ekiden.project.settings",
-        "load_team": "ekiden.project.teams",
+        "load_team": "ekiden.project.project",
         "open_store": "ekiden.project.stores",
     },
 )

@@ -1,11 +1,15 @@
-"""Loads a project: a folder with agents and settings becomes a team that can run."""
+"""Loads a project: a folder with agents and settings, or a named object, becomes a team."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import field, replace
+from importlib import import_module
+from importlib.machinery import PathFinder
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,21 +23,84 @@ from ekiden.agents import (
 from ekiden.core.agent import Agent, Team
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import AgentFilesInvalid, UnknownAgent, UserError
-from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.handoffs import Handoff
 from ekiden.core.profile import Budget
 from ekiden.handoff import declared_handoff
 from ekiden.project.agent_files.assembly import Assembled, assemble
-from ekiden.project.agent_files.edges import declared_edge
-from ekiden.project.agent_files.guardrails import FileGuardrails
+from ekiden.project.agent_files.edges import FileGuardrails, declared_edge
 from ekiden.project.agent_files.mcp import serve
 from ekiden.project.settings import LoadedSettings, Settings, check_default_agent, load_settings
-from ekiden.project.teams import DEMO_TEAM, load_team
 from ekiden.routing import Router
 from ekiden.routing.decision import ROUTER_NAME
 from ekiden.tools import builtin_tools, resolve_tool
 
 if TYPE_CHECKING:
     from ekiden.tools.mcp import McpTools
+
+DEMO_TEAM = "ekiden.project.demo:team"
+
+
+def load_team(target: str) -> Team:
+    """The team at ``module:attribute``: a `Team`, an `Agent`, or a function that returns one.
+
+    A module in the current folder is preferred to an installed one. Raises `UserError` for a wrong
+    name, and if the module or the function raises an exception; the message then has the type and
+    text of that exception::
+
+        team = load_team("desk:team")
+    """
+    module_name, separator, attribute = target.partition(":")
+    if not (separator and module_name and attribute):
+        raise UserError(f"{target!r} does not name a team; write module:attribute, as {DEMO_TEAM}")
+    found = _attribute(_module(module_name), attribute, target)
+    if callable(found) and not isinstance(found, Team | Agent):
+        found = _call_factory(found, target)
+    if isinstance(found, Agent):
+        return Team(found)
+    if isinstance(found, Team):
+        return found
+    raise UserError(f"{target} is of type {type(found).__name__}, neither a Team nor an Agent")
+
+
+def _module(name: str) -> Any:
+    # An installed team must not import modules of the current folder, which may be untrusted. So
+    # the folder joins the path only if the named module is in it.
+    is_here = PathFinder.find_spec(name.partition(".")[0], [""]) is not None
+    if is_here and "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as exc:
+        if exc.name is not None and (name == exc.name or name.startswith(exc.name + ".")):
+            raise UserError(
+                f"there is no module {exc.name!r} here; run in the folder that has it, "
+                "or install the package it is in"
+            ) from exc
+        raise UserError(f"module {name!r} needs {exc.name!r}, which is not installed") from exc
+    except (Exception, SystemExit) as exc:
+        raise UserError(f"module {name!r} fails: {type(exc).__name__}: {exc}") from exc
+
+
+def _attribute(module: Any, path: str, target: str) -> Any:
+    found = module
+    for part in path.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as exc:
+            raise UserError(f"{target}: {module.__name__!r} has no {path!r}") from exc
+        except (Exception, SystemExit) as exc:
+            raise UserError(f"{target} fails: {type(exc).__name__}: {exc}") from exc
+    return found
+
+
+def _call_factory(factory: Any, target: str) -> Any:
+    if iscoroutinefunction(factory):
+        raise UserError(f"{target} is an async function; a team is made by a plain one")
+    try:
+        return factory()
+    except (Exception, SystemExit) as exc:
+        raise UserError(f"{target}() fails: {type(exc).__name__}: {exc}") from exc
+
 
 _GIVE_UP = (
     "only when the request is not yours and nobody else you know can take it: the router then "

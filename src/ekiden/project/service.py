@@ -24,7 +24,7 @@ from ekiden.inbox import Inbox
 from ekiden.project.keys import KeyStore
 from ekiden.project.project import Project
 from ekiden.project.run_options import tenant_config
-from ekiden.project.runs.runs import RunStarter
+from ekiden.project.runs import RunStarter
 from ekiden.project.stores import DEFAULT_TENANT, tenant_app, tenant_store
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.storage.base import Store

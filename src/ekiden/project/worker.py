@@ -18,7 +18,7 @@ from ekiden.engine.store_worker import StoreWorker, once_reachable
 from ekiden.engine.worker import background_work
 from ekiden.project.keys import KeyStore
 from ekiden.project.project import Project
-from ekiden.project.run_options import tenant_config
+from ekiden.project.run_options import Telemetry, tenant_config
 from ekiden.project.stores import (
     DEFAULT_TENANT,
     check_tenant,
@@ -27,7 +27,6 @@ from ekiden.project.stores import (
     tenant_store,
     tenant_url,
 )
-from ekiden.project.telemetry import Telemetry
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.storage.base import Store
 

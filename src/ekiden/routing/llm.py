@@ -29,7 +29,7 @@ from ekiden.core.conversation.model import (
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import EkidenError, ModelBehaviorError, UserError
-from ekiden.core.handoffs.handoff import transfer_tool_name
+from ekiden.core.handoffs import transfer_tool_name
 from ekiden.core.values import dumps, loads
 from ekiden.routing.decision import ROUTER_NAME, Score, StageResult, plain_line
 

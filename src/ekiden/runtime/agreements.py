@@ -13,7 +13,7 @@ from ekiden.core.errors import (
     StoreUnavailable,
     UserError,
 )
-from ekiden.core.handoffs.request import Actor, HandoffContext, HandoffRequest, HandoffResult
+from ekiden.core.handoffs import Actor, HandoffContext, HandoffRequest, HandoffResult
 from ekiden.core.values import dumps
 from ekiden.handoff.records.records import HandoffRecord, read_handoffs
 from ekiden.handoff.records.requests import FINAL

@@ -23,11 +23,11 @@ from ekiden.core.conversation.model import Item, Model, ModelDelta, ModelSetting
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.core.handoffs.handoff import HandoffInputData
-from ekiden.core.hooks import RunHooks
+from ekiden.core.handoffs import HandoffInputData
 from ekiden.core.profile import Budget
 from ekiden.core.questions import EscalationStep
 from ekiden.core.roles import Approver, Clock, EventSink
+from ekiden.core.runs import RunHooks
 from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.storage.base import DocumentWrite, SessionStatus, Store
 

@@ -28,7 +28,7 @@ from ekiden.core.conversation.run_items import (
 from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
-from ekiden.core.handoffs.handoff import Handoff, HandoffInputData
+from ekiden.core.handoffs import Handoff, HandoffInputData
 from ekiden.handoff import default_handoff
 from ekiden.runtime.state.attempt import PASSED_BY_MODELS
 from ekiden.runtime.state.calls import settled

@@ -9,8 +9,14 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.checks.fields import check_argument
 from ekiden.core.conversation.model import Item, read_items, user_message
 from ekiden.core.errors import SessionNotWaiting, UserError
-from ekiden.core.handoffs.handoff import PolicyName
-from ekiden.core.handoffs.request import A_PERSON, A_PROGRAM, Actor, HandoffRequest, HandoffResult
+from ekiden.core.handoffs import (
+    A_PERSON,
+    A_PROGRAM,
+    Actor,
+    HandoffRequest,
+    HandoffResult,
+    PolicyName,
+)
 from ekiden.core.values import check_id, check_line, new_id
 from ekiden.handoff.records.records import HandoffRecord, read_handoff
 from ekiden.handoff.records.requests import FINAL, Asked, asked_in, find_request, session_of

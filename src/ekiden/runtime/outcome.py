@@ -22,7 +22,7 @@ from ekiden.core.errors import (
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
-from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.handoffs import Handoff
 from ekiden.core.privacy.masking import cover
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.handoff.records.requests import Asked, TriedHandoff, asked_in, removal_of, requests_of

@@ -188,14 +188,14 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
         `output_info` was not JSON, its stored value is an approximation in JSON. With
         ``RunConfig(events=False)``, only decisions that allowed a call are included.
         """
-        from ekiden.runtime.guardrails.tool import input_results
+        from ekiden.runtime.guardrails.output import input_results
 
         return input_results(self._run)
 
     @property
     def tool_output_guardrail_results(self) -> list[ToolOutputGuardrailResult]:
         """The decisions of guardrails on tool outputs, as in `tool_input_guardrail_results`."""
-        from ekiden.runtime.guardrails.tool import output_results
+        from ekiden.runtime.guardrails.output import output_results
 
         return output_results(self._run)
 

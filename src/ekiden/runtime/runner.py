@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ekiden.core.agent import Agent, Team
 from ekiden.core.context import TContext, TOutput
 from ekiden.core.errors import UserError
-from ekiden.core.hooks import RunHooks
-from ekiden.core.runs import Waiting
+from ekiden.core.runs import RunHooks, Waiting
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.claim import begun, resumed, resumed_run

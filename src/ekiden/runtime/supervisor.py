@@ -23,7 +23,7 @@ from ekiden.core.plan import (
 )
 from ekiden.core.profile import Budget
 from ekiden.runtime.config import RunConfig
-from ekiden.runtime.plans.steps import plan_state
+from ekiden.runtime.plan_steps import plan_state
 from ekiden.runtime.runner import Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

@@ -13,8 +13,7 @@ from typing import Any, Final, Generic, TypeVar, get_args
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from ekiden.core.events import Event, EventType
-from ekiden.core.handoffs.handoff import PolicyName
-from ekiden.core.handoffs.request import StatusName
+from ekiden.core.handoffs import PolicyName, StatusName
 from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.inbox.items import ChangeName
 from ekiden.routing.decision import Method

@@ -22,9 +22,9 @@ from starlette.requests import HTTPConnection
 from ekiden.core.errors import SessionBusy, SessionNotFound, StaleDocument
 from ekiden.core.errors.server import IdempotencyConflict, RequestInvalid, RunNotFound
 from ekiden.core.runs import parse_run_id, run_id_of
-from ekiden.project.runs.stored_runs import run_range
-from ekiden.project.runs.tasks import RunOrder, StartedRun
+from ekiden.project.run_tasks import RunOrder, StartedRun
 from ekiden.project.service import TenantService
+from ekiden.project.stored_runs import run_range
 from ekiden.storage.base import Document, DocumentWrite, Store
 
 T = TypeVar("T")

@@ -18,9 +18,9 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import StandardUnavailable
 from ekiden.core.integrations.registry import Integration, integrations
 from ekiden.project.keys import Logins
+from ekiden.project.run_options import Telemetry
 from ekiden.project.service import Service, TenantService
 from ekiden.project.stores import DEFAULT_TENANT
-from ekiden.project.telemetry import Telemetry
 from ekiden.server.background import BackgroundTasks
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.idempotency import prune

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from ekiden.core.integrations.lazy import lazy_names
-from ekiden.testing.clock import ManualClock as ManualClock
 from ekiden.testing.scripted import (
     ScriptedModel as ScriptedModel,
     ScriptedRunner as ScriptedRunner,
@@ -20,6 +19,7 @@ from ekiden.testing.scripted import (
     stream as stream,
     transfer as transfer,
 )
+from ekiden.testing.steps import ManualClock as ManualClock
 
 if TYPE_CHECKING:
     from ekiden.testing.servers.realtime import RealtimeServer as RealtimeServer

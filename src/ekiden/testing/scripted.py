@@ -36,15 +36,15 @@ from ekiden.core.conversation.model import (
     text_of,
 )
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import transfer_tool_name
+from ekiden.core.handoffs import transfer_tool_name
 from ekiden.core.roles import AgentReply, RemoteTask
-from ekiden.testing.clock import ManualClock
 from ekiden.testing.steps import (
     AnswerStep,
     Crash,
     Delayed,
     FailureStep,
     Hang,
+    ManualClock,
     Step as Step,
     StepLike as StepLike,
     Streamed,

@@ -14,7 +14,7 @@ from typing import Any, overload
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolUnusable, UnknownTool, UserError
 from ekiden.core.integrations.registry import NotImportable, import_by_name
-from ekiden.core.text.names import builtin_name
+from ekiden.core.text.wording import builtin_name
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.tools.function import checked_name, function_tool
 

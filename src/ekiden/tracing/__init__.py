@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.tracing.building.builder import SpanBuilder as SpanBuilder, spans_of as spans_of
-    from ekiden.tracing.building.parts import CostOf as CostOf
+    from ekiden.tracing.builder import SpanBuilder as SpanBuilder, spans_of as spans_of
     from ekiden.tracing.exports import (
         export_jsonl as export_jsonl,
         export_openai as export_openai,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
         trace_processors as trace_processors,
     )
     from ekiden.tracing.redaction import for_export as for_export
+    from ekiden.tracing.span_parts import CostOf as CostOf
     from ekiden.tracing.spans import (
         Span as Span,
         SpanKind as SpanKind,
@@ -52,14 +52,14 @@ __getattr__ = lazy_names(
     __name__,
     {
         "ContextFilter": "ekiden.tracing.logs",
-        "CostOf": "ekiden.tracing.building.parts",
+        "CostOf": "ekiden.tracing.span_parts",
         "FollowPolicy": "ekiden.tracing.otel.follower",
         "JsonFormatter": "ekiden.tracing.logs",
         "Node": "ekiden.tracing.lookup",
         "OtelFollower": "ekiden.tracing.otel.follower",
         "RunTrace": "ekiden.tracing.processors",
         "Span": "ekiden.tracing.spans",
-        "SpanBuilder": "ekiden.tracing.building.builder",
+        "SpanBuilder": "ekiden.tracing.builder",
         "SpanKind": "ekiden.tracing.spans",
         "TextFormatter": "ekiden.tracing.logs",
         "Tokens": "ekiden.tracing.spans",
@@ -81,7 +81,7 @@ __getattr__ = lazy_names(
         "set_trace_processors": "ekiden.tracing.processors",
         "set_tracing_disabled": "ekiden.tracing.processors",
         "setup_logging": "ekiden.tracing.logs",
-        "spans_of": "ekiden.tracing.building.builder",
+        "spans_of": "ekiden.tracing.builder",
         "trace_events": "ekiden.tracing.exports",
         "trace_processors": "ekiden.tracing.processors",
     },

@@ -9,9 +9,9 @@ from typing import Any
 from ekiden.core.events import PRIVATE, Event
 from ekiden.core.values import dumps
 from ekiden.storage.base import Store
-from ekiden.tracing.building.parts import split_details
 from ekiden.tracing.lookup import Trace, TracedSession, traced_sessions
 from ekiden.tracing.redaction import KEYS, exported, redacted_value, without_content
+from ekiden.tracing.span_parts import split_details
 from ekiden.tracing.spans import Span
 
 

@@ -14,8 +14,8 @@ from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import Event
 from ekiden.storage.base import SessionRow, Store
 from ekiden.storage.records import is_copied
-from ekiden.tracing.building.builder import SpanBuilder
-from ekiden.tracing.building.parts import CostOf, part
+from ekiden.tracing.builder import SpanBuilder
+from ekiden.tracing.span_parts import CostOf, part
 from ekiden.tracing.spans import (
     NO_TOKENS,
     TRACEPARENT,

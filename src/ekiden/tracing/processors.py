@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from ekiden.core.current_agent import LOGGED
 from ekiden.core.events import OBSERVERS, Event, SeenRun
-from ekiden.tracing.building.builder import SpanBuilder
-from ekiden.tracing.building.parts import CostOf, part
+from ekiden.tracing.builder import SpanBuilder
 from ekiden.tracing.exports import openai_trace
 from ekiden.tracing.lookup import context_for, correlation_of
 from ekiden.tracing.redaction import exported
+from ekiden.tracing.span_parts import CostOf, part
 from ekiden.tracing.spans import (
     TRACEPARENT,
     Span,

@@ -29,7 +29,7 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.handoffs.request import Actor
+from ekiden.core.handoffs import Actor
 from ekiden.engine import Worker
 from ekiden.handoff.records.requests import Asked, document_of
 from ekiden.project import open_store

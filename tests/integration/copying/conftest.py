@@ -38,8 +38,8 @@ def elsewhere(_other_database: str, postgres_tools: Path) -> Callable[[str], str
 def upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
     """Makes this the next version of Ekiden, with one more migration, and gives its format."""
     from ekiden.storage.postgres import migrate as postgres
-    from ekiden.storage.sqlite import migrate as sqlite
-    from ekiden.storage.sqlite.copying.snapshot import expected_columns
+    from ekiden.storage.sqlite import open_store as sqlite
+    from ekiden.storage.sqlite.copying import expected_columns
 
     caches = (postgres.shipped, sqlite.shipped, expected_columns)
 

@@ -24,7 +24,7 @@ from ekiden.project.copying import (
 )
 from ekiden.project.stores import tenant_url
 from ekiden.storage.base import DocumentWrite, QueuePut
-from ekiden.storage.sqlite.copying import files
+from ekiden.storage.sqlite import copying
 from tests.integration.copying.world import (
     act,
     made,
@@ -151,13 +151,13 @@ async def test_whoever_cancels_a_backup_leaves_nothing(
         await store.write_documents(large)
     began = asyncio.Event()
     loop = asyncio.get_running_loop()
-    copy = files._copy
+    copy = copying._copy
 
     def told(db: apsw.Connection, source: Path, target: Path) -> None:
         loop.call_soon_threadsafe(began.set)
         copy(db, source, target)
 
-    monkeypatch.setattr(files, "_copy", told)
+    monkeypatch.setattr(copying, "_copy", told)
     task = asyncio.create_task(backup_store(url, shelf / "monday.db"))
     await began.wait()
     task.cancel()
@@ -221,7 +221,7 @@ async def test_tenants_of_the_target_are_neither_overwritten_nor_left_beside(
 async def test_an_empty_store_is_restored_unless_somebody_has_it_open(
     desk: str, shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.storage.sqlite.copying.files._BUSY_MS", 50)
+    monkeypatch.setattr("ekiden.storage.sqlite.copying._BUSY_MS", 50)
     target = str(shelf / "new.db")
     async with open_store(target):
         with pytest.raises(StoreUnavailable, match="locked"):

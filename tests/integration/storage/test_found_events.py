@@ -10,7 +10,7 @@ from ekiden.core.events import AUDITED, EventType
 from ekiden.storage.base import EventFilter
 from ekiden.storage.postgres import PostgresStore, journal as postgres
 from ekiden.storage.postgres.migrate import shipped
-from ekiden.storage.sqlite import SqliteStore, journal as sqlite, migrate
+from ekiden.storage.sqlite import SqliteStore, journal as sqlite, open_store
 from ekiden.storage.sqlite.rows import stored_type
 from ekiden.testing.contracts.base import claimed, step
 from ekiden.testing.contracts.feed import at
@@ -27,7 +27,7 @@ INDEXED = [
 
 
 def test_the_indexes_are_of_the_audited_types() -> None:
-    sql = migrate.shipped()[0].sql
+    sql = open_store.shipped()[0].sql
     assert set(map(int, re.findall(r"type = (\d+)", sql))) == set(map(stored_type, AUDITED))
     assert set(re.findall(r"type = '(\w+)'", sql)) == AUDITED
     (condition,) = re.findall(r"type in \((.*?)\)", shipped()[0].sql)

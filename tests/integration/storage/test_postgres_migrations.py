@@ -14,9 +14,9 @@ from ekiden.core.errors import (
     StoreUnavailable,
 )
 from ekiden.storage.base import NewSession
-from ekiden.storage.formats import Migration
+from ekiden.storage.copying import Migration
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection.address import parse_address
+from ekiden.storage.postgres.connection.errors import parse_address
 from ekiden.storage.postgres.migrate import check_engine, migrate, shipped
 from tests.support.sql import connect, execute, until_waited_for
 

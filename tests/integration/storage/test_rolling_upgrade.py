@@ -18,10 +18,10 @@ from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Batch, Commit, NewSession, SessionPatch, Store
-from ekiden.storage.formats import Migration
+from ekiden.storage.copying import Migration
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.migrate import shipped
-from ekiden.storage.sqlite import migrate as sqlite
+from ekiden.storage.sqlite import open_store as sqlite
 from ekiden.testing.contracts.base import event, step
 from ekiden.testing.contracts.leases import ClaimContract, ClaimNextContract, ReleaseContract
 from ekiden.testing.contracts.wake_ups import WakeContract

@@ -20,9 +20,9 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.storage.base import NewSession
-from ekiden.storage.formats import Migration, load_migrations
+from ekiden.storage.copying import Migration, load_migrations
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.migrate import FOLDER, check_format, migrate, shipped
+from ekiden.storage.sqlite.open_store import FOLDER, check_format, migrate, shipped
 from tests.support.sqlite import execute, one_event
 
 NEWEST = shipped()[-1].number
@@ -193,8 +193,8 @@ async def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
 
 DIES = """
 import os, signal, sys, apsw
-from ekiden.storage.formats import Migration
-from ekiden.storage.sqlite.migrate import migrate, shipped
+from ekiden.storage.copying import Migration
+from ekiden.storage.sqlite.open_store import migrate, shipped
 db = apsw.Connection(sys.argv[1])
 db.create_scalar_function("die", lambda: os.kill(os.getpid(), signal.SIGKILL))
 more = Migration(number=shipped()[-1].number + 1, name="more", sql=sys.argv[2] + "; SELECT die()")

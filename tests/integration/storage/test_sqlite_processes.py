@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.storage.base import NewSession
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.migrate import shipped
+from ekiden.storage.sqlite.open_store import shipped
 from tests.support.sqlite import execute, start_child
 
 DEADLINE_S = 60

@@ -10,7 +10,7 @@ import pytest
 from ekiden.agents import AgentFile
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.profile import Budget
-from ekiden.core.text.names import BUILTIN_TOOLS, MODEL_ALIASES
+from ekiden.core.text.wording import BUILTIN_TOOLS, MODEL_ALIASES
 
 Read = Callable[..., AgentFile]
 

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from ekiden.agents import AgentDefinition, AgentFile, HandoffDefinition
 from ekiden.agents.definition import WrittenCondition
-from ekiden.core.handoffs.handoff import HandoffTrigger, TriggerType
+from ekiden.core.handoffs import HandoffTrigger, TriggerType
 from ekiden.core.profile import Budget, Confirmation
 
 Good = Callable[..., AgentDefinition]

@@ -18,7 +18,7 @@ from ekiden.agents import (
     Peer,
 )
 from ekiden.agents.definition import WrittenCondition
-from ekiden.core.handoffs.handoff import HandoffTrigger
+from ekiden.core.handoffs import HandoffTrigger
 from ekiden.core.profile import Budget, Capability, Confirmation, Triggers
 
 Good = Callable[..., AgentDefinition]

@@ -123,6 +123,6 @@ def test_the_short_way_gives_what_the_long_way_gives(
     front: str, origin: str, read: Callable[..., AgentFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = read(front, origin=origin)
-    monkeypatch.setattr("ekiden.agents.yaml.literal._quick_with_literals", lambda *given: None)
-    monkeypatch.setattr("ekiden.agents.yaml.literal._is_literal", lambda *given: False)
+    monkeypatch.setattr("ekiden.agents.front_matter._quick_with_literals", lambda *given: None)
+    monkeypatch.setattr("ekiden.agents.front_matter._is_literal", lambda *given: False)
     assert read(front, origin=origin) == file

@@ -8,9 +8,8 @@ from textwrap import dedent
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from ekiden.agents.yaml.nodes import Node, YamlFault
-from ekiden.agents.yaml.parser import parse_yaml
-from ekiden.agents.yaml.quick import quick_yaml
+from ekiden.agents.yaml_nodes import Node, YamlFault, quick_yaml
+from ekiden.agents.yaml_parser import parse_yaml
 from tests.support.examples import examples
 
 TYPICAL = dedent(

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from ekiden.agents import agent_file_schema, read_agent_text
 from ekiden.agents.keys.table import AGENT
-from ekiden.core.handoffs.handoff import TriggerType
+from ekiden.core.handoffs import TriggerType
 from tests.support.cases import each_case
 from tests.support.examples import examples
 

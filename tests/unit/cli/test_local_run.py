@@ -18,8 +18,8 @@ from ekiden.cli.views.inbox import tell_questions
 from ekiden.core.errors import StoreUnavailable, UnknownAgent
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
-from ekiden.project.runs.stored_runs import questions_to_people
-from ekiden.project.runs.tasks import finished_run, resume_run, start_run
+from ekiden.project.run_tasks import finished_run, resume_run, start_run
+from ekiden.project.stored_runs import questions_to_people
 from ekiden.runtime import RunConfig, Runner
 from ekiden.storage.base import SessionRow
 

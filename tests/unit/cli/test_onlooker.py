@@ -15,7 +15,7 @@ from ekiden.cli.run_observer import RunView, problem_of, resume_command
 from ekiden.core.errors import UserError
 from ekiden.core.roles import Assignment
 from ekiden.core.runs import Refused
-from ekiden.project.runs.tasks import resume_run, start_run
+from ekiden.project.run_tasks import resume_run, start_run
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing import ScriptedModel, stream
 

@@ -12,7 +12,7 @@ from ekiden import Agent, CodeContext, MemoryStore, Session, SessionBusy
 from ekiden.cli.exits import exit_for_outcome
 from ekiden.cli.run_follow import read_in_turn
 from ekiden.cli.run_observer import RunView
-from ekiden.project.runs.tasks import start_run
+from ekiden.project.run_tasks import start_run
 from ekiden.runtime import RunConfig, RunResultStreaming
 from ekiden.storage.base import Claim, NewSession
 

@@ -11,7 +11,7 @@ import pytest
 from ekiden.collaboration import Collaboration, Collaborations, CollaborationSettings, run_due
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.collaboration import ProtocolError
-from ekiden.core.handoffs.request import HandoffFailure, HandoffResult
+from ekiden.core.handoffs import HandoffFailure, HandoffResult
 from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.storage.base import DocumentWrite
 from ekiden.storage.records import EXECUTIONS

@@ -11,7 +11,7 @@ import pytest
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import UserError
 from ekiden.core.guardrails import Violation
-from ekiden.core.handoffs.request import HandoffContext, HandoffRequest
+from ekiden.core.handoffs import HandoffContext, HandoffRequest
 from ekiden.core.tools.guardrails import ToolInputGuardrailData, ToolOutputGuardrailData
 from ekiden.guardrails import (
     GuardrailUnusable,

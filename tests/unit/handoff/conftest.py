@@ -14,7 +14,7 @@ from ekiden.core.conversation.run_items import (
     ToolCallItem,
     ToolCallOutputItem,
 )
-from ekiden.core.handoffs.handoff import HandoffInputData
+from ekiden.core.handoffs import HandoffInputData
 
 _WRAP: dict[str, Callable[[Agent[Any], Item], RunItem]] = {
     "function_call": ToolCallItem,

@@ -17,7 +17,7 @@ from ekiden.core.conversation.model import (
     to_items,
     user_message,
 )
-from ekiden.core.handoffs.handoff import HandoffInputData
+from ekiden.core.handoffs import HandoffInputData
 from ekiden.core.privacy.redaction import find_sensitive
 from ekiden.handoff import (
     HandoffFilter,

@@ -15,7 +15,7 @@ from ekiden.core.conversation.model import (
     function_output,
     user_message,
 )
-from ekiden.core.handoffs.handoff import HandoffInputData
+from ekiden.core.handoffs import HandoffInputData
 from ekiden.handoff import (
     HandoffFilter,
     keep_first_and_last,

@@ -19,7 +19,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.conversation.run_items import ToolCallOutputItem
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import HandoffInputData
+from ekiden.core.handoffs import HandoffInputData
 from ekiden.handoff import (
     compose,
     keep_first_and_last,

@@ -15,7 +15,7 @@ from ekiden.core.conversation.model import (
     user_message,
 )
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import HandoffInputData
+from ekiden.core.handoffs import HandoffInputData
 from ekiden.handoff import (
     default_handoff_history_mapper,
     get_conversation_history_wrappers,

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import Handoff, transfer_tool_name
+from ekiden.core.handoffs import Handoff, transfer_tool_name
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.handoff import handoff, resolve_tool_name_collisions
 from tests.support.cases import each_case

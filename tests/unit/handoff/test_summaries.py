@@ -23,7 +23,7 @@ from ekiden.core.conversation.model import (
     user_message,
 )
 from ekiden.core.errors import ModelError, UserError
-from ekiden.core.handoffs.handoff import HandoffInputData
+from ekiden.core.handoffs import HandoffInputData
 from ekiden.handoff import (
     handoff,
     keep_last,

@@ -17,7 +17,7 @@ from ekiden.inbox import Inbox, InboxQuery, run_due
 from ekiden.inbox.items import next_due_us
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
-from ekiden.testing.clock import ManualClock
+from ekiden.testing.steps import ManualClock
 from tests.support.examples import examples
 from tests.unit.inbox.conftest import question
 

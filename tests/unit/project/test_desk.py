@@ -11,7 +11,7 @@ from ekiden.bus import Bus
 from ekiden.collaboration import Collaborations
 from ekiden.core.context import RunContextWrapper
 from ekiden.project import load_project
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import Service
 from tests.support.relay_team import relay_team
 

@@ -12,7 +12,7 @@ import pytest
 from ekiden.models.local.weights import WeightPackage
 from ekiden.project.doctor import Check, examine, extras, local_checks
 from ekiden.project.stores import open_store
-from ekiden.storage.sqlite.migrate import shipped
+from ekiden.storage.sqlite.open_store import shipped
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.unit.embeddings.tiny_bert import write as write_tiny_bert
 

@@ -10,7 +10,7 @@ import pytest
 from ekiden.agents import AgentFileProblem, agent_folders
 from ekiden.agents.load import AgentWatcher
 from ekiden.core.errors import AgentFilesInvalid, EkidenError
-from ekiden.core.handoffs.handoff import Handoff, HandoffTerms, HandoffTrigger
+from ekiden.core.handoffs import Handoff, HandoffTerms, HandoffTrigger
 from ekiden.core.profile import Budget, Confirmation
 from ekiden.handoff.tool import CONFIRM_HANDOFF
 from ekiden.project.project import Project, check_files, load_project

@@ -20,7 +20,7 @@ from ekiden.core.guardrails import (
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.tools.guardrails import ToolInputGuardrailData
 from ekiden.guardrails import tool_input_validator_guardrail
-from ekiden.project.agent_files.guardrails import FileGuardrails
+from ekiden.project.agent_files.edges import FileGuardrails
 from ekiden.project.project import Project, check_files, load_project
 from ekiden.runtime import RunConfig, Runner
 from ekiden.testing import ScriptedModel, call, say

@@ -15,7 +15,7 @@ from ekiden.core.errors import SettingsInvalid, UserError
 from ekiden.core.runs import ReachedLimit, Run
 from ekiden.project import load_project, load_settings
 from ekiden.project.project import Project
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import Service
 from ekiden.testing import ScriptedModel, say
 

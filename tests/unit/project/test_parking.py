@@ -7,8 +7,8 @@ from typing import Any
 from ekiden.core.agent import Agent, Team
 from ekiden.core.questions import Ask
 from ekiden.inbox import Inbox
-from ekiden.project.runs.stored_runs import questions_to_people
-from ekiden.project.runs.tasks import finished_run
+from ekiden.project.run_tasks import finished_run
+from ekiden.project.stored_runs import questions_to_people
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

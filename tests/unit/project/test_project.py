@@ -12,7 +12,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.errors import AgentFilesInvalid, ToolError, UserError
 from ekiden.core.profile import Confirmation
-from ekiden.core.text.names import MODEL_ALIASES
+from ekiden.core.text.wording import MODEL_ALIASES
 from ekiden.handoff import get_handoffs
 from ekiden.project.project import load_project
 from ekiden.project.routing import decide, parse_address

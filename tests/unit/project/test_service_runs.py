@@ -14,8 +14,8 @@ from ekiden.core.errors.server import RunNotFound, ServerStopping, TooManyReques
 from ekiden.core.events import Event
 from ekiden.core.runs import RunError, parse_run_id
 from ekiden.project import load_project
-from ekiden.project.runs.runs import RunStarter
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
+from ekiden.project.runs import RunStarter
 from ekiden.project.service import Service, TenantService
 from ekiden.project.stores import tenant_store
 from ekiden.storage.base import DocumentWrite

@@ -12,7 +12,7 @@ import pytest
 from ekiden.engine import Worker
 from ekiden.project import load_project
 from ekiden.project.project import Project
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.project.stores import tenant_store
 from ekiden.runtime import RunConfig
@@ -84,7 +84,7 @@ async def test_a_server_elsewhere_stops_what_its_own_caller_began(
 async def test_if_nobody_stops_it_in_time_the_request_stays_until_somebody_does(
     door: TenantService, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.project.runs.tasks._PATIENCE_S", 0.05)
+    monkeypatch.setattr("ekiden.project.run_tasks._PATIENCE_S", 0.05)
     await door.runs.start(RunOrder(input="hold:never", session_id="a"))
     claim, _ = await door.store.claim("a", owner="one that hangs", lease_s=60)
     assert (await door.runs.cancel("a:1")).status == "running"

@@ -14,7 +14,7 @@ from ekiden.core.events import Event
 from ekiden.engine import Worker, submit
 from ekiden.project import load_project
 from ekiden.project.project import Project
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.runtime import CodeContext
 from ekiden.runtime.questions.cancel_question import STOPS
@@ -35,7 +35,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_STOP_TIMEOUT_S", "_STOP_HERE_TIMEOUT_S"):
         monkeypatch.setattr(f"ekiden.engine.store_worker.{name}", 0.02)
     for name in ("_PATIENCE_S", "_LEAVING_S"):
-        monkeypatch.setattr(f"ekiden.project.runs.tasks.{name}", 0.02)
+        monkeypatch.setattr(f"ekiden.project.run_tasks.{name}", 0.02)
     monkeypatch.setattr("ekiden.project.service._LEAVING_S", 0.02)
 
 

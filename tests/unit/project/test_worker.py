@@ -14,7 +14,7 @@ from ekiden.core.errors import StoreUnavailable, UnknownAgent, UserError
 from ekiden.engine import submit
 from ekiden.engine.registry import list_workers
 from ekiden.project.project import load_project
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import Service
 from ekiden.project.stores import find_tenants, tenant_store
 from ekiden.project.worker import Workforce, WorkOrder

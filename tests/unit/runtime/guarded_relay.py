@@ -17,7 +17,7 @@ from ekiden.core.guardrails import (
     OutputGuardrail,
     Violation,
 )
-from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.handoffs import Handoff
 from ekiden.core.tools.guardrails import (
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,

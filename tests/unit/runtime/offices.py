@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.handoffs.request import HandoffResult
+from ekiden.core.handoffs import HandoffResult
 from ekiden.handoff import handoff
 from ekiden.handoff.records.records import records_of
 from ekiden.handoff.records.requests import REQUESTS, Asked, document_of

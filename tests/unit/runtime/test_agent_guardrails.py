@@ -24,7 +24,7 @@ from ekiden.core.guardrails import (
     input_guardrail,
     output_guardrail,
 )
-from ekiden.core.handoffs.handoff import HandoffTrigger
+from ekiden.core.handoffs import HandoffTrigger
 from ekiden.core.runs import OutOfBudget
 from ekiden.handoff import handoff
 from ekiden.runtime import Limits, RunConfig, Runner

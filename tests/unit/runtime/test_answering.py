@@ -10,7 +10,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import SessionNotFound, SessionNotWaiting, UserError
-from ekiden.core.handoffs.request import Actor
+from ekiden.core.handoffs import Actor
 from ekiden.core.runs import Done, Waiting
 from ekiden.handoff import handoff, person
 from ekiden.handoff.records.query import HandoffQuery, open_requests

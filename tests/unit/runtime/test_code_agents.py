@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolError, UserError
-from ekiden.core.hooks import RunHooks
-from ekiden.core.runs import OutOfBudget
+from ekiden.core.runs import OutOfBudget, RunHooks
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.sessions import Session

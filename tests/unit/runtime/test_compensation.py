@@ -305,11 +305,11 @@ async def test_what_was_undone_before_a_crash_is_not_undone_again() -> None:
 
 
 async def test_a_function_that_died_with_its_process_is_a_case_for_a_person() -> None:
-    from ekiden.runtime.state import compensations
+    from ekiden.runtime.state import calls
 
     async def code(ctx: CodeContext[Any]) -> str:
         ctx.on_rollback(lambda: None, key="k")
-        compensations._functions.clear()
+        calls._functions.clear()
         raise RuntimeError("no")
 
     _, record = await run(relay(Agent("b", run=code)))

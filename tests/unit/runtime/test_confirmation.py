@@ -13,9 +13,9 @@ import pytest
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import ToolError, UserError
 from ekiden.core.events import Event
-from ekiden.core.hooks import RunHooks
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
+from ekiden.core.runs import RunHooks
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.runtime.state.parts import WorkClock
 from ekiden.runtime.tools.confirmation import question

@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.core.handoffs.request import Decline, HandoffRequest
+from ekiden.core.handoffs import Decline, HandoffRequest
 from ekiden.core.profile import Capability
 from ekiden.handoff import handoff
 from ekiden.handoff.records.records import records_of

@@ -6,7 +6,7 @@ import pytest
 
 from ekiden import Agent, RunConfig, Runner, Session, Team, function_tool, handoff
 from ekiden.core.current_agent import acting_as
-from ekiden.core.handoffs.request import Actor
+from ekiden.core.handoffs import Actor
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController

@@ -12,7 +12,7 @@ from ekiden.audit import verify_audit
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.events import Event
-from ekiden.core.handoffs.handoff import HandoffTrigger
+from ekiden.core.handoffs import HandoffTrigger
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Limits, RunConfig, Runner
 from ekiden.runtime.history.fork import fork_session, rewind_session

@@ -10,8 +10,7 @@ from ekiden.audit import verify_audit
 from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import HandoffTrigger
-from ekiden.core.handoffs.request import Actor
+from ekiden.core.handoffs import Actor, HandoffTrigger
 from ekiden.core.roles import Assignment
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, HandoffController, Runner

@@ -21,8 +21,7 @@ from ekiden.core.guardrails import (
     OutputGuardrailTripwireTriggered,
     handoff_guardrail,
 )
-from ekiden.core.handoffs.handoff import HandoffTrigger
-from ekiden.core.handoffs.request import HandoffRequest
+from ekiden.core.handoffs import HandoffRequest, HandoffTrigger
 from ekiden.core.roles import AgentReply, Assignment
 from ekiden.core.runs import Waiting
 from ekiden.handoff import handoff, keep_last, person

@@ -10,8 +10,7 @@ import pytest
 from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import Handoff, HandoffTrigger
-from ekiden.core.handoffs.request import Decline
+from ekiden.core.handoffs import Decline, Handoff, HandoffTrigger
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.handoff import handoff, redact
 from ekiden.handoff.records.records import records_of

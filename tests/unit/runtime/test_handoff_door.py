@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.request import HandoffContext, HandoffRequest
+from ekiden.core.handoffs import HandoffContext, HandoffRequest
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import hang

@@ -19,7 +19,7 @@ from ekiden import (
     handoff,
 )
 from ekiden.audit import find_records
-from ekiden.core.handoffs.request import HandoffContext, HandoffRequest, HandoffResult
+from ekiden.core.handoffs import HandoffContext, HandoffRequest, HandoffResult
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Waiting
 from ekiden.inbox import Inbox

@@ -10,8 +10,7 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import HandoffTrigger
-from ekiden.core.handoffs.request import Decline, HandoffRequest
+from ekiden.core.handoffs import Decline, HandoffRequest, HandoffTrigger
 from ekiden.core.profile import Budget
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.handoff import handoff, person

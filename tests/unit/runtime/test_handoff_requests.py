@@ -10,7 +10,7 @@ import pytest
 from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import HandoffNotFound, SessionNotFound, UserError
-from ekiden.core.handoffs.request import Actor, HandoffContext, HandoffRequest
+from ekiden.core.handoffs import Actor, HandoffContext, HandoffRequest
 from ekiden.core.profile import Capability
 from ekiden.handoff import handoff
 from ekiden.handoff.records.records import records_of

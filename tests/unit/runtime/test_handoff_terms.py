@@ -13,8 +13,7 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import QueryTimeout
-from ekiden.core.handoffs.handoff import HandoffPolicy, HandoffTerms, PolicyName
-from ekiden.core.handoffs.request import HandoffStatus, StatusName
+from ekiden.core.handoffs import HandoffPolicy, HandoffStatus, HandoffTerms, PolicyName, StatusName
 from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.runs import OutOfBudget
@@ -385,7 +384,7 @@ async def test_what_a_filter_covers_it_covers_in_the_words_of_the_source_too() -
 
 
 async def test_of_two_ways_to_a_target_a_request_takes_the_one_that_is_not_a_triggers() -> None:
-    from ekiden.core.handoffs.handoff import HandoffTrigger
+    from ekiden.core.handoffs import HandoffTrigger
     from ekiden.handoff.records.requests import edge_between
 
     b = Agent("b")

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import Handoff, HandoffInputData
-from ekiden.core.hooks import AgentHooks, RunHooks
+from ekiden.core.handoffs import Handoff, HandoffInputData
+from ekiden.core.runs import AgentHooks, RunHooks
 from ekiden.handoff import handoff, nest_handoff_history, remove_all_tools
 from ekiden.runtime import Limits, RunConfig, Runner
 from ekiden.sessions import Session

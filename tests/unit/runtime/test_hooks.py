@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import AgentHookContext, ToolContext
-from ekiden.core.hooks import AgentHooks, RunHooks
+from ekiden.core.runs import AgentHooks, RunHooks
 from ekiden.runtime import Runner
 from ekiden.testing import ScriptedModel, call, say
 from ekiden.tools import function_tool

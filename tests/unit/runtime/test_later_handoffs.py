@@ -9,7 +9,7 @@ import pytest
 from ekiden import Agent, HandoffController, MemoryStore, Runner, Session, handoff
 from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.request import HandoffContext, HandoffRequest, HandoffResult
+from ekiden.core.handoffs import HandoffContext, HandoffRequest, HandoffResult
 from ekiden.runtime.history.fork import rewind_session
 from ekiden.testing import ScriptedModel, fail, say
 from tests.unit.runtime.offices import ended

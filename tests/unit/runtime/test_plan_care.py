@@ -27,7 +27,7 @@ from ekiden.handoff import handoff
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.runtime.history.deletion import delete_session
-from ekiden.runtime.plans.steps import plan_state
+from ekiden.runtime.plan_steps import plan_state
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer

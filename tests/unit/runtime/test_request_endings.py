@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.handoffs.request import HandoffRequest
+from ekiden.core.handoffs import HandoffRequest
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.runs import OutOfBudget
 from ekiden.handoff.records.records import records_of

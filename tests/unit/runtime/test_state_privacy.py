@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.request import HandoffContext, HandoffRequest
+from ekiden.core.handoffs import HandoffContext, HandoffRequest
 from ekiden.runtime import CodeContext, HandoffController, RunConfig, Runner
 from ekiden.runtime.history.session_state import shared_state
 from ekiden.sessions.state import collection_of

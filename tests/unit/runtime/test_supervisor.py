@@ -24,7 +24,7 @@ from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.plans.steps import plan_state
+from ekiden.runtime.plan_steps import plan_state
 from ekiden.runtime.supervisor import Supervisor
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

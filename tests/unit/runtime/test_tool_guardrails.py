@@ -16,9 +16,9 @@ from ekiden.core.guardrails import (
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
 )
-from ekiden.core.hooks import RunHooks
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval
+from ekiden.core.runs import RunHooks
 from ekiden.core.tools.guardrails import (
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,

@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import HandoffTrigger
+from ekiden.core.handoffs import HandoffTrigger
 from ekiden.core.profile import Capability
 from ekiden.handoff import handoff
 from ekiden.handoff.records.records import HandoffRecord, records_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.handoffs.request import Actor
+from ekiden.core.handoffs import Actor
 from ekiden.handoff.records.requests import REQUESTS, Asked, sweep_requests
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.storage.base import NewSession

@@ -15,7 +15,7 @@ from ekiden.core.errors import UnknownAgent
 from ekiden.core.events import Event
 from ekiden.integrations.agui.events import agui_run_stream
 from ekiden.project import load_project
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.runtime import CodeContext
 from ekiden.server.streams.follow import await_more, begin_run, join_run

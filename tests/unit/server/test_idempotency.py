@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ekiden.core.errors import SessionBusy, StaleDocument
 from ekiden.core.errors.server import IdempotencyConflict
-from ekiden.project.runs.tasks import RunOrder, StartedRun
+from ekiden.project.run_tasks import RunOrder, StartedRun
 from ekiden.server import idempotency
 from ekiden.server.idempotency import (
     COLLECTION,

@@ -11,7 +11,7 @@ import pytest
 from ekiden.api.handoffs import HandoffView
 from ekiden.core.agent import Agent, Team
 from ekiden.core.documents import from_json
-from ekiden.core.handoffs.handoff import HandoffTrigger
+from ekiden.core.handoffs import HandoffTrigger
 from ekiden.handoff import handoff, keep_last
 from ekiden.runtime import RunConfig, Runner
 from ekiden.sessions import Session

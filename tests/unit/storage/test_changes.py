@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.storage import changes
-from ekiden.storage.changes import ChangeSignal
+from ekiden.storage import timers
+from ekiden.storage.timers import ChangeSignal
 
 
 async def test_each_change_is_repeated_for_a_task_that_waits_only_once(
@@ -19,7 +19,7 @@ async def test_each_change_is_repeated_for_a_task_that_waits_only_once(
     echoes: list[Callable[[], object]] = []
 
     def later(delay: float, callback: Callable[..., object], *args: Any, **_: Any) -> None:
-        assert delay == changes._ECHO_S
+        assert delay == timers._ECHO_S
         echoes.append(lambda: callback(*args))
 
     await signal.wait(0)

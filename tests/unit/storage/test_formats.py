@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ekiden.core.errors import StoreTooNew
-from ekiden.storage.formats import Migration, check_newer
+from ekiden.storage.copying import Migration, check_newer
 from ekiden.storage.postgres import migrate as postgres
-from ekiden.storage.sqlite import migrate as sqlite
+from ekiden.storage.sqlite import open_store as sqlite
 from tests.support.cases import each_case
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from ekiden.core.errors import ToolError
 from ekiden.core.profile import Confirmation
-from ekiden.core.text.names import BUILTIN_TOOLS
+from ekiden.core.text.wording import BUILTIN_TOOLS
 from ekiden.tools.builtin import BUILTIN_NAMES, builtin_tools
 from ekiden.tools.builtin.files import ProjectFiles
 from ekiden.tools.settings import FileToolSettings, ToolSettings

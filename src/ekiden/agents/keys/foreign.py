@@ -13,16 +13,16 @@ from collections.abc import Mapping
 from typing import Any
 from unicodedata import normalize
 
+from ekiden.agents import yaml_nodes as nodes
 from ekiden.agents.definition import AgentDefinition, Origin, Place, ProblemReport, shown
 from ekiden.agents.keys.kinds import INVALID, model_of, plain_value, read
 from ekiden.agents.keys.objects import MODEL_SETTINGS
 from ekiden.agents.keys.restrictions import ALL, Restrictions, is_nothing, listed, restricts
-from ekiden.agents.yaml import nodes
-from ekiden.agents.yaml.nodes import Node, Scalar, value_of
+from ekiden.agents.yaml_nodes import Node, Scalar, value_of
 from ekiden.core.checks.kinds import RefusedValue, Text, shown_type
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.profile import Scope
-from ekiden.core.text.names import (
+from ekiden.core.text.wording import (
     BUILTIN_TOOLS,
     INHERIT,
     builtin_name,

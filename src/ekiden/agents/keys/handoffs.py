@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from unicodedata import normalize
 
+from ekiden.agents import yaml_nodes as nodes
 from ekiden.agents.definition import HandoffDefinition, ProblemReport, shown
 from ekiden.agents.keys.kinds import (
     INVALID,
@@ -28,11 +29,10 @@ from ekiden.agents.keys.objects import (
     budget_of,
     confirmation_of,
 )
-from ekiden.agents.yaml import nodes
-from ekiden.agents.yaml.nodes import Node, Scalar
+from ekiden.agents.yaml_nodes import Node, Scalar
 from ekiden.core.checks.kinds import Choice, Flag, FlagOrWord, Number, Text
 from ekiden.core.dataclass import dataclass
-from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S, HandoffTrigger
+from ekiden.core.handoffs import DEFAULT_TIMEOUT_S, HandoffTrigger
 
 BEST = "*"
 """The target that means the best match of `capabilities`."""

@@ -10,13 +10,19 @@ import math
 import unicodedata
 from typing import Any, Final, Protocol, TypeAlias
 
+from ekiden.agents import yaml_nodes as nodes
 from ekiden.agents.definition import PERSON, ProblemReport, WrittenCondition, shown
-from ekiden.agents.yaml import nodes
-from ekiden.agents.yaml.nodes import Node, Scalar, value_of
+from ekiden.agents.yaml_nodes import Node, Scalar, value_of
 from ekiden.core.checks.kinds import Choice, Flag, FlagOrWord, Number, RefusedValue, Text, wrong
 from ekiden.core.dataclass import dataclass
-from ekiden.core.text.names import INHERIT, MAX_NAME, full_model_name, is_slug, slug_of
-from ekiden.core.text.wording import lazy_pattern
+from ekiden.core.text.wording import (
+    INHERIT,
+    MAX_NAME,
+    full_model_name,
+    is_slug,
+    lazy_pattern,
+    slug_of,
+)
 
 INVALID: Final = object()
 """Returned instead of a value after its fault was reported."""

@@ -7,10 +7,10 @@ from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 from unicodedata import normalize
 
+from ekiden.agents import yaml_nodes as nodes
 from ekiden.agents.definition import Peer, ProblemReport, shown
 from ekiden.agents.keys.kinds import INVALID, Kind, duplicate_key, read, template_fault, wrong_type
-from ekiden.agents.yaml import nodes
-from ekiden.agents.yaml.nodes import Node, Scalar, value_of
+from ekiden.agents.yaml_nodes import Node, Scalar, value_of
 from ekiden.core.checks.kinds import Flag, Number, Text
 from ekiden.core.dataclass import dataclass
 from ekiden.core.profile import Budget, Confirmation

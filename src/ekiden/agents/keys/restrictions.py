@@ -11,15 +11,14 @@ from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ekiden.agents import yaml_nodes as nodes
 from ekiden.agents.definition import GuardrailDefinition, Place, ProblemReport, shown
 from ekiden.agents.keys.objects import BUDGET, CONFIRMATION, budget_of, confirmation_of, split_names
 from ekiden.agents.keys.sections import GUARDRAILS, guardrail_definition
-from ekiden.agents.yaml import nodes
-from ekiden.agents.yaml.nodes import Node, Scalar, value_of
+from ekiden.agents.yaml_nodes import Node, Scalar, value_of
 from ekiden.core.dataclass import dataclass
 from ekiden.core.profile import Budget, Confirmation
-from ekiden.core.text.names import READ_ONLY_TOOLS, builtin_name, plain_key
-from ekiden.core.text.wording import lazy_pattern
+from ekiden.core.text.wording import READ_ONLY_TOOLS, builtin_name, lazy_pattern, plain_key
 
 ALL = "*"
 _EDITS = frozenset({"edit_file", "write_file"})

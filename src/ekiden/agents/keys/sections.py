@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
+from ekiden.agents import yaml_nodes as nodes
 from ekiden.agents.definition import (
     GuardrailDefinition,
     Place,
@@ -29,12 +30,10 @@ from ekiden.agents.keys.objects import (
     budget_of,
     peer_of,
 )
-from ekiden.agents.yaml import nodes
 from ekiden.core.checks.addresses import address_fault, variable_fault
 from ekiden.core.checks.kinds import Choice, Flag, Number, Text
 from ekiden.core.profile import MemoryKind, MemoryScope
-from ekiden.core.text.names import MAX_NAME
-from ekiden.core.text.wording import pattern_fault
+from ekiden.core.text.wording import MAX_NAME, pattern_fault
 
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,99}", re.ASCII)
 _LOCAL_KEYS = (

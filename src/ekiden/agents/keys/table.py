@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unicodedata import normalize
 
+from ekiden.agents import yaml_nodes as nodes
 from ekiden.agents.definition import (
     AgentDefinition,
     GuardrailDefinition,
@@ -47,7 +48,6 @@ from ekiden.agents.keys.sections import (
     remote_definition,
     supervisor_definition,
 )
-from ekiden.agents.yaml import nodes
 from ekiden.core.checks.kinds import Choice, Flag, Number, Text
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.profile import (
@@ -59,8 +59,14 @@ from ekiden.core.profile import (
     is_label,
 )
 from ekiden.core.questions import DEFAULT_ROLE
-from ekiden.core.text.names import INHERIT, MAX_NAME, MODEL_NAME, RESERVED, name_fault
-from ekiden.core.text.wording import matches_everything
+from ekiden.core.text.wording import (
+    INHERIT,
+    MAX_NAME,
+    MODEL_NAME,
+    RESERVED,
+    matches_everything,
+    name_fault,
+)
 
 _MAX_SESSIONS = 1_000_000
 

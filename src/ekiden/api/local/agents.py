@@ -17,7 +17,7 @@ from ekiden.capabilities.declared import Match
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.messages import BlockingContext
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.handoffs import Handoff
 from ekiden.handoff import default_handoff
 from ekiden.project.agent_files.edges import is_mcp_name
 from ekiden.project.project import Project
@@ -28,7 +28,7 @@ from ekiden.storage.base import SessionFilter, SessionRow, SessionStatus, Store
 
 if TYPE_CHECKING:
     from ekiden.agents.definition import AgentDefinition, HandoffDefinition
-    from ekiden.core.handoffs.handoff import HandoffTerms, HandoffTrigger
+    from ekiden.core.handoffs import HandoffTerms, HandoffTrigger
     from ekiden.core.tools.tool import FunctionTool
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ekiden.core.agent import Team
     from ekiden.hub.reader import OnOutage
     from ekiden.project.project import Project
-    from ekiden.project.runs.runs import RunStarter
+    from ekiden.project.runs import RunStarter
     from ekiden.runtime import RunConfig
     from ekiden.storage.base import SessionRow, Store
 

@@ -23,8 +23,14 @@ from ekiden.core.errors import (
     SessionNotWaiting,
     UnknownAgent,
 )
-from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S, PolicyName
-from ekiden.core.handoffs.request import Actor, HandoffContext, HandoffRequest, HandoffResult
+from ekiden.core.handoffs import (
+    DEFAULT_TIMEOUT_S,
+    Actor,
+    HandoffContext,
+    HandoffRequest,
+    HandoffResult,
+    PolicyName,
+)
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
 from ekiden.handoff.filters.report import filter_report
 from ekiden.handoff.records.query import HandoffQuery, correlation_of, find_handoffs, task_of
@@ -33,7 +39,7 @@ from ekiden.handoff.records.requests import FINAL
 from ekiden.handoff.records.views import passed_data_of, read_views
 from ekiden.handoff.tool import BEST
 from ekiden.project.run_options import tenant_config
-from ekiden.project.runs.stored_runs import read_run, run_status, until_free
+from ekiden.project.stored_runs import read_run, run_status, until_free
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.runtime.kinds.people import answer_case
 from ekiden.runtime.loop.claim import keep_limits

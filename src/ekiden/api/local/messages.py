@@ -23,7 +23,7 @@ from ekiden.core.errors import QueueFull, UserError
 from ekiden.core.errors.messages import MailboxFull, MessageNotFound
 from ekiden.core.runs import run_id_of
 from ekiden.core.values import PRIORITIES, Priority
-from ekiden.project.runs.stored_runs import until_free
+from ekiden.project.stored_runs import until_free
 from ekiden.runtime.questions.sessions import ANSWERS, bus_session_id, session_for
 from ekiden.storage.base import Batch, MessageFilter, QueuePut, Store, StoredMessage
 from ekiden.storage.records import MessageState

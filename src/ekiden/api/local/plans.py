@@ -18,7 +18,7 @@ from ekiden.core.plan import AgentResult, AgentTask, MultiAgentState
 from ekiden.core.values import dumps
 from ekiden.project.plan_preview import PlanPreview, plan_request
 from ekiden.project.routing import AUTO, parse_address
-from ekiden.runtime.plans.steps import plan_state
+from ekiden.runtime.plan_steps import plan_state
 from ekiden.storage.base import EventFilter, Store
 
 _PAGE: Final = 100

@@ -16,9 +16,9 @@ from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import RunNotFound, ServerStopping
 from ekiden.core.events import Event
 from ekiden.core.runs import ACTIVE, Run, RunStarted, parse_run_id, run_id_of
-from ekiden.project.runs.runs import RunStarter
-from ekiden.project.runs.stored_runs import read_run, until_free
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
+from ekiden.project.runs import RunStarter
+from ekiden.project.stored_runs import read_run, until_free
 from ekiden.sessions.session import run_number
 from ekiden.storage.base import SessionFilter
 

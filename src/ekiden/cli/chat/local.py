@@ -239,7 +239,7 @@ class LocalChat(Chat):
         return [] if self.row is None else await self.session.events(after=after)
 
     async def questions(self) -> Sequence[InboxItem]:
-        from ekiden.project.runs.stored_runs import questions_to_people
+        from ekiden.project.stored_runs import questions_to_people
 
         return await questions_to_people(self.store, self.session_id)
 
@@ -259,7 +259,7 @@ class LocalChat(Chat):
         check_addressee(self.roster.project, address)
 
     async def send(self, address: AddressedMessage) -> int:
-        from ekiden.project.runs.tasks import start_run
+        from ekiden.project.run_tasks import start_run
 
         if self.row is None:
             self.session.meta.setdefault("title", title_of(address.text))
@@ -277,7 +277,7 @@ class LocalChat(Chat):
         )
 
     async def resume(self) -> int:
-        from ekiden.project.runs.tasks import resume_run
+        from ekiden.project.run_tasks import resume_run
 
         self.stored_session("nothing to resume")
         await self.ready()

@@ -254,7 +254,7 @@ async def handoff_answer(
     from ekiden.cli.prompts import approver
     from ekiden.cli.run_observer import RunView, resume_command, run_config, stopped, tell_refusals
     from ekiden.project import open_store
-    from ekiden.project.runs.stored_runs import questions_to_people
+    from ekiden.project.stored_runs import questions_to_people
     from ekiden.runtime import HandoffController
 
     said, who = read_text(text), person_name(by)

@@ -26,9 +26,9 @@ from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.values import dumps
 from ekiden.tracing import SpanBuilder, TraceContext
-from ekiden.tracing.building.parts import part
 from ekiden.tracing.lookup import builder_for, own_events, trace_context
 from ekiden.tracing.redaction import exported
+from ekiden.tracing.span_parts import part
 from ekiden.tracing.spans import ask_span_id
 
 if TYPE_CHECKING:

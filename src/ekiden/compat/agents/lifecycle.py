@@ -1,6 +1,6 @@
 """Callbacks at the joints of a run."""
 
-from ekiden.core.hooks import AgentHooks as AgentHooks, RunHooks as RunHooks
+from ekiden.core.runs import AgentHooks as AgentHooks, RunHooks as RunHooks
 
 AgentHooksBase = AgentHooks
 RunHooksBase = RunHooks

@@ -33,7 +33,7 @@ from typing import (
 
 from ekiden.core.checks.kinds import Allowed
 from ekiden.core.errors import UserError
-from ekiden.core.text.names import MODEL_NAME
+from ekiden.core.text.wording import MODEL_NAME
 
 F = TypeVar("F", bound=Callable[..., Any])
 Test: TypeAlias = Callable[[Any], bool]

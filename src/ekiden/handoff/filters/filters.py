@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.conversation.model import Item, to_item
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import HandoffInputData, HandoffInputFilter
+from ekiden.core.handoffs import HandoffInputData, HandoffInputFilter
 from ekiden.handoff.filters.selection import (
     VisibleItem,
     is_tool_kind,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.conversation.model import Item, is_message
-from ekiden.core.handoffs.handoff import HandoffInputData
+from ekiden.core.handoffs import HandoffInputData
 from ekiden.core.privacy.redaction import (
     DEFAULT_MASK,
     SENSITIVE_KINDS,

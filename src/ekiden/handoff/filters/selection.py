@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ekiden.core.conversation.model import Item, to_input_item, user_message
 from ekiden.core.conversation.run_items import RunItemBase, raw_field
-from ekiden.core.handoffs.handoff import HandoffInputData
+from ekiden.core.handoffs import HandoffInputData
 
 Section: TypeAlias = Literal["input_history", "pre_handoff_items", "new_items", "input_items"]
 

@@ -25,7 +25,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.conversation.run_items import raw_field
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.handoffs.handoff import HandoffInputData
+from ekiden.core.handoffs import HandoffInputData
 from ekiden.core.values import dumps
 from ekiden.handoff.filters.filters import HandoffFilter, SyncFilter, check_count
 from ekiden.handoff.filters.selection import (

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import HandoffInputData
+from ekiden.core.handoffs import HandoffInputData
 from ekiden.core.values import dumps, loads
 from ekiden.handoff.filters.filters import SyncFilter
 from ekiden.handoff.filters.selection import VisibleItem, visible_entries

@@ -11,8 +11,7 @@ from ekiden.audit import AuditQuery
 from ekiden.core.checks.fields import Checked
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
-from ekiden.core.handoffs.handoff import PolicyName
-from ekiden.core.handoffs.request import StatusName
+from ekiden.core.handoffs import PolicyName, StatusName
 from ekiden.handoff.records.records import HandoffRecord, record_of_request, records_of
 from ekiden.handoff.records.requests import FINAL, REQUESTS, Asked, asked_in, session_of, tried_in
 from ekiden.storage.base import EventFilter, SessionRow, Store

@@ -11,8 +11,15 @@ from ekiden.core.conversation.model import Item
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import HandoffError, HandoffRefused, SessionNotFound, StaleDocument
 from ekiden.core.faults import fault_point
-from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S, Handoff, PolicyName
-from ekiden.core.handoffs.request import A_PROGRAM, Actor, HandoffFailure, StatusName
+from ekiden.core.handoffs import (
+    A_PROGRAM,
+    DEFAULT_TIMEOUT_S,
+    Actor,
+    Handoff,
+    HandoffFailure,
+    PolicyName,
+    StatusName,
+)
 from ekiden.core.text.wording import suggestion
 from ekiden.core.values import dumps
 from ekiden.handoff.offers import default_handoff

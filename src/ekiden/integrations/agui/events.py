@@ -22,8 +22,8 @@ from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run
 from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
-from ekiden.project.runs.stored_runs import questions_to_people
 from ekiden.project.service import TenantService
+from ekiden.project.stored_runs import questions_to_people
 from ekiden.server.access.access import Caller
 from ekiden.server.streams.decisions import VIA, choices, decide
 from ekiden.server.streams.messages import Broken, Piece, Speech, SpeechEnded, SpeechStarted

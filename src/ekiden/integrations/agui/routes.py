@@ -20,9 +20,9 @@ from ekiden.core.events import Event
 from ekiden.core.runs import run_id_of
 from ekiden.hub.tails import Shown
 from ekiden.integrations.agui.events import AguiEvents, ResumeEntry, agui_stream, resolve
-from ekiden.project.runs.stored_runs import run_range
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
+from ekiden.project.stored_runs import run_range
 from ekiden.server.access.access import Caller
 from ekiden.server.answers import Starts, TheCaller, grouped, problems
 from ekiden.server.streams.decisions import check_asked

@@ -13,7 +13,7 @@ from ekiden.api.local.handoffs import end_of
 from ekiden.api.local.sessions import details_of, summary_of
 from ekiden.api.methods.values import SESSION_ID
 from ekiden.core.documents import to_json
-from ekiden.core.handoffs.request import Actor
+from ekiden.core.handoffs import Actor
 from ekiden.inbox import InboxQuery
 from ekiden.integrations.mcp_server.calls import (
     ToolCallRequest,
@@ -22,7 +22,7 @@ from ekiden.integrations.mcp_server.calls import (
     wait_for_last_run,
 )
 from ekiden.project.routing import AddressedMessage, decide
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
 from ekiden.server.access.access import Scope
 from ekiden.server.streams.follow import begin_run, join_run, last_event
 from ekiden.storage.base import SessionFilter

@@ -32,8 +32,8 @@ from ekiden.integrations.openai_api.errors import (
 )
 from ekiden.integrations.openai_api.messages import waiting_notice, working_notice
 from ekiden.integrations.openai_api.turns import ChatTurn, take_turn
-from ekiden.project.runs.stored_runs import questions_to_people
 from ekiden.project.service import TenantService
+from ekiden.project.stored_runs import questions_to_people
 from ekiden.server.answers import Starts, TheCaller
 from ekiden.server.streams.messages import (
     Piece,

@@ -42,9 +42,9 @@ from ekiden.integrations.openai_api.response_items import (
     response_status,
 )
 from ekiden.integrations.openai_api.turns import TEAM, addressee_of, events_of_run, last_run
-from ekiden.project.runs.stored_runs import questions_to_people
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
+from ekiden.project.stored_runs import questions_to_people
 from ekiden.runtime.history.deletion import delete_session
 from ekiden.server.access.access import Caller
 from ekiden.server.answers import Administers, Reads, Starts, TheCaller

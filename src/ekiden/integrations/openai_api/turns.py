@@ -25,9 +25,9 @@ from ekiden.core.runs import Run, run_id_of
 from ekiden.integrations.openai_api.bodies import ChatRequest
 from ekiden.integrations.openai_api.errors import BadRequest, OpenAIRoute, errors
 from ekiden.integrations.openai_api.messages import ClientChat, read_chat, read_command, run_noticed
-from ekiden.project.runs.stored_runs import questions_to_people, run_range
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
+from ekiden.project.stored_runs import questions_to_people, run_range
 from ekiden.server.access.access import Caller
 from ekiden.server.answers import Reads
 from ekiden.server.streams.decisions import decide

@@ -13,10 +13,9 @@ from ekiden.core.agent import Agent, Instructions
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import UserError
 from ekiden.core.guardrails import HandoffGuardrail
-from ekiden.core.handoffs.handoff import DEFAULT_TERMS, Handoff, PolicyName
-from ekiden.core.handoffs.request import HandoffRequest
-from ekiden.core.hooks import AgentHooks, RunHooks
+from ekiden.core.handoffs import DEFAULT_TERMS, Handoff, HandoffRequest, PolicyName
 from ekiden.core.profile import Capability, Confirmation
+from ekiden.core.runs import AgentHooks, RunHooks
 from ekiden.core.tools.tool import Enabled, FunctionTool, Tool
 from ekiden.core.values import dumps, loads
 from ekiden.handoff.offers import default_handoff, resolve_tool_name_collisions

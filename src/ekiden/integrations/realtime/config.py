@@ -17,8 +17,8 @@ from typing import Any, Literal
 from ekiden.core.checks.fields import Checked, Count, Positive, Seconds, WholeAmount
 from ekiden.core.errors import ModelError, UserError
 from ekiden.core.guardrails import HandoffGuardrail
-from ekiden.core.hooks import RunHooks
 from ekiden.core.roles import Approver, Clock
+from ekiden.core.runs import RunHooks
 from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.runtime import Limits, RunConfig
 

@@ -9,7 +9,7 @@ from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import function_call, function_output
 from ekiden.core.current_agent import acting_as
 from ekiden.core.guardrails import GuardrailError
-from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.handoffs import Handoff
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.integrations.realtime.agent import Entry, is_enabled
 from ekiden.integrations.realtime.events import (

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.errors import LeaseLost, StoreError, UserError
-from ekiden.core.hooks import AgentHooks, RunHooks
+from ekiden.core.runs import AgentHooks, RunHooks
 from ekiden.core.values import new_id
 from ekiden.integrations.realtime.agent import AgentOffer, RealtimeAgent, make_offer
 from ekiden.integrations.realtime.config import RealtimeRunConfig

@@ -32,7 +32,7 @@ from ekiden.integrations.realtime.model import (
 )
 from ekiden.integrations.realtime.transfer import greet, move
 from ekiden.integrations.realtime.websocket import RealtimeWebSocketModel
-from ekiden.runtime.turn.model_call import prompt_block
+from ekiden.runtime.model_call import prompt_block
 from ekiden.sessions import Session
 
 _log = logging.getLogger("ekiden.integrations.realtime")

@@ -10,8 +10,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import AgentHookContext
 from ekiden.core.conversation.model import function_call
 from ekiden.core.errors import EkidenError, HandoffRefused, UserError
-from ekiden.core.handoffs.handoff import Handoff
-from ekiden.core.handoffs.request import A_PROGRAM
+from ekiden.core.handoffs import A_PROGRAM, Handoff
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import new_id
 from ekiden.handoff.offers import default_handoff
@@ -29,8 +28,8 @@ from ekiden.runtime.live_sessions import (
     news,
     refuse_at_once,
 )
+from ekiden.runtime.model_call import prompt_block
 from ekiden.runtime.state.attempt import GIVEN_UP, Attempt
-from ekiden.runtime.turn.model_call import prompt_block
 
 _ERROR_LIMIT = 2_000
 _WAITING = (

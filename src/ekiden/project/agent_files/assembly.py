@@ -23,12 +23,10 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.integrations.registry import integration
 from ekiden.core.plan import PlanSettings
 from ekiden.core.profile import Confirmation, MemorySettings
-from ekiden.core.text.names import commands_of
-from ekiden.core.text.wording import suggestion
+from ekiden.core.text.wording import commands_of, suggestion
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.models.demo import is_demo
-from ekiden.project.agent_files.edges import Edges, is_mcp_name
-from ekiden.project.agent_files.guardrails import FileGuardrails, file_guardrails
+from ekiden.project.agent_files.edges import Edges, FileGuardrails, file_guardrails, is_mcp_name
 from ekiden.project.settings.model import MemoryDefaults
 
 ResolveTool: TypeAlias = Callable[[str], FunctionTool]

@@ -26,8 +26,7 @@ from ekiden.project.copying.whole_stores import (
     work_folder,
 )
 from ekiden.project.stores import DEFAULT_TENANT
-from ekiden.storage.sqlite.copying.files import copy_file, put_in_place
-from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
+from ekiden.storage.sqlite.copying import SqliteSnapshot, copy_file, put_in_place
 
 _DUMP = b"PGDMP"
 """The first bytes of a PostgreSQL dump."""

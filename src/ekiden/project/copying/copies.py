@@ -42,7 +42,7 @@ from ekiden.storage.copying import (
 
 if TYPE_CHECKING:
     from ekiden.storage.postgres.copying.target import PostgresTarget
-    from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
+    from ekiden.storage.sqlite.copying import SqliteSnapshot
 
 
 _BODY: Final = TABLES["documents"].index("body")
@@ -92,7 +92,7 @@ async def copy_store(
     """
     began = time.monotonic()
     _check_direction(source, target)
-    from ekiden.storage.postgres.connection.address import parse_address
+    from ekiden.storage.postgres.connection.errors import parse_address
     from ekiden.storage.postgres.copying.target import PostgresTarget, in_one_transaction
 
     parts = []

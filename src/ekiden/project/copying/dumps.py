@@ -23,17 +23,17 @@ from ekiden.project.copying.whole_stores import (
     work_folder,
 )
 from ekiden.project.stores import JOINT, tenant_url
-from ekiden.storage.postgres.connection.address import PostgresAddress, parse_address
+from ekiden.storage.postgres.connection.errors import PostgresAddress, parse_address
 from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
-from ekiden.storage.postgres.copying.target import PostgresTarget
-from ekiden.storage.postgres.copying.tools import (
+from ekiden.storage.postgres.copying.target import (
+    PostgresTarget,
     dump_arguments,
     find_tool,
     login_of,
     restore_arguments,
     run_tool,
 )
-from ekiden.storage.sqlite.copying.files import move_to_new, sync
+from ekiden.storage.sqlite.copying import move_to_new, sync
 
 
 async def dump_store(url: str, file: Path, *, tenants: Collection[str] | None) -> BackupReport:

@@ -33,7 +33,7 @@ from ekiden.storage.copying import (
 )
 
 if TYPE_CHECKING:
-    from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
+    from ekiden.storage.sqlite.copying import SqliteSnapshot
 
 
 Phase: TypeAlias = Literal["copy", "compare", "audit"]
@@ -181,7 +181,7 @@ _POSTGRES = ("postgresql", "postgres")
 def snapshot_at(url: str, tenant: str = DEFAULT_TENANT) -> StoreSnapshot:
     """A snapshot of the tenant's store; `UserError` for an invalid address."""
     if file_at(url) is None:
-        from ekiden.storage.postgres.connection.address import parse_address
+        from ekiden.storage.postgres.connection.errors import parse_address
         from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
 
         return PostgresSnapshot(parse_address(tenant_url(url, tenant)))
@@ -190,7 +190,7 @@ def snapshot_at(url: str, tenant: str = DEFAULT_TENANT) -> StoreSnapshot:
 
 def sqlite_snapshot(url: str, tenant: str = DEFAULT_TENANT) -> SqliteSnapshot:
     """A snapshot of the tenant's SQLite store."""
-    from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
+    from ekiden.storage.sqlite.copying import SqliteSnapshot
 
     return SqliteSnapshot(tenant_file(url, tenant))
 
@@ -205,7 +205,7 @@ def tenant_file(url: str, tenant: str = DEFAULT_TENANT) -> Path:
 async def target_state(url: str, tenant: str = DEFAULT_TENANT) -> TargetState:
     """The content at the place where the tenant's store will be written; nothing is changed."""
     if file_at(url) is None:
-        from ekiden.storage.postgres.connection.address import parse_address
+        from ekiden.storage.postgres.connection.errors import parse_address
         from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
 
         address = parse_address(tenant_url(url, tenant))
@@ -276,7 +276,7 @@ async def tenants_at(url: str, wanted: Collection[str] | None) -> Sequence[str]:
 def shown(url: str) -> str:
     """The address for messages, without a password."""
     if file_at(url) is None:
-        from ekiden.storage.postgres.connection.address import parse_address
+        from ekiden.storage.postgres.connection.errors import parse_address
 
         return parse_address(url).shown
     return str(tenant_file(url))

@@ -25,8 +25,7 @@ from ekiden.project.settings.jsonc import (
     parse,
 )
 from ekiden.project.settings.keys import ROOT, SETTINGS, Group, ServerEntry, Setting
-from ekiden.project.settings.model import SERVERS
-from ekiden.project.settings.values import server_name_problem
+from ekiden.project.settings.model import SERVERS, server_name_problem
 
 ProblemCode: TypeAlias = Literal[
     "settings.unreadable",

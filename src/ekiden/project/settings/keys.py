@@ -26,13 +26,14 @@ from ekiden.core.errors import UnknownSetting
 from ekiden.core.questions import EscalationStep
 from ekiden.core.text.wording import closest
 from ekiden.core.values import is_tenant
-from ekiden.project.settings.model import SERVERS, Settings
-from ekiden.project.settings.values import (
+from ekiden.project.settings.model import (
     FAULTS,
+    SERVERS,
     Fault,
     McpServerEntry,
     Prices,
     Servers,
+    Settings,
     server_name_problem,
 )
 

@@ -25,8 +25,7 @@ from ekiden.project.settings.files import (
 from ekiden.project.settings.jsonc import JsoncError, parse
 from ekiden.project.settings.keys import SETTINGS, Group, ServerEntry, Setting, place_of
 from ekiden.project.settings.loaded import LoadedSettings, SettingOrigin
-from ekiden.project.settings.model import SERVERS, Settings
-from ekiden.project.settings.values import unknown_provider
+from ekiden.project.settings.model import SERVERS, Settings, unknown_provider
 
 _FLAGS = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),

@@ -17,15 +17,15 @@ from ekiden.agents import AgentDefinition, LoadedAgents, agent_folders
 from ekiden.agents.definition import printable
 from ekiden.core.checks.addresses import is_loopback
 from ekiden.core.dataclass import dataclass
-from ekiden.core.text.names import commands_of
+from ekiden.core.text.wording import commands_of
 from ekiden.core.values import dumps
 from ekiden.project.agent_files.edges import is_mcp_name
+from ekiden.project.project import DEMO_TEAM
 from ekiden.project.settings.files import SettingsFiles, read_text
 from ekiden.project.settings.jsonc import JsoncDocument, JsoncMember, ObjectNode, parse
 from ekiden.project.settings.keys import SETTINGS, Setting, key_path, place_of
 from ekiden.project.settings.loaded import LoadedSettings, SettingOrigin, plain, without_tokens
 from ekiden.project.settings.model import SERVERS
-from ekiden.project.teams import DEMO_TEAM
 from ekiden.tools.builtin import BUILTIN_NAMES
 
 _BETWEEN = re.compile(r"[\s'\"=;|&()<>]+")

@@ -1,4 +1,6 @@
-"""Input guardrails: they check the input of an agent.
+"""Runs the guardrails of agents and handoffs concurrently, and those of an agent's input.
+
+Guardrails fail closed: if a guardrail crashes or times out, it rejects what it checked.
 
 They run once each time an agent gets the conversation. Blocking guardrails run before the agent
 does anything. Parallel guardrails run concurrently with the first call of its model; if one trips,
@@ -8,28 +10,263 @@ the answer is dropped. For an agent without a model, all of them are blocking.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+import copy
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
 
+from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import Item, ModelResponse
+from ekiden.core.errors import HandoffRefused
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import (
     GuardrailError,
     GuardrailFailed,
+    GuardrailFunctionOutput,
+    HandoffGuardrail,
+    HandoffGuardrailResult,
+    HandoffGuardrailTripwireTriggered,
     InputGuardrail,
     InputGuardrailResult,
     InputGuardrailTripwireTriggered,
+    Violation,
+    shown,
 )
-from ekiden.runtime.guardrails.checks import (
-    Checked,
-    examine,
-    finding,
-    own_copy,
-    rejects,
-    violations_of,
+from ekiden.core.handoffs import HandoffRequest
+from ekiden.core.values import loads
+from ekiden.runtime.conversation import view_for_others
+from ekiden.runtime.state.attempt import PASSED_BY_MODELS, Attempt
+from ekiden.runtime.state.findings import (
+    Behavior,
+    GuardrailFinding,
+    Result,
+    Stage,
+    record_failures,
+    store_stop,
 )
-from ekiden.runtime.state.findings import GuardrailFinding, record_failures, store_stop
 from ekiden.runtime.state.state import RunState
+from ekiden.tools.execution import decided
+from ekiden.tools.output import to_jsonable
+
+G = TypeVar("G")
+T = TypeVar("T")
+R = TypeVar("R")
+
+Checked: TypeAlias = list[tuple[G, R | GuardrailFailed]]
+"""Guardrails with their results, in the order in which they finished."""
+
+
+async def examine(
+    run: RunState,
+    guardrails: Sequence[G],
+    ask: Callable[[G], Coroutine[Any, Any, R]],
+    *,
+    stage: Stage,
+    is_enough: Callable[[G, R | GuardrailFailed], bool],
+) -> Checked[G, R]:
+    """Run the guardrails concurrently until `is_enough`, and cancel the rest.
+
+    Each may take `RunConfig.tool_timeout_s`. The result of a guardrail that raises, or returns
+    nothing usable, is `GuardrailFailed`. When this returns or is cancelled, no guardrail is
+    running.
+    """
+    agent, timeout_s = run.agent.name, run.config.tool_timeout_s
+
+    async def one(guardrail: G) -> R | GuardrailFailed:
+        name = _name(guardrail)
+
+        def failed(problem: str) -> GuardrailFailed:
+            return GuardrailFailed(name, "", problem, stage=stage, agent=agent)
+
+        try:
+            return await decided(ask(guardrail), timeout_s, failed)
+        except GuardrailFailed as exc:
+            return exc
+
+    if len(guardrails) == 1:
+        return [(guardrails[0], await one(guardrails[0]))]
+    return await _concurrently(guardrails, one, is_enough)
+
+
+async def _concurrently(
+    guardrails: Sequence[G],
+    one: Callable[[G], Coroutine[Any, Any, R | GuardrailFailed]],
+    is_enough: Callable[[G, R | GuardrailFailed], bool],
+) -> Checked[G, R]:
+    found: Checked[G, R] = []
+    done: asyncio.Queue[tuple[G, R | GuardrailFailed] | BaseException] = asyncio.Queue()
+
+    async def report(guardrail: G) -> None:
+        try:
+            done.put_nowait((guardrail, await one(guardrail)))
+        except BaseException as exc:
+            done.put_nowait(exc)
+            raise
+
+    tasks = [asyncio.create_task(report(each)) for each in guardrails]
+    try:
+        while len(found) < len(guardrails):
+            result = await done.get()
+            if isinstance(result, BaseException):
+                raise result
+            found.append(result)
+            if is_enough(*result):
+                break
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return found
+
+
+def finding(
+    stage: Stage,
+    guardrail: Any,
+    found: Any,
+    *,
+    result: Result,
+    behavior: Behavior,
+) -> GuardrailFinding:
+    """The finding to record for the result of a guardrail, or for its `GuardrailFailed`."""
+    name = _name(guardrail)
+    if isinstance(found, GuardrailFailed):
+        return GuardrailFinding(
+            type=stage, guardrail=name, result=result, behavior="crashed", problem=str(found)
+        )
+    output: GuardrailFunctionOutput = found.output
+    return GuardrailFinding(
+        type=stage,
+        guardrail=name,
+        result=result,
+        behavior=behavior,
+        violations=violations_of(name, output) if output.tripwire_triggered else output.violations,
+        info=to_jsonable(output.output_info),
+    )
+
+
+def rejects(found: Any) -> bool:
+    """Whether a guardrail triggered its tripwire or crashed."""
+    return isinstance(found, GuardrailFailed) or found.output.tripwire_triggered
+
+
+def results_of(failing: Checked[G, R]) -> list[tuple[G, R]]:
+    """The failing guardrails with their results. Raises the first `GuardrailFailed`."""
+    results = []
+    for guardrail, found in failing:
+        if isinstance(found, GuardrailFailed):
+            raise found
+        results.append((guardrail, found))
+    return results
+
+
+def all_violations(results: Sequence[tuple[Any, Any]]) -> list[Violation]:
+    """The violations in all these results."""
+    return [
+        each
+        for guardrail, found in results
+        for each in violations_of(_name(guardrail), found.output)
+    ]
+
+
+def own_copy(value: T) -> T:
+    """A copy for one guardrail, so that its changes affect no other guardrail.
+
+    A value that cannot be copied is shared.
+    """
+    if value is None or isinstance(value, str | int | float):
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:
+        return value
+
+
+def violations_of(name: str, output: GuardrailFunctionOutput) -> tuple[Violation, ...]:
+    """The violations; for a guardrail that names none, one with its `output_info` or its name."""
+    if output.violations:
+        return output.violations
+    info = output.output_info
+    message = info if isinstance(info, str) and info else f"{name} says no"
+    return (Violation(message=message),)
+
+
+def _name(guardrail: Any) -> str:
+    return str(guardrail.get_name())
+
+
+# Handoff guardrails check every handoff after all other checks, with the conversation as the
+# target would see it.
+
+
+async def examine_handoff(
+    run: RunState,
+    attempt: Attempt,
+    target: Agent[Any],
+    data: dict[str, Any],
+    view: Sequence[Item] | None,
+) -> None:
+    """Run all handoff guardrails, and put their findings into `attempt.findings`.
+
+    Raises `HandoffGuardrailTripwireTriggered` if a guardrail ends the run, `GuardrailFailed` if one
+    crashes, and `HandoffRefused` if the handoff is refused and the source gets the violations.
+    """
+    request = _request(run, attempt, target, data, view)
+    guardrails = [*run.config.handoff_guardrails, *run.agent.handoff_guardrails]
+    fault_point("guardrail.handoff.before_call")
+    checks = await examine(
+        run,
+        guardrails,
+        lambda each: each.run(run.context, run.agent, own_copy(request)),
+        stage="handoff",
+        is_enough=lambda each, found: (
+            isinstance(found, GuardrailFailed) and each.on_failure != "warn"
+        ),
+    )
+    fault_point("guardrail.handoff.after_call")
+    attempt.findings = tuple(_handoff_finding(*each) for each in checks)
+    _refuse(checks)
+
+
+def _request(
+    run: RunState,
+    attempt: Attempt,
+    target: Agent[Any],
+    data: dict[str, Any],
+    view: Sequence[Item] | None,
+) -> HandoffRequest:
+    """The request for guardrails. Arguments of the edge's own schema are its payload."""
+    request = attempt.as_request(run, target, data, view_for_others(run) if view is None else view)
+    passed = loads(attempt.arguments) if attempt.arguments else {}
+    if attempt.payload is not None or not isinstance(passed, dict):
+        return request
+    own = {name: value for name, value in passed.items() if name not in PASSED_BY_MODELS}
+    return replace(request, context=replace(request.context, payload=own)) if own else request
+
+
+def _refuse(checks: Checked[HandoffGuardrail[Any], HandoffGuardrailResult]) -> None:
+    results = results_of(
+        [each for each in checks if rejects(each[1]) and each[0].on_failure != "warn"]
+    )
+    if not results:
+        return
+    violations = all_violations(results)
+    for guardrail, found in results:
+        if guardrail.on_failure == "reject":
+            raise HandoffGuardrailTripwireTriggered(found, violations=violations)
+    names = ", ".join(guardrail.get_name() for guardrail, _ in results)
+    raise HandoffRefused(
+        "GUARDRAIL", f"what would be passed on is not let through by {names}{shown(violations)}"
+    )
+
+
+def _handoff_finding(
+    guardrail: HandoffGuardrail[Any], found: HandoffGuardrailResult | GuardrailFailed
+) -> GuardrailFinding:
+    if not rejects(found):
+        return finding("handoff", guardrail, found, result="passed", behavior="allow")
+    result: Result = "warned" if guardrail.on_failure == "warn" else "failed"
+    return finding("handoff", guardrail, found, result=result, behavior=guardrail.on_failure)
+
 
 _FIRST_PASSED, _ALL_PASSED = 1, 2
 

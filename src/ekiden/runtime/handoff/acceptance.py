@@ -13,7 +13,7 @@ from ekiden.core.conversation.model import call_ids, function_call
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import HandoffRefused, UnknownAgent, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.handoffs.request import Decline
+from ekiden.core.handoffs import Decline
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.handoff import BEST
 from ekiden.handoff.records.requests import check_capabilities, check_depth, not_found, unavailable

@@ -13,8 +13,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
-from ekiden.core.handoffs.handoff import HandoffTerms
-from ekiden.core.handoffs.request import RefusalCode
+from ekiden.core.handoffs import HandoffTerms, RefusalCode
 from ekiden.core.values import dumps
 from ekiden.handoff.filters.selection import paired
 from ekiden.handoff.records.requests import check_cycle, check_depth
@@ -174,7 +173,7 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
         view = await filtered(run, edge, attempt.call, output, target)
         data = filtered_data(run, edge, data)
     if source.handoff_guardrails or run.config.handoff_guardrails:
-        from ekiden.runtime.guardrails.checks import examine_handoff
+        from ekiden.runtime.guardrails.input import examine_handoff
 
         await examine_handoff(run, attempt, target, data, view)
     if run.hooks is not None or source.hooks is not None:

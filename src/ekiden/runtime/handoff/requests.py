@@ -22,7 +22,7 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.faults import fault_point
-from ekiden.core.handoffs.request import Actor
+from ekiden.core.handoffs import Actor
 from ekiden.core.values import NOT_IN_NAMES, check_line, dumps, loads
 from ekiden.handoff import BEST
 from ekiden.handoff.records.requests import (

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.errors import error_names
-from ekiden.core.handoffs.handoff import Handoff, HandoffTrigger
-from ekiden.core.handoffs.request import Actor
+from ekiden.core.handoffs import Actor, Handoff, HandoffTrigger
 from ekiden.core.values import dumps
 from ekiden.runtime.conversation import facts_of, shown_evaluation
 from ekiden.runtime.handoff.controller import carry_out, store_refusal

@@ -19,7 +19,7 @@ from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.state.budget import shared_budget_removals
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion, PendingHandoff, open_questions
-from ekiden.runtime.state.snapshot import (
+from ekiden.runtime.state.step_record import (
     KEPT,
     REWOUND,
     is_snapshot_key,

@@ -17,7 +17,7 @@ from ekiden.runtime.history.replay import (
     runs_begun,
 )
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
-from ekiden.runtime.state.snapshot import (
+from ekiden.runtime.state.step_record import (
     REWOUND,
     is_shared_step,
     kept_until,

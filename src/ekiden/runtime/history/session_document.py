@@ -23,7 +23,7 @@ from ekiden.runtime.history.import_parts import (
     read_steps,
 )
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
-from ekiden.runtime.state.snapshot import is_shared_step, is_snapshot_key, stays_here
+from ekiden.runtime.state.step_record import is_shared_step, is_snapshot_key, stays_here
 from ekiden.sessions import Session
 from ekiden.sessions.conversation import session_record
 from ekiden.storage.base import Commit, SessionPatch, SessionRow, Store

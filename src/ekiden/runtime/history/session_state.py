@@ -23,7 +23,7 @@ from ekiden.core.events import Event
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.loop.claim import claimed, owned
 from ekiden.runtime.state.cursor import Cursor
-from ekiden.runtime.state.snapshot import events_until, read_step
+from ekiden.runtime.state.step_record import events_until, read_step
 from ekiden.runtime.state.variables import GONE, body_of, stored_variables, value_of, write_of
 from ekiden.sessions.state import (
     STATE,

@@ -22,7 +22,7 @@ from ekiden.core.conversation.quotes import is_request
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import ToolError, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.handoffs import Handoff
 from ekiden.core.runs import Done
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import dumps, loads
@@ -30,8 +30,8 @@ from ekiden.runtime.conversation import UNDONE, rollback_summary
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended
 from ekiden.runtime.state.findings import tell_findings
-from ekiden.runtime.state.snapshot import KEPT, kept_key, kept_values
 from ekiden.runtime.state.state import RunState
+from ekiden.runtime.state.step_record import KEPT, kept_key, kept_values
 from ekiden.runtime.tools.confirmation import ask_first
 from ekiden.runtime.tools.offer import refresh_offer
 from ekiden.runtime.tools.run_tools import PlannedCall, perform, record_call
@@ -42,7 +42,7 @@ from ekiden.runtime.tools.unfinished_calls import (
     last_place,
     place_of,
 )
-from ekiden.runtime.turn.turn import conclude, start_agent
+from ekiden.runtime.turn import conclude, start_agent
 from ekiden.sessions.state import checked_value
 from ekiden.tools import ToolResult, output_text
 

@@ -29,7 +29,7 @@ from ekiden.core.conversation.model import ModelDelta, ModelResponse, function_c
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.errors.integrations import ForeignAgentError, FrameworkMissing
 from ekiden.core.faults import fault_point
-from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.handoffs import Handoff
 from ekiden.core.integrations.foreign_agents import (
     CheckpointDelta,
     Effect,
@@ -58,12 +58,12 @@ from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import dumps
 from ekiden.runtime.kinds.code_agent import CodeContext, run_code
 from ekiden.runtime.kinds.registry import AgentKind, register_agent_kind
+from ekiden.runtime.model_call import cost_of_answer, counts_money, prompt_block
 from ekiden.runtime.questions.questions import Suspended, decided, is_suspended, post
 from ekiden.runtime.state.budget import Spent, spend_own
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.confirmation import ask_first
-from ekiden.runtime.turn.model_call import cost_of_answer, counts_money, prompt_block
-from ekiden.runtime.turn.turn import over_limit
+from ekiden.runtime.turn import over_limit
 from ekiden.tools import output_of, to_jsonable
 from ekiden.tracing.lookup import context_for
 from ekiden.tracing.spans import TRACEPARENT, span_id_of

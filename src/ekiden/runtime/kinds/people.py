@@ -5,7 +5,7 @@ from __future__ import annotations
 from ekiden.core.conversation.model import assistant_message
 from ekiden.core.conversation.quotes import last_request
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.request import Actor
+from ekiden.core.handoffs import Actor
 from ekiden.core.questions import ANSWER, GIVE_BACK, InboxItem
 from ekiden.core.runs import Done, Waiting
 from ekiden.core.values import dumps
@@ -20,7 +20,7 @@ from ekiden.runtime.questions.questions import decided
 from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.cursor import USER, OpenQuestion, open_questions
 from ekiden.runtime.state.state import RunState
-from ekiden.runtime.turn.turn import conclude, start_agent
+from ekiden.runtime.turn import conclude, start_agent
 from ekiden.storage.base import Store
 
 _MAX_SUBJECT = 500

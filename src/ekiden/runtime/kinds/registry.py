@@ -34,7 +34,7 @@ from ekiden.runtime.conversation import rollback_notices
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.offer import refresh_offer
-from ekiden.runtime.turn.turn import conclude, start_agent, think, time_left
+from ekiden.runtime.turn import conclude, start_agent, think, time_left
 from ekiden.storage.values import copy_json
 
 
@@ -263,7 +263,7 @@ class _Supervisor(AgentKind):
     traits = SUPERVISOR
 
     async def take_turn(self, run: RunState) -> None:
-        from ekiden.runtime.plans.run_plan import supervise
+        from ekiden.runtime.run_plan import supervise
 
         await supervise(run)
 

@@ -27,7 +27,7 @@ from ekiden.runtime.questions.questions import is_suspended
 from ekiden.runtime.state.budget import Spent, allowed, as_set, own_left
 from ekiden.runtime.state.ledger import read_day
 from ekiden.runtime.state.state import RunState, load_memo
-from ekiden.runtime.turn.turn import (
+from ekiden.runtime.turn import (
     TimeLimit,
     has_triggers,
     over_limit,

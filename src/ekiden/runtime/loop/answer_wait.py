@@ -32,7 +32,7 @@ from ekiden.runtime.questions.sessions import OWN_LIMITS
 from ekiden.runtime.state.budget import Spent, keep_limit, left_of
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion, RunBudget, open_questions
 from ekiden.runtime.state.state import RunState
-from ekiden.runtime.turn.turn import over_limit
+from ekiden.runtime.turn import over_limit
 from ekiden.storage.base import Claim, Commit, MessageFilter, SessionPatch, SessionRow, Store
 from ekiden.storage.timers import Timer, timer_write
 

@@ -21,14 +21,14 @@ from ekiden.runtime.state.attempt import give_up_tried
 from ekiden.runtime.state.budget import shared_budget_removals
 from ekiden.runtime.state.cursor import ConversationView, Cursor, has_open_handoffs, open_questions
 from ekiden.runtime.state.leases import Hold
-from ekiden.runtime.state.snapshot import (
+from ekiden.runtime.state.state import RunState, load_memo
+from ekiden.runtime.state.step_record import (
     events_until,
     read_step,
     snapshot_key,
     snapshot_of,
     up_to,
 )
-from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.tools.unfinished_calls import ClosedCall, interrupted, interrupted_code
 from ekiden.sessions import current_events, history_length, open_calls, visible_items
 from ekiden.sessions.state import recorded_changes

@@ -11,8 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import Item
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ModelBehaviorError
-from ekiden.core.handoffs.handoff import Handoff, PolicyName
-from ekiden.core.handoffs.request import Actor, HandoffContext, HandoffRequest
+from ekiden.core.handoffs import Actor, Handoff, HandoffContext, HandoffRequest, PolicyName
 from ekiden.core.values import dumps, loads
 from ekiden.handoff.records.requests import Lifecycle, TriedHandoff, move_details
 from ekiden.runtime.state.findings import GuardrailFinding

@@ -1,12 +1,20 @@
-"""Calls of user code, which may be sync or async, and awaiting that survives cancellation."""
+"""Calls of user code, which may be sync or async; and compensations, which undo side effects."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import HandoffError, UserError
+from ekiden.core.faults import fault_point
+from ekiden.core.values import dumps
+from ekiden.runtime.state.cursor import Compensation, Cursor, PendingHandoff
+from ekiden.tools.under_way import current_call
 
 T = TypeVar("T")
 
@@ -63,3 +71,137 @@ async def both(first: Awaitable[None] | None, second: Awaitable[None] | None) ->
 
 async def _as_coroutine(awaitable: Awaitable[None]) -> None:
     await awaitable
+
+
+_MAX_KEY = 500
+
+_functions: dict[tuple[str, str], Callable[..., Any]] = {}
+"""Functions that have no importable name, by handoff and key, until the handoff is settled."""
+
+
+class Registrar(Protocol):
+    """The parts of a run that a registration needs."""
+
+    agent: Agent[Any]
+    cursor: Cursor
+    staged: list[Compensation] | None
+
+    @property
+    def next_handoff_id(self) -> str:
+        """The id of the handoff that is about to be made."""
+        ...
+
+    async def commit_cursor(self) -> None:
+        """Store the registered compensations."""
+        ...
+
+
+class Registration:
+    """A compensation. It is stored with the step, or at once if it is awaited."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Registrar | None) -> None:
+        self._run = run
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if self._run is not None:
+            fault_point("handoff.registration.before_commit")
+            yield from self._run.commit_cursor().__await__()
+            fault_point("handoff.registration.after_commit")
+
+
+def register(
+    run: Registrar, function: Callable[..., Any], *, key: str, arguments: Any
+) -> Awaitable[None]:
+    """Register `function` for the open handoff. A key that is already registered is ignored."""
+    if not callable(function):
+        raise UserError(f"on_rollback needs a function, not {type(function).__name__}")
+    if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY:
+        raise UserError(f"on_rollback needs a `key` of 1 to {_MAX_KEY} characters")
+    takes_rollback(function)
+    try:
+        dumps(arguments)
+    except (TypeError, ValueError) as exc:
+        raise UserError(f"`arguments` of on_rollback must be JSON: {exc}") from exc
+    pending = run.cursor.handoffs.pending
+    if run.staged is not None:
+        # Callbacks of a handoff in preparation register for this handoff.
+        owner, registered, store_now = run.next_handoff_id, run.staged, None
+    elif pending is not None and pending.failure is None:
+        owner, registered, store_now = pending.id, pending.compensations, run
+    else:
+        return Registration(None)
+    name = _name_of(function)
+    if name is None:
+        _functions[owner, key] = function
+    if not any(each.key == key for each in registered):
+        registered.append(Compensation(key, name, arguments, run.agent.name))
+        call = current_call()
+        if call is not None:
+            call.compensations += (key,)
+    return Registration(store_now)
+
+
+def forget(pending: PendingHandoff) -> None:
+    """Drop the functions kept for a settled handoff."""
+    for each in pending.compensations:
+        _functions.pop((pending.id, each.key), None)
+
+
+def function_of(pending: PendingHandoff, each: Compensation) -> Callable[..., Any]:
+    """The function of a compensation. Raises `HandoffError` if it cannot be found."""
+    if each.function is None:
+        known = _functions.get((pending.id, each.key))
+        if known is None:
+            raise HandoffError(
+                f"the function for {each.key!r} lived only in the process that registered it: "
+                "register a function of a module"
+            )
+        return known
+    try:
+        function: Callable[..., Any] = _by_name(each.function)
+    except (ImportError, AttributeError) as exc:
+        raise HandoffError(f"the function {each.function!r} is not there any more") from exc
+    if not callable(function):
+        raise HandoffError(f"{each.function!r} is not a function any more")
+    return function
+
+
+def takes_rollback(function: Callable[..., Any]) -> bool:
+    """Whether the function takes a `Rollback`. Raises `UserError` if it takes anything else."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a function in C without a signature
+        return False
+    for given in (("rollback",), ()):
+        try:
+            signature.bind(*given)
+        except TypeError:
+            continue
+        return bool(given)
+    raise UserError(
+        f"a function for on_rollback takes one argument (a Rollback) or none, not {signature}: "
+        "pass what it needs as `arguments`"
+    )
+
+
+def _name_of(function: Callable[..., Any]) -> str | None:
+    """``module:name``, if another process can find the function under this name."""
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__qualname__", None)
+    if not module or not name or "<" in name or module == "__main__":
+        return None
+    reference = f"{module}:{name}"
+    try:
+        return reference if _by_name(reference) is function else None
+    except (ImportError, AttributeError):
+        return None
+
+
+def _by_name(reference: str) -> Any:
+    module, _, name = reference.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found

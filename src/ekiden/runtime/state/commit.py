@@ -26,8 +26,7 @@ from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.runtime.state.leases import Hold, keeper_of
 from ekiden.runtime.state.ledger import DaySpending
 from ekiden.runtime.state.parts import NO_SIDE_WRITES, Outbox, SideWrites
-from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of
-from ekiden.runtime.state.step_record import Recording
+from ekiden.runtime.state.step_record import Recording, snapshot_key, snapshot_of
 from ekiden.runtime.state.variables import StateChange, VariablesNow
 from ekiden.sessions.state import STATE
 from ekiden.storage.base import (

@@ -13,8 +13,8 @@ from ekiden.core.events import OBSERVERS, Event
 from ekiden.core.roles import LongTermMemory
 from ekiden.core.runs import Outcome
 from ekiden.runtime.config import RunOptions, memory_for
+from ekiden.runtime.state.calls import register
 from ekiden.runtime.state.commit import Committing
-from ekiden.runtime.state.compensations import register
 from ekiden.runtime.state.cursor import Compensation, Cursor
 from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.ledger import DaySpending

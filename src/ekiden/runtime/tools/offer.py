@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ModelBehaviorError
-from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.handoffs import Handoff
 from ekiden.core.roles import MemoryRecord, Recall
 from ekiden.core.tools.tool import FunctionTool, ToolErrorFunction
 from ekiden.core.values import dumps, loads

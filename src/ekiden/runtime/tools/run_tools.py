@@ -85,7 +85,7 @@ def record_call(
         kinds=result.kinds,
     )
     if result.guardrails:
-        from ekiden.runtime.guardrails.tool import record_rejection
+        from ekiden.runtime.guardrails.output import record_rejection
 
         record_rejection(run, each.tool.name, each.call["call_id"], result.guardrails)
 
@@ -204,7 +204,7 @@ async def _perform_guarded(
         return await _perform(run, each, variables, catches_failures)
     except GuardrailError as exc:
         if _is_own(exc):
-            from ekiden.runtime.guardrails.tool import record_stop
+            from ekiden.runtime.guardrails.output import record_stop
 
             await record_stop(run, each.tool.name, each.call["call_id"], exc)
         raise

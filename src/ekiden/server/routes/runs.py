@@ -13,7 +13,7 @@ from ekiden.api.methods.values import SESSION_ID
 from ekiden.api.runs import Until, limits_of
 from ekiden.core.documents import to_json
 from ekiden.core.integrations.registry import integration
-from ekiden.project.runs.tasks import StartedRun
+from ekiden.project.run_tasks import StartedRun
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import caller_of
 from ekiden.server.answers import Reads, SessionId, answer, problems

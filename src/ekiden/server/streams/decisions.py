@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from ekiden.core.errors.messages import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.questions import InboxItem
-from ekiden.project.runs.stored_runs import questions_to_people
 from ekiden.project.service import TenantService
+from ekiden.project.stored_runs import questions_to_people
 from ekiden.server.access.access import Caller
 
 VIA = "http"

@@ -22,9 +22,9 @@ from ekiden.core.events import Event
 from ekiden.core.runs import Run
 from ekiden.core.values import new_id
 from ekiden.hub.tails import Shown, Tail
-from ekiden.project.runs.stored_runs import ENDINGS, run_range
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
+from ekiden.project.stored_runs import ENDINGS, run_range
 
 _FIRST_LOOK_S = 0.2
 _LAST_LOOK_S = 8.0

@@ -19,8 +19,8 @@ from ekiden.storage.base import (
     SessionStatus,
 )
 from ekiden.storage.chain import GENESIS, seal, set_head
-from ekiden.storage.changes import LAPSE_S, ChangeSignal
 from ekiden.storage.records import HEAD_START_S, NORMAL, check_priority
+from ekiden.storage.timers import LAPSE_S, ChangeSignal
 from ekiden.storage.values import (
     check_numbers,
     check_session_id,
@@ -31,7 +31,7 @@ from ekiden.storage.values import (
 )
 
 if TYPE_CHECKING:
-    from ekiden.storage.memory.events import MemoryFeed
+    from ekiden.storage.memory.documents import MemoryFeed
 
 
 class MemorySession:
@@ -267,7 +267,7 @@ class MemorySessions:
         """The feed, which is created at the first call and kept up to date from then on."""
         feed = self._feed
         if feed is None:
-            from ekiden.storage.memory.events import MemoryFeed
+            from ekiden.storage.memory.documents import MemoryFeed
 
             feed = self._feed = MemoryFeed()
             for session in self._sessions.values():

@@ -212,7 +212,7 @@ class MemoryStore(MemorySessions):
     async def find_events(
         self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
     ) -> EventPage:
-        from ekiden.storage.memory.events import find_events
+        from ekiden.storage.memory.documents import find_events
 
         self._check_open()
         free = () if self._feed is None else self._feed.free

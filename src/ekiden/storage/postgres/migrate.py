@@ -16,9 +16,8 @@ from ekiden.core.errors import (
     StoreUnavailable,
     UserError,
 )
-from ekiden.storage.formats import Migration, check_applied, check_newer, load_migrations
-from ekiden.storage.postgres.connection.address import PostgresAddress
-from ekiden.storage.postgres.connection.errors import LOCKED
+from ekiden.storage.copying import Migration, check_applied, check_newer, load_migrations
+from ekiden.storage.postgres.connection.errors import LOCKED, PostgresAddress
 
 FOLDER = Path(__file__).parent / "migrations"
 NEEDED_MAJOR = 14

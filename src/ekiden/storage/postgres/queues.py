@@ -18,6 +18,7 @@ from ekiden.storage.base import (
     Settled,
     StoredMessage,
 )
+from ekiden.storage.postgres.connection.changes import Role
 from ekiden.storage.postgres.connection.database import send_until_answered
 from ekiden.storage.postgres.connection.errors import OutcomeUnknown
 from ekiden.storage.postgres.messages import (
@@ -31,7 +32,6 @@ from ekiden.storage.postgres.messages import (
     store_settles,
     wake_sql,
 )
-from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import (
     DELIVERY,
     IS_IN_TIME,

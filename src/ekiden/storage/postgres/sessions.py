@@ -18,10 +18,9 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
-from ekiden.storage.changes import DEAD_CHECK_S, MOST_CHECKED
+from ekiden.storage.postgres.connection.changes import FREE, Role, later_lapse, lease
 from ekiden.storage.postgres.connection.database import Database
 from ekiden.storage.postgres.connection.errors import ConnectionLost
-from ekiden.storage.postgres.role import FREE, Role, later_lapse, lease
 from ekiden.storage.postgres.rows import (
     CLAIMED_SESSION,
     READY_NOW,
@@ -35,6 +34,7 @@ from ekiden.storage.postgres.rows import (
     to_column_or_null,
 )
 from ekiden.storage.records import check_priority
+from ekiden.storage.timers import DEAD_CHECK_S, MOST_CHECKED
 from ekiden.storage.values import check_session_id, json_text, parse_cursor
 
 INSERT = (

@@ -16,13 +16,15 @@ from ekiden.core.values import loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.chain import EventDigest, own_digest
 from ekiden.storage.sqlite.batches import (
+    SqliteDocumentWrite,
     SqliteNewSession,
     check_openings,
     open_sessions,
+    prepare_documents,
     prepare_openings,
+    write_documents,
 )
 from ekiden.storage.sqlite.connection import TransactionTime, query
-from ekiden.storage.sqlite.documents import SqliteDocumentWrite, prepare_documents, write_documents
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
 from ekiden.storage.sqlite.rows import (
     NO_SESSION,

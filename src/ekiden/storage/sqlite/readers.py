@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import apsw
 
 from ekiden.core.errors import StoreDamaged, StoreUnavailable
-from ekiden.storage.changes import ChangeSignal
 from ekiden.storage.sqlite.connection import UNREADABLE, query
+from ekiden.storage.timers import ChangeSignal
 from ekiden.storage.values import closed_store
 
 T = TypeVar("T")

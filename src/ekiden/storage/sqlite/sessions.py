@@ -17,9 +17,9 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
-from ekiden.storage.changes import MOST_CHECKED
 from ekiden.storage.records import check_priority
 from ekiden.storage.sqlite.connection import query
+from ekiden.storage.timers import MOST_CHECKED
 from ekiden.storage.values import check_session_id, json_text, parse_cursor
 
 _COLUMNS = (

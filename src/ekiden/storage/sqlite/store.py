@@ -41,10 +41,8 @@ from ekiden.storage.base import (
     Written,
 )
 from ekiden.storage.chain import EventDigest
-from ekiden.storage.changes import DEAD_CHECK_S, LAPSE_S
-from ekiden.storage.copying import TableName
-from ekiden.storage.formats import Migration
-from ekiden.storage.sqlite import batches, documents, journal, queues, sessions, settle
+from ekiden.storage.copying import Migration, TableName
+from ekiden.storage.sqlite import batches, journal, queues, sessions, settle
 from ekiden.storage.sqlite.connection import (
     LeaseClock,
     TransactionTime,
@@ -53,11 +51,11 @@ from ekiden.storage.sqlite.connection import (
     query,
 )
 from ekiden.storage.sqlite.copy_rows import count_tables
-from ekiden.storage.sqlite.migrate import shipped
-from ekiden.storage.sqlite.open_store import OpenStore, StoreFile
+from ekiden.storage.sqlite.open_store import OpenStore, StoreFile, shipped
 from ekiden.storage.sqlite.readers import Read, in_own_thread
 from ekiden.storage.sqlite.search import SqliteSearch, vector_engine
 from ekiden.storage.sqlite.writer import Work, Writer
+from ekiden.storage.timers import DEAD_CHECK_S, LAPSE_S
 from ekiden.storage.values import closed_store
 
 T = TypeVar("T")
@@ -291,19 +289,19 @@ class SqliteStore(SqliteSearch, QueueStarts):
     # Documents
 
     async def get_document(self, collection: str, key: str) -> Document | None:
-        return await self._read(lambda db: documents.read_document(db, collection, key), quick=True)
+        return await self._read(lambda db: batches.read_document(db, collection, key), quick=True)
 
     async def write_documents(
         self, writes: Sequence[DocumentWrite], *, silently: bool = False
     ) -> None:
-        prepared = documents.prepare_documents(writes, self._clock.now_us())
-        await self._write(lambda db, _: documents.write_documents(db, prepared))
+        prepared = batches.prepare_documents(writes, self._clock.now_us())
+        await self._write(lambda db, _: batches.write_documents(db, prepared))
 
     async def list_documents(
         self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
     ) -> Sequence[Document]:
         return await self._read(
-            lambda db: documents.read_documents(db, collection, prefix, after, limit)
+            lambda db: batches.read_documents(db, collection, prefix, after, limit)
         )
 
     # Queues

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.errors import UserError
-from ekiden.core.handoffs.handoff import transfer_tool_name
+from ekiden.core.handoffs import transfer_tool_name
 from ekiden.testing.scripted import check_script
 from ekiden.testing.servers.loopback import ClientGone, HttpReply, HttpRequest, LoopbackServer
 from ekiden.testing.servers.openai_checks import InvalidCall, check_chat, check_responses

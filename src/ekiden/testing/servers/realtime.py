@@ -11,7 +11,7 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Self
 
 from ekiden.core.conversation.model import Item, Usage
-from ekiden.core.handoffs.handoff import transfer_tool_name
+from ekiden.core.handoffs import transfer_tool_name
 from ekiden.testing.scripted import check_script
 from ekiden.testing.servers.openai import Cut, Garbled
 from ekiden.testing.servers.realtime_wire import (

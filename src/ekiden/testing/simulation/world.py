@@ -25,9 +25,8 @@ from ekiden.testing.simulation import team
 from ekiden.testing.simulation.checker import InvariantChecker, SimulationReport
 from ekiden.testing.simulation.loop import Process, SimulatedLoop, Stuck, run_sync, seeded
 from ekiden.testing.simulation.network import FaultRates, Network
-from ekiden.testing.simulation.programs import Programs
+from ekiden.testing.simulation.programs import Handle, Programs
 from ekiden.testing.simulation.scene import Outside, Scene, Talk
-from ekiden.testing.simulation.store import Handle
 
 Work: TypeAlias = Callable[[Store], Coroutine[Any, Any, None]]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from ekiden.core.handoffs.handoff import transfer_tool_name
+from ekiden.core.handoffs import transfer_tool_name
 from ekiden.core.values import dumps
 from ekiden.tracing.redaction import LEFT_OUT, masked, without_content
 from ekiden.tracing.spans import Span

@@ -21,11 +21,11 @@ from ekiden.core.events import Event
 from ekiden.core.values import new_id
 from ekiden.storage.base import DocumentWrite, EventPage, SessionRow, Store
 from ekiden.storage.records import is_copied
-from ekiden.tracing.building.builder import SpanBuilder
-from ekiden.tracing.building.parts import SpanDraft
+from ekiden.tracing.builder import SpanBuilder
 from ekiden.tracing.lookup import builder_for, trace_context
 from ekiden.tracing.otel.export import OtlpSender, Sent
 from ekiden.tracing.otel.exporter import OtelSpans, OtlpReport, batches, is_disabled
+from ekiden.tracing.span_parts import SpanDraft
 from ekiden.tracing.spans import Span
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from ekiden.core.events import Event
-from ekiden.core.handoffs.request import Actor
+from ekiden.core.handoffs import Actor
 from ekiden.handoff.records.requests import Asked, document_of
 from ekiden.storage.base import Store
 from ekiden.storage.sqlite import SqliteStore

@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.project.run_options import config_of, prices_of
 from ekiden.project.settings import Settings
-from ekiden.project.settings.values import Prices
+from ekiden.project.settings.model import Prices
 from ekiden.runtime import Price
 from tests.support.cases import each_case
 

@@ -10,7 +10,7 @@ from ekiden.core.errors import SettingsInvalid
 from ekiden.models.providers import BUILT_IN, LOCAL
 from ekiden.project.settings import agent_names_check, load_settings, set_setting
 from ekiden.project.settings.keys import SETTINGS
-from ekiden.project.settings.values import BUILT_IN_PROVIDERS
+from ekiden.project.settings.model import BUILT_IN_PROVIDERS
 
 WRONG = {
     "model": "foo",

@@ -10,10 +10,10 @@ import pytest
 from ekiden.core.agent import Agent, Team
 from ekiden.core.current_agent import ACTING
 from ekiden.core.errors.messages import InboxForbidden
-from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest
+from ekiden.core.runs import AgentHooks
 from ekiden.core.tools.guardrails import (
     ToolGuardrailFunctionOutput,
     ToolInputGuardrailData,

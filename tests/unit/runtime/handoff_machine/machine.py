@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from ekiden.audit import AuditQuery, audit_records, verify_audit
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
-from ekiden.core.handoffs.request import A_PERSON, A_PROGRAM, HandoffResult
+from ekiden.core.handoffs import A_PERSON, A_PROGRAM, HandoffResult
 from ekiden.handoff.records.query import HandoffQuery, find_handoffs
 from ekiden.handoff.records.records import records_of
 from ekiden.handoff.records.requests import REQUESTS

@@ -10,8 +10,7 @@ from typing import Any
 from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Item, ModelRequest, Usage
-from ekiden.core.handoffs.handoff import HandoffTrigger
-from ekiden.core.handoffs.request import Decline, HandoffRequest
+from ekiden.core.handoffs import Decline, HandoffRequest, HandoffTrigger
 from ekiden.core.profile import Budget, Capability
 from ekiden.core.roles import AgentReply, Approval, ConfirmationRequest, RemoteTask
 from ekiden.handoff import handoff, remove_all_tools

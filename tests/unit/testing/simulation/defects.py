@@ -23,7 +23,7 @@ from ekiden.storage import chain
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.memory.documents import MemoryDocuments
 from ekiden.testing.simulation.checker import InvariantChecker
-from ekiden.testing.simulation.store import Handle
+from ekiden.testing.simulation.programs import Handle
 
 Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 

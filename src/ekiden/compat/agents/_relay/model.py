@@ -53,8 +53,8 @@ from ekiden.core.conversation.model import (
     to_items,
 )
 from ekiden.core.conversation.run_items import raw_field
+from ekiden.runtime.model_call import without_duplicates
 from ekiden.runtime.state.calls import both, settled
-from ekiden.runtime.turn.model_call import without_duplicates
 
 T = TypeVar("T")
 U = TypeVar("U")

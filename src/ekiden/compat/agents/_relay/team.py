@@ -37,9 +37,9 @@ from ekiden.core.guardrails import (
     OutputGuardrail,
     OutputGuardrailResult,
 )
-from ekiden.core.handoffs.handoff import Handoff as NativeHandoff, HandoffInputData
-from ekiden.core.hooks import RunHooks
+from ekiden.core.handoffs import Handoff as NativeHandoff, HandoffInputData
 from ekiden.core.profile import Confirmation
+from ekiden.core.runs import RunHooks
 from ekiden.core.tools.guardrails import (
     ToolInputGuardrail,
     ToolInputGuardrailData,

@@ -15,7 +15,7 @@ from ekiden.compat.agents.handoffs.tool import (
     handoff as handoff,
 )
 from ekiden.compat.agents.not_supported import names_of
-from ekiden.core.handoffs.handoff import (
+from ekiden.core.handoffs import (
     HandoffInputData as HandoffInputData,
     HandoffInputFilter as HandoffInputFilter,
 )

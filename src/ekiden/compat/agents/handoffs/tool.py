@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ekiden.compat.agents.exceptions import ModelBehaviorError, UserError
 from ekiden.compat.agents.strict_schema import ensure_strict_json_schema
 from ekiden.core.context import TContext
-from ekiden.core.handoffs.handoff import HandoffInputFilter, TAgent
+from ekiden.core.handoffs import HandoffInputFilter, TAgent
 
 OnHandoffWithInput: TypeAlias = Callable[[Any, Any], Any]
 OnHandoffWithoutInput: TypeAlias = Callable[[Any], Any]

@@ -15,7 +15,7 @@ from ekiden.compat.agents.realtime.handoffs import ways_of
 from ekiden.compat.agents.run_context import RunContextWrapper
 from ekiden.compat.agents.tool import FunctionTool
 from ekiden.compat.agents.tool_context import ToolContext
-from ekiden.core.handoffs.handoff import Handoff as NativeHandoff
+from ekiden.core.handoffs import Handoff as NativeHandoff
 from ekiden.core.tools.guardrails import (
     ToolInputGuardrail,
     ToolInputGuardrailData,

@@ -58,7 +58,7 @@ from ekiden.integrations.a2a.server.tasks import (
     read_task,
     run_updates,
 )
-from ekiden.project.runs.tasks import RunOrder
+from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
 from ekiden.server.idempotency import COLLECTION

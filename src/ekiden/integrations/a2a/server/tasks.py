@@ -38,8 +38,8 @@ from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run, parse_run_id, run_id_of
 from ekiden.core.values import dumps, new_id
 from ekiden.hub.tails import Shown
-from ekiden.project.runs.stored_runs import ENDINGS, run_range
 from ekiden.project.service import TenantService
+from ekiden.project.stored_runs import ENDINGS, run_range
 from ekiden.sessions import is_transfer, said
 from ekiden.sessions.session import run_number
 from ekiden.storage.base import SessionFilter

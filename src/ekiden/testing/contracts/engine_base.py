@@ -14,7 +14,7 @@ from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import ACTIVE, RunStatus
 from ekiden.inbox import Inbox
-from ekiden.project.runs.stored_runs import run_status
+from ekiden.project.stored_runs import run_status
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow, Store

@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.core.conversation.model import Item
 from ekiden.core.events import PRIVATE, Event
-from ekiden.tracing.building.parts import CostOf, SpanDraft, is_rewind, split_details, text
+from ekiden.tracing.span_parts import CostOf, SpanDraft, is_rewind, split_details, text
 from ekiden.tracing.spans import NOTHING, Span, SpanKind, TraceContext, session_span_id, span_id_of
 
 _LOOSE_ENDS = 10_000

@@ -18,7 +18,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from ekiden.agents.yaml.nodes import (
+from ekiden.agents.yaml_nodes import (
     MAX_DEPTH,
     MAX_NODES,
     Mapping,

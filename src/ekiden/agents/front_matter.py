@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from ekiden.agents.definition import FIRST_LINE, ProblemReport
-from ekiden.agents.yaml.nodes import Mapping, Node, Scalar, YamlFault
-from ekiden.agents.yaml.quick import quick_yaml, surely_no_yaml
+from ekiden.agents.yaml_nodes import Mapping, Node, Scalar, YamlFault, quick_yaml, surely_no_yaml
 from ekiden.core.dataclass import dataclass
 from ekiden.core.text.wording import lazy_pattern
 
@@ -88,7 +87,7 @@ def parse_front_matter(
 
 def _complete(front: str, first_line: int = FIRST_LINE) -> Node | None:
     # Loading the parser takes longer than reading a hundred files that do not need it.
-    from ekiden.agents.yaml.parser import parse_yaml
+    from ekiden.agents.yaml_parser import parse_yaml
 
     return parse_yaml(front, first_line=first_line)
 

@@ -31,13 +31,13 @@ from ekiden.core.questions import Ask
 from ekiden.core.runs import Done
 from ekiden.core.values import dumps
 from ekiden.runtime.guardrails.output import approve
+from ekiden.runtime.model_call import call_model, resolve, system_prompt
 from ekiden.runtime.outcome import describe_to_others, warn
-from ekiden.runtime.plans.steps import PlanSteps, lives
+from ekiden.runtime.plan_steps import PlanSteps, lives
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, pause
 from ekiden.runtime.state.budget import Spent, UnknownPrice, narrowed
 from ekiden.runtime.state.state import RunState
-from ekiden.runtime.turn.model_call import call_model, resolve, system_prompt
-from ekiden.runtime.turn.turn import call_details, conclude, over_limit, start_agent
+from ekiden.runtime.turn import call_details, conclude, over_limit, start_agent
 from ekiden.supervisor import (
     aggregator_of,
     decomposer_of,

@@ -11,11 +11,12 @@ from ekiden.core.conversation.model import Item, ModelResponse, function_output,
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.faults import fault_point
-from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.handoffs import Handoff
 from ekiden.core.runs import Done, Outcome, OutOfBudget
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime.handoff.controller import carry_out
 from ekiden.runtime.handoff.rollback import confirm_handoffs
+from ekiden.runtime.model_call import ask_model
 from ekiden.runtime.outcome import final_outcome, finish
 from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.budget import allowed, own_left, own_seconds_left
@@ -25,7 +26,6 @@ from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.offer import refresh_offer
 from ekiden.runtime.tools.unfinished_calls import answered
-from ekiden.runtime.turn.model_call import ask_model
 
 if TYPE_CHECKING:
     from ekiden.runtime.tools.run_tools import PlannedCall

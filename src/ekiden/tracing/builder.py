@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from ekiden.core.conversation.model import Usage
 from ekiden.core.events import PRIVATE, Event, EventType
-from ekiden.tracing.building.parts import (
+from ekiden.tracing.session_spans import SessionSpans
+from ekiden.tracing.span_parts import (
     CostOf,
     SpanDraft,
     is_rewind,
@@ -30,7 +31,6 @@ from ekiden.tracing.building.parts import (
     tokens_of,
     usage_of,
 )
-from ekiden.tracing.building.scene import SessionSpans
 from ekiden.tracing.spans import NOTHING, Span, TraceContext, session_span_id, trace_id_of
 
 _AGGREGATION: Final = "\0aggregation"

@@ -31,15 +31,14 @@ from ekiden.core.errors import (
 )
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event
-from ekiden.core.handoffs.request import HandoffResult
+from ekiden.core.handoffs import HandoffResult
 from ekiden.core.runs import ACTIVE, Run, parse_run_id, run_id_of
 from ekiden.core.values import new_id
 from ekiden.engine.store_worker import stop_suspended
 from ekiden.handoff.records.records import read_handoff
 from ekiden.hub import SessionTails
 from ekiden.hub.tails import Shown
-from ekiden.project.runs.stored_runs import done_run, read_run, run_status
-from ekiden.project.runs.tasks import (
+from ekiden.project.run_tasks import (
     RunOrder,
     RunTasks,
     RunWatch,
@@ -49,6 +48,7 @@ from ekiden.project.runs.tasks import (
     mark_ready,
     started_run,
 )
+from ekiden.project.stored_runs import done_run, read_run, run_status
 from ekiden.runtime import (
     HandoffController,
     RunConfig,

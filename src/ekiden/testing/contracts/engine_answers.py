@@ -13,7 +13,7 @@ from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Limits, RunConfig
 from ekiden.runtime.supervisor import Supervisor
 from ekiden.storage.base import SessionFilter
-from ekiden.testing.engine_contracts.base import (
+from ekiden.testing.contracts.engine_base import (
     EngineContractBase,
     EngineUnderTest,
     answered,

@@ -24,7 +24,7 @@ from ekiden.core.runs import ACTIVE, Done, Run, parse_run_id, run_id_of
 from ekiden.engine.store_worker import SessionTask
 from ekiden.hub import SessionTails, Tail
 from ekiden.hub.tails import Shown
-from ekiden.project.runs.stored_runs import ENDINGS, run_range, run_status
+from ekiden.project.stored_runs import ENDINGS, run_range, run_status
 from ekiden.routing.decision import Strategy
 from ekiden.runtime import RunConfig, RunOptions, RunResult, RunResultStreaming
 from ekiden.runtime.loop.claim import begun, read_input, resumed

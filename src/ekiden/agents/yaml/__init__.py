@@ -1,1 +1,0 @@
-"""YAML as agent files have it: read strictly, with the place of everything."""

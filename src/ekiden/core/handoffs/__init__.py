@@ -1,1 +1,0 @@
-"""Handoffs between agents: their policy, their tool, and requests for them."""

@@ -1,1 +1,0 @@
-"""Runs that the server and the client start: started, followed, read and stopped."""

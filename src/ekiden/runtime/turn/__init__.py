@@ -1,1 +1,0 @@
-"""One turn of an agent that thinks with a model."""

@@ -1,1 +1,0 @@
-"""Whole SQLite files: snapshots, copies, and moves."""

@@ -1,1 +1,0 @@
-"""The parts of the engine contract; `EngineContract` has all of them."""

@@ -1,1 +1,0 @@
-"""Builds spans from the events of a session."""
