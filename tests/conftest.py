@@ -11,7 +11,7 @@ from tests.support.examples import SLOW_TIMEOUT_S, choose_profile
 from tests.support.forked import close_forker, start_forker
 
 # Failing assertions inside the contract suites show their values: to be said before any import.
-pytest.register_assert_rewrite("ekiden.testing.contracts", "ekiden.testing.engine_contracts")
+pytest.register_assert_rewrite("ekiden.testing.contracts", "ekiden.testing.engine_contract")
 
 pytest_plugins = [
     "tests.support.postgres",
