@@ -28,7 +28,7 @@ from ekiden.core import errors as core_errors
 from ekiden.core.errors import EkidenError
 from ekiden.core.values import dumps
 from ekiden.project.settings import SETTINGS
-from ekiden.server.openapi.event_types import EVENT_TYPES
+from ekiden.server.openapi.examples import EVENT_TYPES
 from tests.conformance.names import table as compat_table
 from tests.docs.api_page import document
 

@@ -14,7 +14,7 @@ import ekiden
 from ekiden.core.events import EventType
 from ekiden.project.settings import SettingsProblem
 from ekiden.runtime import Limits, RunConfig
-from ekiden.server.openapi.event_types import EVENT_TYPES
+from ekiden.server.openapi.examples import EVENT_TYPES
 from ekiden.testing.faults import fault_points
 from tests.docs.pages import DOCS, ROOT, Page, page, pages
 from tests.docs.reference import known_errors

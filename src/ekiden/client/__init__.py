@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.api.events import LiveEvent as LiveEvent, Position as Position
     from ekiden.api.methods.values import Page as Page
     from ekiden.api.sessions import (
         SessionDetails as SessionDetails,
         SessionSummary as SessionSummary,
     )
+    from ekiden.api.traces import LiveEvent as LiveEvent, Position as Position
     from ekiden.client.clients import AsyncClient as AsyncClient, Client as Client
     from ekiden.client.ekiden import Ekiden as Ekiden
     from ekiden.client.errors import (
@@ -44,9 +44,9 @@ __getattr__ = lazy_names(
         "Client": "ekiden.client.clients",
         "ClientMisconfigured": "ekiden.client.errors",
         "Ekiden": "ekiden.client.ekiden",
-        "LiveEvent": "ekiden.api.events",
+        "LiveEvent": "ekiden.api.traces",
         "Page": "ekiden.api.methods.values",
-        "Position": "ekiden.api.events",
+        "Position": "ekiden.api.traces",
         "Run": "ekiden.core.runs",
         "ServerProblem": "ekiden.client.errors",
         "ServerUnavailable": "ekiden.client.errors",

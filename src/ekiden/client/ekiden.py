@@ -9,21 +9,18 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ekiden.api.administration import KeysApi, ReplicasApi, SettingsApi, WorkersApi
+    from ekiden.api.administration import AuditApi, KeysApi, ReplicasApi, SettingsApi, WorkersApi
     from ekiden.api.agents import AgentsApi
-    from ekiden.api.audit import AuditApi
     from ekiden.api.collaborations import CollaborationsApi
-    from ekiden.api.events import EventsApi
     from ekiden.api.handoffs import HandoffsApi
     from ekiden.api.inbox import InboxApi
     from ekiden.api.local.context import LocalContext
-    from ekiden.api.memory import MemoryApi
     from ekiden.api.messages import MessagesApi
     from ekiden.api.plans import PlansApi
     from ekiden.api.runs import RunsApi
     from ekiden.api.sessions import SessionsApi
-    from ekiden.api.state import StateApi
-    from ekiden.api.traces import CostsApi, TracesApi
+    from ekiden.api.state import MemoryApi, StateApi
+    from ekiden.api.traces import CostsApi, EventsApi, TracesApi
     from ekiden.client.wire import Wire
     from ekiden.core.agent import Agent, Team
     from ekiden.project.settings import Settings as ProjectSettings

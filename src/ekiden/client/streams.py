@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 from uuid import uuid4
 
-from ekiden.api import events as events_api, runs as api
-from ekiden.api.events import Live, LiveEvent, Position
+from ekiden.api import runs as api, traces as events_api
 from ekiden.api.methods.called import AsyncStream
 from ekiden.api.runs import Shown
+from ekiden.api.traces import Live, LiveEvent, Position
 from ekiden.client.errors import ClientMisconfigured, ServerProblem, ServerUnavailable, error_of
 from ekiden.client.wire import API, Wire, part
 from ekiden.core.conversation.model import ModelDelta

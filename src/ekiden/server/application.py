@@ -16,35 +16,37 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden import __version__
-from ekiden.api.administration import KeysApi, ReplicasApi, SettingsApi, WorkersApi
+from ekiden.api.administration import AuditApi, KeysApi, ReplicasApi, SettingsApi, WorkersApi
 from ekiden.api.agents import AgentsApi
-from ekiden.api.audit import AuditApi
 from ekiden.api.collaborations import CollaborationsApi
 from ekiden.api.handoffs import HandoffsApi
 from ekiden.api.inbox import InboxApi
-from ekiden.api.local.administration import LocalKeys, LocalReplicas, LocalSettings, LocalWorkers
+from ekiden.api.local.administration import (
+    LocalAudit,
+    LocalKeys,
+    LocalReplicas,
+    LocalSettings,
+    LocalWorkers,
+)
 from ekiden.api.local.agents import LocalAgents
-from ekiden.api.local.audit import LocalAudit
 from ekiden.api.local.collaborations import LocalCollaborations
 from ekiden.api.local.handoffs import LocalHandoffs
 from ekiden.api.local.inbox import LocalInbox
-from ekiden.api.local.memory import LocalMemory
 from ekiden.api.local.messages import LocalMessages
 from ekiden.api.local.plans import LocalPlans
 from ekiden.api.local.runs import LocalRuns
 from ekiden.api.local.sessions import LocalSessions
-from ekiden.api.local.state import LocalState
+from ekiden.api.local.state import LocalMemory, LocalState
 from ekiden.api.local.traces import LocalCosts, LocalTraces
-from ekiden.api.memory import MemoryApi
 from ekiden.api.messages import MessagesApi
 from ekiden.api.plans import PlansApi
 from ekiden.api.runs import RunsApi
 from ekiden.api.sessions import SessionsApi
-from ekiden.api.state import StateApi
+from ekiden.api.state import MemoryApi, StateApi
 from ekiden.api.traces import CostsApi, TracesApi
 from ekiden.core.errors.server import UnknownParameter
 from ekiden.project.service import Service
-from ekiden.server import console
+from ekiden.server import console, routes
 from ekiden.server.access.access import Authorizer
 from ekiden.server.access.authorization import KeyAuthorization, key_ring
 from ekiden.server.answers import grouped, install_handlers, operation_id
@@ -56,11 +58,10 @@ from ekiden.server.middleware.authentication import Authentication
 from ekiden.server.middleware.bodies import Bodies, Queries
 from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
 from ekiden.server.middleware.origins import Origins
-from ekiden.server.middleware.refusals import Reshaping
 from ekiden.server.middleware.repeats import Repeats
 from ekiden.server.openapi import description
 from ekiden.server.openapi.examples import TITLE
-from ekiden.server.routes import operations, runs
+from ekiden.server.problems import Reshaping
 from ekiden.server.streams import live
 from ekiden.server.streams.sse import Streams
 
@@ -88,7 +89,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     router_of(HandoffsApi, LocalHandoffs, tag="handoffs"),
     router_of(PlansApi, LocalPlans, tag="plans"),
     router_of(CollaborationsApi, LocalCollaborations, tag="collaborations"),
-    router_of(RunsApi, LocalRuns, tag="runs", by_hand=runs.BY_HAND),
+    router_of(RunsApi, LocalRuns, tag="runs", by_hand=routes.BY_HAND),
     router_of(SessionsApi, LocalSessions, tag="sessions"),
     router_of(TracesApi, LocalTraces, tag="traces"),
     router_of(AuditApi, LocalAudit, tag="audit"),
@@ -194,7 +195,7 @@ def application(parts: Lifespan, *, gate: Authorizer | None = None) -> FastAPI:
 def _routes() -> tuple[BaseRoute, ...]:
     """The routes, shared by all applications of this process: a route is prepared only once."""
     return (
-        *grouped(operations.router, prefix="", responses=None),
-        *grouped(operations.metrics_router, prefix=""),
-        *grouped(*ROUTERS, runs.router, live.router, operations.login_router),
+        *grouped(routes.health_router, prefix="", responses=None),
+        *grouped(routes.metrics_router, prefix=""),
+        *grouped(*ROUTERS, routes.router, live.router, routes.login_router),
     )

@@ -23,7 +23,7 @@ from starlette.responses import Response
 
 from ekiden.server.access.access import ASSETS
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.middleware.refusals import takes_any_query
+from ekiden.server.problems import takes_any_query
 
 INDEX: Final = "index.html"
 _ROOT_FILES: Final = ("favicon.ico", "favicon.svg")

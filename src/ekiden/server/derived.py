@@ -49,7 +49,7 @@ from ekiden.server.answers import (
     limit_to,
     problems,
 )
-from ekiden.server.background import one_at_a_time
+from ekiden.server.lifespan import one_at_a_time
 
 _SECRET: Final = {"Cache-Control": "no-store"}
 _API: Final = "/api/v1"

@@ -1,4 +1,4 @@
-"""What a server runs besides its routes: the service, metrics, expiry, and other standards.
+"""What a server runs besides its routes: service, metrics, expiry, standards, background tasks.
 
 The standards that the server speaks besides its own API are integrations; each is loaded when it is
 needed.
@@ -8,29 +8,91 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
-from ekiden.core.errors.server import StandardUnavailable
+from ekiden.core.errors.server import StandardUnavailable, TooManyRequests
 from ekiden.core.integrations.registry import Integration, integrations
 from ekiden.project.keys import Logins
 from ekiden.project.run_options import Telemetry
 from ekiden.project.service import Service, TenantService
 from ekiden.project.stores import DEFAULT_TENANT
-from ekiden.server.background import BackgroundTasks
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.idempotency import prune
 from ekiden.server.metrics import Counting, Metrics
-from ekiden.server.middleware.refusals import refuse
+from ekiden.server.problems import refuse
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _log = logging.getLogger("ekiden.server")
+
+_MOST = 1000
+
+
+class BackgroundTasks:
+    """Owns tasks without a result; failures are logged."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def begin(self, work: Callable[[], Awaitable[object]], *, what: str) -> bool:
+        """Run `work` in the background; `False` if there are too many tasks, or it is closed."""
+        if self._is_closed or len(self._tasks) >= _MOST:
+            return False
+        task = asyncio.create_task(_run_logged(work, what))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def settle(self) -> None:
+        """Wait for the running tasks."""
+        await asyncio.gather(*self._tasks)
+
+    async def close(self) -> None:
+        """Stop the running tasks; new ones are refused."""
+        self._is_closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _run_logged(work: Callable[[], Awaitable[object]], what: str) -> None:
+    try:
+        await work()
+    except EkidenError as exc:
+        _log.warning("%s: %s", what, exc.code)
+    except Exception:
+        _log.exception("%s", what)
+
+
+_under_way: Final[WeakKeyDictionary[TenantService, set[str]]] = WeakKeyDictionary()
+
+
+@contextmanager
+def one_at_a_time(desk: TenantService, what: str) -> Iterator[None]:
+    """Wrap work that reads a whole store; `TooManyRequests` while the same work of the tenant is
+    in progress."""
+    busy = _under_way.setdefault(desk, set())
+    if what in busy:
+        raise TooManyRequests(f"another request for this ({what}) is in progress", retry_after_s=5)
+    busy.add(what)
+    try:
+        yield
+    finally:
+        busy.discard(what)
+
 
 EXPIRY_EVERY_S: Final = 3600.0
 

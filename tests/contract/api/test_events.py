@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.api.events import Live, LiveEvent, Position
+from ekiden.api.traces import Live, LiveEvent, Position
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event

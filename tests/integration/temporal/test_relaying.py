@@ -13,7 +13,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
 from ekiden.integrations.temporal import TemporalWorker, signaller
-from ekiden.integrations.temporal.leader_lease import TERM_S, LeaderLease
+from ekiden.integrations.temporal.connection import TERM_S, LeaderLease
 from ekiden.integrations.temporal.names import Due, care_queue, store_name, timekeeper_id
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Claim, NewSession, SessionRow

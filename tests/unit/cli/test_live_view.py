@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.api.local.context import LocalContext
-from ekiden.api.local.events import LocalEvents
+from ekiden.api.local.traces import LocalEvents
 from ekiden.cli.exits import Exit
 from ekiden.cli.main import main
 from ekiden.cli.views.live import Spectator

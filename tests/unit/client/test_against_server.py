@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.api.events import LiveEvent, Position
+from ekiden.api.traces import LiveEvent, Position
 from ekiden.client import AsyncClient, Client, ServerUnavailable
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from ekiden.api.local import audit
+from ekiden.api.local import administration
 from ekiden.audit import AuditQuery
 from ekiden.core.errors import StoreUnavailable
 from ekiden.server.answers import answer, json_lines
@@ -51,7 +51,7 @@ async def test_whoever_goes_away_is_not_read_for(
         finally:
             over.set()
 
-    monkeypatch.setattr(audit, "export_lines", endless)
+    monkeypatch.setattr(administration, "export_lines", endless)
     async with serving(tmp_path, monkeypatch) as desk, served(desk.app) as url:
         async with (
             httpx2.AsyncClient(base_url=url, timeout=60) as client,
@@ -72,7 +72,7 @@ async def test_an_error_before_the_first_line_is_a_problem(
         raise StoreUnavailable("the database is away")
         yield ""
 
-    monkeypatch.setattr(audit, "export_lines", broken)
+    monkeypatch.setattr(administration, "export_lines", broken)
     async with serving(tmp_path, monkeypatch) as desk:
         problem(await desk("GET", "/audit/export"), 503, "store.unavailable")
 
@@ -84,7 +84,7 @@ async def test_an_error_in_the_middle_breaks_the_connection_off(
         yield _LONG
         raise StoreUnavailable("the database is away")
 
-    monkeypatch.setattr(audit, "export_lines", broken)
+    monkeypatch.setattr(administration, "export_lines", broken)
     async with (
         serving(tmp_path, monkeypatch) as desk,
         served(desk.app) as url,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.api.local import audit as local
+from ekiden.api.local import administration as local
 from ekiden.audit.query import Manifest
 from tests.support.sqlite import execute
 from tests.unit.audit.written import story, write

@@ -17,10 +17,9 @@ from ekiden.core.errors.server import (
 )
 from ekiden.project.keys import LOGINS, KeyStore, Logins, NewKey
 from ekiden.server import ServerConfig
-from ekiden.server.access.access import LOCAL
+from ekiden.server.access.access import LOCAL, csrf_token, kept_logins
 from ekiden.server.access.authorization import KeyAuthorization, KeyRing
-from ekiden.server.access.cookies import csrf_token, kept_logins
-from ekiden.server.background import BackgroundTasks
+from ekiden.server.lifespan import BackgroundTasks
 from ekiden.storage.base import DocumentWrite
 from ekiden.storage.memory import MemoryStore
 from tests.support.cases import each_case

@@ -31,7 +31,7 @@ from ekiden.server.access.authorization import (
     check_exposure,
     subprotocol_of,
 )
-from ekiden.server.background import BackgroundTasks
+from ekiden.server.lifespan import BackgroundTasks
 from ekiden.storage.memory import MemoryStore
 from tests.support.serving import application, client_of
 from tests.unit.server.keyed import bearer, is_problem, keys_of, make_key

@@ -30,7 +30,7 @@ from ekiden.server.idempotency import (
     ticket_for,
 )
 from ekiden.server.middleware import repeats
-from ekiden.server.middleware.refusals import takes_query
+from ekiden.server.problems import takes_query
 from ekiden.storage.base import DocumentWrite, NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock

@@ -9,15 +9,20 @@ import pytest
 from ekiden.core.conversation.model import assistant_message
 from ekiden.core.errors.server import RunNotFound
 from ekiden.core.questions import InboxItem
-from ekiden.integrations.openai_api.bodies import CHAT_REFUSED, ChatRequest, refuse, shows
-from ekiden.integrations.openai_api.errors import BadRequest
-from ekiden.integrations.openai_api.messages import read_chat, read_command, waiting_notice
+from ekiden.integrations.openai_api.bodies import (
+    CHAT_REFUSED,
+    BadRequest,
+    ChatRequest,
+    refuse,
+    shows,
+)
 from ekiden.integrations.openai_api.response_items import (
     ResponseId,
     ResponseOutput,
     approval_request,
     read_response_input,
 )
+from ekiden.integrations.openai_api.turns import read_chat, read_command, waiting_notice
 
 
 def item(**more: Any) -> InboxItem:

@@ -42,6 +42,6 @@ async def test_a_server_is_ready_again_when_the_store_takes_writes_again(
             await asyncio.Event().wait()
 
         monkeypatch.setattr(store, "check_writable", never)
-        monkeypatch.setattr("ekiden.server.routes.operations._PATIENCE_S", 0.01)
+        monkeypatch.setattr("ekiden.server.routes._PATIENCE_S", 0.01)
         answer = await http.get("/readyz")
         assert (answer.status_code, answer.json()["code"]) == (503, StoreUnavailable.code)

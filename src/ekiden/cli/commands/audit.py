@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ekiden.api.audit import AuditedType, HandoffMove
+from ekiden.api.administration import AuditedType, HandoffMove
 from ekiden.cli.ids import record_id, session_id
 from ekiden.cli.options import LISTING, JsonOption, Listing, OutputOption, SinceOption, UntilOption
 from ekiden.cli.output import show

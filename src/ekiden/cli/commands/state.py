@@ -30,7 +30,7 @@ from ekiden.cli.prompts import confirm
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
-    from ekiden.api.memory import MemoryApi
+    from ekiden.api.state import MemoryApi
     from ekiden.sessions.state import SharedScope
 
 UserOption: TypeAlias = Annotated[

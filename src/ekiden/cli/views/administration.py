@@ -24,8 +24,7 @@ from ekiden.cli.output import (
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
-    from ekiden.api.administration import ApiKey, WorkerOverview
-    from ekiden.api.audit import AuditEntry, AuditVerification
+    from ekiden.api.administration import ApiKey, AuditEntry, AuditVerification, WorkerOverview
     from ekiden.audit import Verification
     from ekiden.engine.registry import WorkerRecord
     from ekiden.project.copying import BackupReport, CopyReport, CopyStep, StoreFindings
@@ -203,7 +202,7 @@ def print_backup(report: BackupReport) -> None:
 
 def print_findings(found: Sequence[StoreFindings]) -> None:
     """The faults, or that there are none."""
-    from ekiden.api.local.audit import verification_of
+    from ekiden.api.local.administration import verification_of
 
     for each in found:
         if len(found) > 1:

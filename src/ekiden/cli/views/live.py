@@ -32,8 +32,8 @@ from ekiden.tracing.span_parts import part
 from ekiden.tracing.spans import ask_span_id
 
 if TYPE_CHECKING:
-    from ekiden.api.events import Live, LiveEvent
     from ekiden.api.methods.called import AsyncStream
+    from ekiden.api.traces import Live, LiveEvent
     from ekiden.hub import EventStream
     from ekiden.storage.base import Store
     from ekiden.tracing import CostOf, Span
@@ -76,7 +76,7 @@ class Spectator(_Observer):
     ) -> AsyncIterator[LiveEvent]:
         """The events of the stream; with `tells` the beginning is reported, from which on no event
         is missed."""
-        from ekiden.api.events import Position
+        from ekiden.api.traces import Position
 
         after = ""
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ekiden.api.memory import FoundMemory, MemoryDelivery, MemoryEntry
+from ekiden.api.state import FoundMemory, MemoryDelivery, MemoryEntry
 from ekiden.cli.output import (
     Cell,
     Extra,

@@ -4,4 +4,4 @@ from ekiden.core.integrations.lazy import lazy_names
 from ekiden.integrations.a2a.agent import a2a_agent as a2a_agent
 from ekiden.integrations.a2a.values import RemoteA2A as RemoteA2A
 
-__getattr__ = lazy_names(__name__, {"install": "ekiden.integrations.a2a.server.routes"})
+__getattr__ = lazy_names(__name__, {"install": "ekiden.integrations.a2a.routes"})

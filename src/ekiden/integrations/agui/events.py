@@ -25,8 +25,16 @@ from ekiden.hub.tails import Shown
 from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import questions_to_people
 from ekiden.server.access.access import Caller
-from ekiden.server.streams.decisions import VIA, choices, decide
-from ekiden.server.streams.messages import Broken, Piece, Speech, SpeechEnded, SpeechStarted
+from ekiden.server.streams.messages import (
+    VIA,
+    Broken,
+    Piece,
+    Speech,
+    SpeechEnded,
+    SpeechStarted,
+    choices,
+    decide,
+)
 from ekiden.server.streams.sse import BEAT
 from ekiden.tools.output import shortened
 

@@ -2,4 +2,4 @@
 
 from ekiden.core.integrations.lazy import lazy_names
 
-__getattr__ = lazy_names(__name__, {"install": "ekiden.integrations.openai_api.install"})
+__getattr__ = lazy_names(__name__, {"install": "ekiden.integrations.openai_api.responses"})

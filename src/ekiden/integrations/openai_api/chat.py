@@ -18,20 +18,17 @@ from ekiden.hub.tails import Shown
 from ekiden.integrations.openai_api.bodies import (
     CHAT_REFUSED,
     ChatRequest,
+    OpenAIRoute,
     SessionHeader,
     ShowHeader,
-    refuse,
-    shows,
-)
-from ekiden.integrations.openai_api.errors import (
-    OpenAIRoute,
     error_body,
     error_response,
     errors,
     final,
+    refuse,
+    shows,
 )
-from ekiden.integrations.openai_api.messages import waiting_notice, working_notice
-from ekiden.integrations.openai_api.turns import ChatTurn, take_turn
+from ekiden.integrations.openai_api.turns import ChatTurn, take_turn, waiting_notice, working_notice
 from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import questions_to_people
 from ekiden.server.answers import Starts, TheCaller

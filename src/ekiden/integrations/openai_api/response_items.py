@@ -16,9 +16,15 @@ from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run
 from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
-from ekiden.integrations.openai_api.errors import BadRequest
-from ekiden.server.streams.decisions import choices
-from ekiden.server.streams.messages import Broken, Piece, Speech, SpeechEnded, SpeechStarted
+from ekiden.integrations.openai_api.bodies import BadRequest
+from ekiden.server.streams.messages import (
+    Broken,
+    Piece,
+    Speech,
+    SpeechEnded,
+    SpeechStarted,
+    choices,
+)
 from ekiden.sessions import is_transfer
 
 _ROLES = ("system", "developer", "user")

@@ -1,4 +1,4 @@
-"""`/v1/responses`: the team behind OpenAI's Responses API.
+"""`/v1/responses`: the team behind OpenAI's Responses API; and the installation of all routes.
 
 A response is a run; `previous_response_id` and `conversation` continue its session. A decision for
 a person is an item `mcp_approval_request`. An item `mcp_approval_response` in the next request is
@@ -7,28 +7,37 @@ the answer, if the key has the scope `answer`: the run resumes, and its rest is 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, FastAPI, Path, Query, Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden.core.errors import SessionError
 from ekiden.core.errors.server import RunNotFound
 from ekiden.core.runs import Run
 from ekiden.core.values import dumps
+from ekiden.integrations.openai_api import chat, responses, turns
 from ekiden.integrations.openai_api.bodies import (
+    EVERYWHERE,
     RESPONSE_REFUSED,
+    BadRequest,
+    OpenAIRoute,
     ResponseRequest,
     SessionHeader,
     ShowHeader,
+    error_body,
+    errors,
     refuse,
     refuse_form,
     shows,
+    unsupported,
 )
-from ekiden.integrations.openai_api.errors import BadRequest, OpenAIRoute, errors, unsupported
 from ekiden.integrations.openai_api.response_items import (
     ApprovalAnswer,
     DeletedResponse,
@@ -47,10 +56,10 @@ from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import questions_to_people
 from ekiden.runtime.history.deletion import delete_session
 from ekiden.server.access.access import Caller
-from ekiden.server.answers import Administers, Reads, Starts, TheCaller
-from ekiden.server.streams.decisions import check_asked, decide
+from ekiden.server.answers import Administers, Reads, Starts, TheCaller, grouped
+from ekiden.server.problems import Reshaping
 from ekiden.server.streams.follow import FollowedRun, await_more, begin_run
-from ekiden.server.streams.messages import without_undone_items
+from ekiden.server.streams.messages import check_asked, decide, without_undone_items
 from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
 from ekiden.sessions.session import run_number
 
@@ -342,3 +351,34 @@ async def _stream(
 
 def _is_short(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= 512
+
+
+_PREFIX = "/v1/"
+
+
+def install(app: FastAPI) -> None:
+    """Add the routes of the OpenAI-compatible API to the server, with errors in OpenAI's format."""
+    app.add_middleware(OpenAIErrorFormat)
+    app.router.routes.extend(_routes())
+
+
+@cache
+def _routes() -> tuple[BaseRoute, ...]:
+    return grouped(turns.router, chat.router, responses.router, prefix="/v1", responses=EVERYWHERE)
+
+
+class OpenAIErrorFormat:
+    """ASGI middleware: a problem response under `/v1` becomes an error in OpenAI's format."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(_PREFIX):
+            send = Reshaping(send, _reshape)
+        await self._app(scope, receive, send)
+
+
+def _reshape(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    status = 400 if status == 422 else status
+    return status, error_body(problem["detail"], status=status, code=problem["code"])

@@ -24,7 +24,7 @@ from ekiden.core.integrations.foreign_agents import (
     turn_entered,
 )
 from ekiden.core.values import dumps, loads
-from ekiden.integrations.process.lines import LONGEST, part_to_json, turn_from_json
+from ekiden.integrations.process.agents import LONGEST, part_to_json, turn_from_json
 from ekiden.runtime.kinds.foreign import adapter_of
 
 

@@ -7,15 +7,8 @@ from ekiden.integrations.realtime.agent import (
     collect_enabled_handoffs as collect_enabled_handoffs,
     realtime_handoff as realtime_handoff,
 )
-from ekiden.integrations.realtime.config import (
-    RealtimeClosed as RealtimeClosed,
-    RealtimeDisconnected as RealtimeDisconnected,
-    RealtimeModelSettings as RealtimeModelSettings,
-    RealtimeRunConfig as RealtimeRunConfig,
-    RealtimeServerError as RealtimeServerError,
-    RealtimeUnavailable as RealtimeUnavailable,
-)
-from ekiden.integrations.realtime.events import (
+from ekiden.integrations.realtime.items import RealtimeItem as RealtimeItem
+from ekiden.integrations.realtime.live import (
     RealtimeAgentEndEvent as RealtimeAgentEndEvent,
     RealtimeAgentStartEvent as RealtimeAgentStartEvent,
     RealtimeAudio as RealtimeAudio,
@@ -31,11 +24,16 @@ from ekiden.integrations.realtime.events import (
     RealtimeToolEnd as RealtimeToolEnd,
     RealtimeToolStart as RealtimeToolStart,
 )
-from ekiden.integrations.realtime.items import RealtimeItem as RealtimeItem
 from ekiden.integrations.realtime.model import (
+    RealtimeClosed as RealtimeClosed,
     RealtimeConnection as RealtimeConnection,
+    RealtimeDisconnected as RealtimeDisconnected,
     RealtimeModel as RealtimeModel,
+    RealtimeModelSettings as RealtimeModelSettings,
+    RealtimeRunConfig as RealtimeRunConfig,
+    RealtimeServerError as RealtimeServerError,
     RealtimeSetup as RealtimeSetup,
+    RealtimeUnavailable as RealtimeUnavailable,
 )
 from ekiden.integrations.realtime.session import (
     RealtimeRunner as RealtimeRunner,

@@ -12,18 +12,6 @@ from ekiden.core.guardrails import GuardrailError
 from ekiden.core.handoffs import Handoff
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.integrations.realtime.agent import Entry, is_enabled
-from ekiden.integrations.realtime.events import (
-    RealtimeAgentEndEvent,
-    RealtimeAgentStartEvent,
-    RealtimeAudio,
-    RealtimeAudioEnd,
-    RealtimeAudioInterrupted,
-    RealtimeHistoryAdded,
-    RealtimeHistoryUpdated,
-    RealtimeRawModelEvent,
-    RealtimeToolEnd,
-    RealtimeToolStart,
-)
 from ekiden.integrations.realtime.items import (
     History,
     RealtimeItem,
@@ -41,7 +29,21 @@ from ekiden.integrations.realtime.items import (
     RealtimeModelTurnStartedEvent,
     stored_item,
 )
-from ekiden.integrations.realtime.live import Live, LiveTurn, call_hooks
+from ekiden.integrations.realtime.live import (
+    Live,
+    LiveTurn,
+    RealtimeAgentEndEvent,
+    RealtimeAgentStartEvent,
+    RealtimeAudio,
+    RealtimeAudioEnd,
+    RealtimeAudioInterrupted,
+    RealtimeHistoryAdded,
+    RealtimeHistoryUpdated,
+    RealtimeRawModelEvent,
+    RealtimeToolEnd,
+    RealtimeToolStart,
+    call_hooks,
+)
 from ekiden.integrations.realtime.model import RealtimeModelSendToolOutput
 from ekiden.integrations.realtime.transfer import describe, finish_transfer, greet, transfer
 from ekiden.tools import ToolResult, invoke, output_text

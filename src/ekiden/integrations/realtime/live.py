@@ -1,31 +1,32 @@
-"""The state of a live session, its event buffer, and its record in the store."""
+"""The state of a live session, its events and their buffer, and its record in the store."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.errors import LeaseLost, StoreError, UserError
 from ekiden.core.runs import AgentHooks, RunHooks
+from ekiden.core.tools.tool import Tool
 from ekiden.core.values import new_id
 from ekiden.integrations.realtime.agent import AgentOffer, RealtimeAgent, make_offer
-from ekiden.integrations.realtime.config import RealtimeRunConfig
-from ekiden.integrations.realtime.events import (
-    RealtimeError,
-    RealtimeEventInfo,
-    RealtimeSessionEvent,
+from ekiden.integrations.realtime.items import (
+    RealtimeItem,
+    RealtimeModelAudioEvent,
+    RealtimeModelEvent,
+    RealtimeModelToolCallEvent,
 )
-from ekiden.integrations.realtime.items import RealtimeModelToolCallEvent
 from ekiden.integrations.realtime.model import (
     RealtimeConnection,
     RealtimeModelSendSessionUpdate,
+    RealtimeRunConfig,
     ResponseGate,
 )
 from ekiden.runtime import RunOptions, RunState
@@ -36,6 +37,156 @@ from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.cursor import has_open_handoffs
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeEventInfo:
+    """Data that every event has."""
+
+    context: RunContextWrapper[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeAgentStartEvent:
+    """The active agent begins an answer."""
+
+    agent: RealtimeAgent[Any]
+    info: RealtimeEventInfo
+    type: Literal["agent_start"] = "agent_start"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeAgentEndEvent:
+    """The agent's answer is over, or was interrupted."""
+
+    agent: RealtimeAgent[Any]
+    info: RealtimeEventInfo
+    type: Literal["agent_end"] = "agent_end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeHandoffEvent:
+    """Another agent has the conversation now."""
+
+    from_agent: RealtimeAgent[Any]
+    to_agent: RealtimeAgent[Any]
+    info: RealtimeEventInfo
+    type: Literal["handoff"] = "handoff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeToolStart:
+    """A tool is about to run."""
+
+    agent: RealtimeAgent[Any]
+    tool: Tool
+    arguments: str
+    info: RealtimeEventInfo
+    type: Literal["tool_start"] = "tool_start"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeToolEnd:
+    """A tool returned, or failed."""
+
+    agent: RealtimeAgent[Any]
+    tool: Tool
+    arguments: str
+    output: Any
+    """The result of the tool. If the tool failed: the error text for the model."""
+    info: RealtimeEventInfo
+    type: Literal["tool_end"] = "tool_end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeAudio:
+    """Audio to be played."""
+
+    audio: RealtimeModelAudioEvent
+    item_id: str
+    content_index: int
+    info: RealtimeEventInfo
+    type: Literal["audio"] = "audio"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeAudioEnd:
+    """The audio of this part is complete."""
+
+    item_id: str
+    content_index: int
+    info: RealtimeEventInfo
+    type: Literal["audio_end"] = "audio_end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeAudioInterrupted:
+    """Stop playing: the person speaks, or the answer was stopped."""
+
+    item_id: str
+    content_index: int
+    info: RealtimeEventInfo
+    type: Literal["audio_interrupted"] = "audio_interrupted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeHistoryAdded:
+    """A new item was added to the conversation."""
+
+    item: RealtimeItem
+    info: RealtimeEventInfo
+    type: Literal["history_added"] = "history_added"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeHistoryUpdated:
+    """Items of the conversation were changed or removed."""
+
+    history: Sequence[RealtimeItem]
+    """The whole current conversation."""
+    info: RealtimeEventInfo
+    type: Literal["history_updated"] = "history_updated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeError:
+    """An error. If it ends the session, this is the last event, and the iteration then raises the
+    error."""
+
+    error: Exception
+    info: RealtimeEventInfo
+    type: Literal["error"] = "error"
+
+    @property
+    def code(self) -> str:
+        """The stable code of the error; empty for an exception that is not an `EkidenError`."""
+        return str(getattr(self.error, "code", ""))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeRawModelEvent:
+    """An unchanged event of the model. The events that the session makes from it follow."""
+
+    data: RealtimeModelEvent
+    info: RealtimeEventInfo
+    type: Literal["raw_model_event"] = "raw_model_event"
+
+
+RealtimeSessionEvent: TypeAlias = (
+    RealtimeAgentStartEvent
+    | RealtimeAgentEndEvent
+    | RealtimeHandoffEvent
+    | RealtimeToolStart
+    | RealtimeToolEnd
+    | RealtimeAudio
+    | RealtimeAudioEnd
+    | RealtimeAudioInterrupted
+    | RealtimeHistoryAdded
+    | RealtimeHistoryUpdated
+    | RealtimeError
+    | RealtimeRawModelEvent
+)
+
 
 _log = logging.getLogger("ekiden.integrations.realtime")
 

@@ -13,21 +13,24 @@ from ekiden.core.conversation.model import Item, text_of
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps, new_id
 from ekiden.integrations.realtime.agent import RealtimeAgent, make_offer
-from ekiden.integrations.realtime.config import RealtimeClosed, RealtimeRunConfig
-from ekiden.integrations.realtime.events import (
+from ekiden.integrations.realtime.items import History, RealtimeItem
+from ekiden.integrations.realtime.listener import EndOfConversation, Listener
+from ekiden.integrations.realtime.live import (
+    EventBuffer,
+    Live,
     RealtimeError,
     RealtimeEventInfo,
     RealtimeSessionEvent,
+    SessionRecord,
 )
-from ekiden.integrations.realtime.items import History, RealtimeItem
-from ekiden.integrations.realtime.listener import EndOfConversation, Listener
-from ekiden.integrations.realtime.live import EventBuffer, Live, SessionRecord
 from ekiden.integrations.realtime.model import (
+    RealtimeClosed,
     RealtimeModel,
     RealtimeModelSendAudio,
     RealtimeModelSendInterrupt,
     RealtimeModelSendMessage,
     RealtimeModelSendUserInput,
+    RealtimeRunConfig,
     ResponseGate,
 )
 from ekiden.integrations.realtime.transfer import greet, move

@@ -16,9 +16,8 @@ from ekiden.core.values import new_id
 from ekiden.handoff.offers import default_handoff
 from ekiden.handoff.records.requests import edge_between
 from ekiden.integrations.realtime.agent import AgentOffer, RealtimeAgent, make_offer
-from ekiden.integrations.realtime.events import RealtimeHandoffEvent
 from ekiden.integrations.realtime.items import RealtimeModelToolCallEvent
-from ekiden.integrations.realtime.live import Live, LiveTurn, call_hooks
+from ekiden.integrations.realtime.live import Live, LiveTurn, RealtimeHandoffEvent, call_hooks
 from ekiden.integrations.realtime.model import RealtimeModelSendMessage, RealtimeModelSendToolOutput
 from ekiden.runtime.live_sessions import (
     LiveHandoff,

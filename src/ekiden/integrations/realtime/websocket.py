@@ -10,16 +10,14 @@ from urllib.parse import quote, urlsplit
 
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps
-from ekiden.integrations.realtime.config import (
-    RealtimeDisconnected,
-    RealtimeModelSettings,
-    RealtimeUnavailable,
-)
 from ekiden.integrations.realtime.items import RealtimeModelEvent
 from ekiden.integrations.realtime.model import (
     RealtimeConnection,
+    RealtimeDisconnected,
     RealtimeModelSendEvent,
+    RealtimeModelSettings,
     RealtimeSetup,
+    RealtimeUnavailable,
 )
 from ekiden.integrations.realtime.wire import Frame, decode, first_frame, frames
 from ekiden.models.registry import check_not_blocked, is_loopback, origin

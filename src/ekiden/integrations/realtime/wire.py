@@ -10,7 +10,6 @@ from typing import Any, TypeAlias, assert_never
 from ekiden.core.conversation.model import ToolSpec, Usage
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.values import loads
-from ekiden.integrations.realtime.config import RealtimeModelSettings, RealtimeServerError
 from ekiden.integrations.realtime.items import (
     RealtimeModelAudioDoneEvent,
     RealtimeModelAudioEvent,
@@ -38,6 +37,8 @@ from ekiden.integrations.realtime.model import (
     RealtimeModelSendSessionUpdate,
     RealtimeModelSendToolOutput,
     RealtimeModelSendUserInput,
+    RealtimeModelSettings,
+    RealtimeServerError,
     RealtimeSetup,
 )
 

@@ -26,7 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ekiden.core.errors import StoreError
 from ekiden.core.values import is_dead
-from ekiden.integrations.temporal.leader_lease import LeaderLease
+from ekiden.integrations.temporal.connection import LeaderLease
 from ekiden.integrations.temporal.names import (
     AdvanceResult,
     Due,

@@ -26,10 +26,9 @@ from ekiden.core.checks.addresses import is_loopback, network_of, parse_host
 from ekiden.core.errors.server import KeyExpired, ServerExposed, TooManyRequests, Unauthenticated
 from ekiden.project.keys import KeyStore, StoredKey, login_id, parse_key
 from ekiden.project.service import Service
-from ekiden.server.access.access import LOCAL, Caller
-from ekiden.server.access.cookies import check_own_page, csrf_token, kept_logins
-from ekiden.server.background import BackgroundTasks
+from ekiden.server.access.access import LOCAL, Caller, check_own_page, csrf_token, kept_logins
 from ekiden.server.configuration import ServerConfig
+from ekiden.server.lifespan import BackgroundTasks
 
 FRESH_S: Final = 1.0
 """How long a lookup is cached: after that, keys revoked elsewhere are refused here."""

@@ -17,8 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ekiden.core.values import new_id
 from ekiden.server.access.access import Caller
 from ekiden.server.metrics import Metrics
-from ekiden.server.middleware.refusals import answer, header, state_of
-from ekiden.server.problems import problem_response
+from ekiden.server.problems import answer, header, problem_response, state_of
 from ekiden.tracing.logs import log_fields
 
 _log = logging.getLogger("ekiden.server")

@@ -11,10 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import KeyExpired
-from ekiden.server.access.access import Authorizer, Caller, caller_of, is_open
-from ekiden.server.access.cookies import forget_login
-from ekiden.server.middleware.refusals import POLICY_VIOLATION, answer, state_of
-from ekiden.server.problems import response_of
+from ekiden.server.access.access import Authorizer, Caller, caller_of, forget_login, is_open
+from ekiden.server.problems import POLICY_VIOLATION, answer, response_of, state_of
 
 RECHECK_S: Final = 5.0
 """The minimum interval between two checks of an open stream's key."""

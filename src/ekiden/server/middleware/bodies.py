@@ -34,8 +34,7 @@ from ekiden.core.errors.server import (
 from ekiden.core.values import is_too_deep
 from ekiden.server.access.access import LOGIN
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.middleware.refusals import MARK, answer, refuse, state_of
-from ekiden.server.problems import problem_response
+from ekiden.server.problems import MARK, answer, problem_response, refuse, state_of
 
 MAX_DEPTH: Final = 100
 """The maximum nesting of lists and objects."""

@@ -14,7 +14,7 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import ServerBusy, TooManyRequests
 from ekiden.server.access.access import Caller
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.middleware.refusals import refuse, state_of
+from ekiden.server.problems import refuse, state_of
 
 _STREAM = "text/event-stream"
 

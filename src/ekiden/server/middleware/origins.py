@@ -25,7 +25,7 @@ from ekiden.core.checks.addresses import (
 )
 from ekiden.core.errors.server import BadOrigin
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.middleware.refusals import refuse
+from ekiden.server.problems import refuse
 
 _ANY_NAME: Final = frozenset({"/healthz", "/readyz"})
 """Health checks, which load balancers call by address; they reveal nothing."""

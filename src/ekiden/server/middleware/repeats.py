@@ -26,7 +26,7 @@ from ekiden.server.idempotency import (
     reserve,
     ticket_for,
 )
-from ekiden.server.middleware.refusals import refuse, state_of
+from ekiden.server.problems import refuse, state_of
 from ekiden.storage.base import Store
 
 _log = logging.getLogger("ekiden.server")

@@ -28,9 +28,9 @@ from ekiden import __version__
 from ekiden.core.values import dumps
 from ekiden.server.access.access import EACH_TIME, Scope, caller_of, needs
 from ekiden.server.answers import problems
-from ekiden.server.openapi.event_types import EVENT_TYPES
 from ekiden.server.openapi.examples import (
     ABOUT,
+    EVENT_TYPES,
     HEADER_TEXTS,
     OPERATIONS,
     TAGS,

@@ -19,7 +19,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from ekiden.api.local.events import live_event
+from ekiden.api.local.traces import live_event
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.events import EventType
@@ -28,8 +28,7 @@ from ekiden.hub import EventStream, HubEvent, Subscription
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import needs
 from ekiden.server.access.authorization import subprotocol_of
-from ekiden.server.middleware.refusals import takes_query
-from ekiden.server.problems import response_of, words_for
+from ekiden.server.problems import response_of, takes_query, words_for
 from ekiden.server.streams.sse import Streams
 
 _log = logging.getLogger("ekiden.server")

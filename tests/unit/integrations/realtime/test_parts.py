@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ekiden.integrations.realtime.config import RealtimeServerError
 from ekiden.integrations.realtime.items import History, RealtimeItem, read_item
 from ekiden.integrations.realtime.live import EventBuffer
 from ekiden.integrations.realtime.model import (
@@ -17,6 +16,7 @@ from ekiden.integrations.realtime.model import (
     RealtimeModelSendMessage,
     RealtimeModelSendRawMessage,
     RealtimeModelSendSessionUpdate,
+    RealtimeServerError,
     RealtimeSetup,
     ResponseGate,
 )

@@ -12,8 +12,8 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from ekiden.integrations.temporal import leader_lease, signaller as signaller_module
-from ekiden.integrations.temporal.leader_lease import TERM_S, LeaderLease
+from ekiden.integrations.temporal import connection, signaller as signaller_module
+from ekiden.integrations.temporal.connection import TERM_S, LeaderLease
 from ekiden.integrations.temporal.names import SessionJob, workflow_id
 from ekiden.integrations.temporal.signaller import WorkflowSignaller
 from ekiden.storage.base import NewSession
@@ -198,7 +198,7 @@ def _is_renewed(lease: LeaderLease, until_us: int) -> bool:
 async def test_the_lease_is_kept_while_an_update_takes_long(
     store: MemoryStore, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leader_lease, "_RENEW_EVERY_S", 0.001)
+    monkeypatch.setattr(connection, "_RENEW_EVERY_S", 0.001)
     is_stuck = asyncio.Event()
 
     async def stuck(*_: Any, **__: Any) -> None:

@@ -1,1 +1,0 @@
-"""The team and its agents as A2A agents."""

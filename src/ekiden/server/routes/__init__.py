@@ -1,1 +1,0 @@
-"""Routes under `/api/v1`; one file for each resource."""
