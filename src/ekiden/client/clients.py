@@ -15,12 +15,13 @@ from ekiden.api.agents import CalledAgents
 from ekiden.api.collaborations import CalledCollaborations
 from ekiden.api.handoffs import CalledHandoffs
 from ekiden.api.inbox import CalledInbox
+from ekiden.api.memory import CalledMemory
 from ekiden.api.messages import CalledMessages
 from ekiden.api.methods.called import Portal
 from ekiden.api.plans import CalledPlans
 from ekiden.api.runs import CalledRuns
 from ekiden.api.sessions import CalledSessions
-from ekiden.api.state import CalledMemory, CalledState
+from ekiden.api.state import CalledState
 from ekiden.api.traces import CalledCosts, CalledEvents, CalledTraces
 from ekiden.client.ekiden import Ekiden, at_server
 from ekiden.client.wire import ConnectionPolicy, Wire, api_key_of, server_address

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from ekiden.api.handoffs import HandoffsApi
     from ekiden.api.inbox import InboxApi
     from ekiden.api.local.context import LocalContext
+    from ekiden.api.memory import MemoryApi
     from ekiden.api.messages import MessagesApi
     from ekiden.api.plans import PlansApi
     from ekiden.api.runs import RunsApi
     from ekiden.api.sessions import SessionsApi
-    from ekiden.api.state import MemoryApi, StateApi
+    from ekiden.api.state import StateApi
     from ekiden.api.traces import CostsApi, EventsApi, TracesApi
     from ekiden.client.wire import Wire
     from ekiden.core.agent import Agent, Team
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 
 RESOURCES: Final[Mapping[str, str]] = {
     "agents": "agents.AgentsApi",
-    "audit": "audit.AuditApi",
+    "audit": "administration.AuditApi",
     "collaborations": "collaborations.CollaborationsApi",
     "costs": "traces.CostsApi",
-    "events": "events.EventsApi",
+    "events": "traces.EventsApi",
     "handoffs": "handoffs.HandoffsApi",
     "inbox": "inbox.InboxApi",
     "keys": "administration.KeysApi",

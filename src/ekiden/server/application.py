@@ -32,17 +32,19 @@ from ekiden.api.local.agents import LocalAgents
 from ekiden.api.local.collaborations import LocalCollaborations
 from ekiden.api.local.handoffs import LocalHandoffs
 from ekiden.api.local.inbox import LocalInbox
+from ekiden.api.local.memory import LocalMemory
 from ekiden.api.local.messages import LocalMessages
 from ekiden.api.local.plans import LocalPlans
 from ekiden.api.local.runs import LocalRuns
 from ekiden.api.local.sessions import LocalSessions
-from ekiden.api.local.state import LocalMemory, LocalState
+from ekiden.api.local.state import LocalState
 from ekiden.api.local.traces import LocalCosts, LocalTraces
+from ekiden.api.memory import MemoryApi
 from ekiden.api.messages import MessagesApi
 from ekiden.api.plans import PlansApi
 from ekiden.api.runs import RunsApi
 from ekiden.api.sessions import SessionsApi
-from ekiden.api.state import MemoryApi, StateApi
+from ekiden.api.state import StateApi
 from ekiden.api.traces import CostsApi, TracesApi
 from ekiden.core.errors.server import UnknownParameter
 from ekiden.project.service import Service

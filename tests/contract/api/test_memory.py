@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.api.state import MemoryEntry
+from ekiden.api.memory import MemoryEntry
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.documents import to_json
 from ekiden.core.errors.memory import MemoryInvalid, MemoryNotFound

@@ -10,7 +10,7 @@ import time
 import pytest
 from rich.cells import cell_len
 
-from ekiden.cli.output import (
+from ekiden.cli.tables import (
     Extra,
     Id,
     TimeCell,

@@ -172,7 +172,7 @@ async def handoff_chain(chat: Chat, argument: str) -> CommandReply:
 
 async def trace(chat: Chat, argument: str) -> CommandReply:
     """`/agents trace`."""
-    from ekiden.cli.output import clock_time
+    from ekiden.cli.tables import clock_time
 
     events = await chat.events()
     rows = [

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.chat.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
-from ekiden.cli.output import complain, emit, note, plain_pairs, plain_table, safe, say
+from ekiden.cli.output import complain, emit, note, safe, say
 from ekiden.cli.prompts import marked
+from ekiden.cli.tables import plain_pairs, plain_table
 from ekiden.cli.transcript import duration, route_line, short, task_line
 from ekiden.core.conversation.model import ModelDelta, is_message, text_of
 from ekiden.core.events import Event

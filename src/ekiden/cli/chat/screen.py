@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.reader import Reader
-    from ekiden.cli.output import Cell
     from ekiden.cli.prompts import Question
     from ekiden.cli.run_observer import Reported
+    from ekiden.cli.tables import Cell
     from ekiden.core.conversation.model import ModelDelta
     from ekiden.core.events import Event
 

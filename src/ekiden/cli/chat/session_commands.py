@@ -58,7 +58,7 @@ async def current(chat: Chat, argument: str) -> CommandReply:
 
 async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/session list`."""
-    from ekiden.cli.output import Id, TimeCell
+    from ekiden.cli.tables import Id, TimeCell
 
     page = await chat.api.sessions.list(user=chat.user).page(limit=_LISTED)
     rows = [
@@ -377,7 +377,7 @@ _MEMORIES_LISTED = 50
 
 async def memories(chat: LocalChat, argument: str) -> CommandReply:
     """`/memory`."""
-    from ekiden.api.local.state import entry_of
+    from ekiden.api.local.memory import entry_of
     from ekiden.cli.views.sessions import memory_table
     from ekiden.core.documents import to_json
 
@@ -394,7 +394,7 @@ async def memories(chat: LocalChat, argument: str) -> CommandReply:
 
 async def search_memory(chat: LocalChat, argument: str) -> CommandReply:
     """`/memory search TEXT`."""
-    from ekiden.api.local.state import found_of
+    from ekiden.api.local.memory import found_of
     from ekiden.cli.views.sessions import found_table
     from ekiden.core.documents import to_json
 

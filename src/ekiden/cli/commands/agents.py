@@ -22,9 +22,10 @@ from ekiden.cli.options import (
     WholeListing,
     WideOption,
 )
-from ekiden.cli.output import emit, note, print_table, say, show
+from ekiden.cli.output import emit, note, say, show
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, Place, TeamAtWork, TeamPlace
 from ekiden.cli.projects import relative
+from ekiden.cli.tables import print_table
 from ekiden.tools import is_project_function
 
 _T = TypeVar("_T")
@@ -178,7 +179,7 @@ async def agents_show(
     as_json: JsonOption = False,
 ) -> None:
     """Show all details of an agent, including its handoff tools and its file."""
-    from ekiden.cli.output import print_pairs
+    from ekiden.cli.tables import print_pairs
     from ekiden.cli.views.agents import detail_pairs
 
     async with place.open(as_json=as_json) as ekiden:

@@ -13,8 +13,9 @@ from cyclopts.validators import Number
 from ekiden.cli.errors import UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.options import WHOLE, JsonOption, StoreOption, WholeListing
-from ekiden.cli.output import StatusLine, emit, note, print_table, say
+from ekiden.cli.output import StatusLine, emit, note, say
 from ekiden.cli.place import THIS_MACHINE, Machine
+from ekiden.cli.tables import print_table
 
 if TYPE_CHECKING:
     from ekiden.project.settings import SettingChange, SettingOrigin, Where
@@ -299,7 +300,7 @@ def config_unset(
 
 def config_path(*, as_json: JsonOption = False) -> None:
     """Print the paths of the settings files, and whether they exist."""
-    from ekiden.cli.output import print_table
+    from ekiden.cli.tables import print_table
     from ekiden.project.settings import settings_files
 
     files = settings_files()

@@ -25,9 +25,10 @@ from ekiden.cli.options import (
     WideOption,
     YesOption,
 )
-from ekiden.cli.output import StatusLine, emit, new_file, note, print_pairs, print_table, say, show
+from ekiden.cli.output import StatusLine, emit, new_file, note, say, show
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.prompts import confirm
+from ekiden.cli.tables import print_pairs, print_table
 from ekiden.core.values import dumps
 
 _EVENT = Number(gte=1)

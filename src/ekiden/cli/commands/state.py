@@ -23,14 +23,15 @@ from ekiden.cli.options import (
     YesOption,
     json_object,
 )
-from ekiden.cli.output import emit, new_file, note, print_pairs, print_table, say, show
+from ekiden.cli.output import emit, new_file, note, say, show
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.projects import parse_variables
 from ekiden.cli.prompts import confirm
+from ekiden.cli.tables import print_pairs, print_table
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
-    from ekiden.api.state import MemoryApi
+    from ekiden.api.memory import MemoryApi
     from ekiden.sessions.state import SharedScope
 
 UserOption: TypeAlias = Annotated[

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.exits import Exit
-from ekiden.cli.output import clock_time, complain, emit, note
+from ekiden.cli.output import complain, emit, note
+from ekiden.cli.tables import clock_time
 from ekiden.cli.transcript import route_line, shorten, transcript
 from ekiden.cli.views.traces import (
     Glyphs,

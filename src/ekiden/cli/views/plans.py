@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ekiden.cli.output import Whole, print_pairs, print_table, say
+from ekiden.cli.output import say
+from ekiden.cli.tables import Whole, print_pairs, print_table
 from ekiden.cli.transcript import route_line
 from ekiden.core.documents import to_json
 from ekiden.core.values import dumps

@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ekiden.api.state import FoundMemory, MemoryDelivery, MemoryEntry
-from ekiden.cli.output import (
-    Cell,
-    Extra,
-    Id,
-    Table,
-    TimeCell,
-    clock_time,
-    note,
-    print_pairs,
-    print_table,
-    say,
-)
+from ekiden.api.memory import FoundMemory, MemoryDelivery, MemoryEntry
+from ekiden.cli.output import note, say
+from ekiden.cli.tables import Cell, Extra, Id, Table, TimeCell, clock_time, print_pairs, print_table
 from ekiden.cli.transcript import shorten
 from ekiden.cli.views.traces import duration_text
 from ekiden.core.values import PRIORITIES, dumps
