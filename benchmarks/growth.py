@@ -40,8 +40,8 @@ from ekiden.core.events import Event
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.project import open_store
-from ekiden.project.bench.databases import bench_database
 from ekiden.project.bench.load import LoadSize, load
+from ekiden.project.bench.load_worker import bench_database
 from ekiden.project.bench.measure import DeskModel, RelayModel, desk_team, ring
 from ekiden.server.metrics import StoreGauges
 from ekiden.storage.base import Batch, Commit, NewSession, SessionFilter, SessionPatch, Store

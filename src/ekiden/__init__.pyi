@@ -226,11 +226,11 @@ from ekiden.handoff import remove_all_tools as remove_all_tools
 from ekiden.handoff import shorten_tool_outputs as shorten_tool_outputs
 from ekiden.handoff import summarise as summarise
 from ekiden.handoff import summarise_with as summarise_with
-from ekiden.handoff.filters.report import filter_report as filter_report
-from ekiden.handoff.records.query import HandoffPage as HandoffPage
-from ekiden.handoff.records.query import HandoffQuery as HandoffQuery
-from ekiden.handoff.records.query import find_handoffs as find_handoffs
-from ekiden.handoff.records.records import HandoffRecord as HandoffRecord
+from ekiden.handoff.report import filter_report as filter_report
+from ekiden.handoff.query import HandoffPage as HandoffPage
+from ekiden.handoff.query import HandoffQuery as HandoffQuery
+from ekiden.handoff.query import find_handoffs as find_handoffs
+from ekiden.handoff.records import HandoffRecord as HandoffRecord
 from ekiden.hub import EventHub as EventHub
 from ekiden.hub import HubEvent as HubEvent
 from ekiden.hub import Subscription as Subscription

@@ -7,8 +7,8 @@ from itertools import groupby
 
 from ekiden.audit import verify_audit
 from ekiden.core.events import Event
-from ekiden.handoff.records.records import records_of
-from ekiden.handoff.records.requests import FINAL
+from ekiden.handoff.records import records_of
+from ekiden.handoff.requests import FINAL
 from ekiden.sessions import conversation
 from ekiden.storage.base import Store
 from tests.faults.evidence import Record

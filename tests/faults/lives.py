@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ekiden.core.events import Event
-from ekiden.handoff.records.records import HandoffRecord, records_of
-from ekiden.handoff.records.requests import FINAL, is_legal
+from ekiden.handoff.records import HandoffRecord, records_of
+from ekiden.handoff.requests import FINAL, is_legal
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import SessionRow
 

@@ -10,7 +10,7 @@ from typing import Any
 from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.handoff import handoff
-from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records import records_of
 from ekiden.runtime import HandoffController, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ekiden.core.handoffs import HandoffResult
-from ekiden.handoff.records.records import HandoffRecord, records_of
-from ekiden.handoff.records.requests import FINAL, REQUESTS
+from ekiden.handoff.records import HandoffRecord, records_of
+from ekiden.handoff.requests import FINAL, REQUESTS
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.storage.base import Document, Store
 from tests.faults.aftermath import check_conversations

@@ -99,7 +99,7 @@ IN_RUNTIME = (
     Mutation(
         name="rollback-reuses-the-turn",
         area="rollback",
-        file="runtime/state/cursor/cursor.py",
+        file="runtime/state/cursor.py",
         text="        self.progress.next_agent(started=True)\n",
         replacement=(
             "        self.progress.next_agent(started=True)\n        self.progress.turn -= 1\n"
@@ -292,7 +292,7 @@ IN_RUNTIME = (
     Mutation(
         name="chain-begins-anew-with-each-handoff",
         area="handoff",
-        file="runtime/state/cursor/handoffs.py",
+        file="runtime/state/cursor_handoffs.py",
         text="            following.chain = self.chain.copy()\n",
         replacement="            following.chain = [USER]\n",
         why="programs can hand a task to and fro for ever",

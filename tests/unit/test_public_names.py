@@ -59,7 +59,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
 
 def test_handoff_stays_the_function_when_its_package_is_loaded() -> None:
     code = (
-        "from ekiden import Runner; import ekiden, ekiden.handoff.filters.filters; "
+        "from ekiden import Runner; import ekiden, ekiden.handoff.filters; "
         "from ekiden import handoff; "
         "assert callable(handoff) and ekiden.handoff is handoff, handoff"
     )

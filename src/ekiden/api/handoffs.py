@@ -21,7 +21,7 @@ from ekiden.api.runs import ITEM, LimitOptions
 from ekiden.core.documents import Value, left_out
 from ekiden.core.handoffs import ActorKind, PolicyName, StatusName
 from ekiden.core.runs import Run, RunError
-from ekiden.handoff.records.records import was_made
+from ekiden.handoff.records import was_made
 
 SessionStanding: TypeAlias = Literal["running", "waiting", "ready", "idle"]
 """`running`: a process runs the session. `waiting`: the session waits for people or agents.

@@ -23,8 +23,8 @@ from ekiden.core.handoffs import DEFAULT_TIMEOUT_S
 from ekiden.core.roles import Approver
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.core.values import dumps
-from ekiden.handoff.records.query import HandoffQuery, open_requests
-from ekiden.handoff.records.records import records_of
+from ekiden.handoff.query import HandoffQuery, open_requests
+from ekiden.handoff.records import records_of
 from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
 from ekiden.storage.base import SessionRow, Store
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         declared_handoff as declared_handoff,
         parse_filter as parse_filter,
     )
-    from ekiden.handoff.filters.filters import (
+    from ekiden.handoff.filters import (
         HandoffFilter as HandoffFilter,
         compose as compose,
         keep_first_and_last as keep_first_and_last,
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
         remove_all_tools as remove_all_tools,
         shorten_tool_outputs as shorten_tool_outputs,
     )
-    from ekiden.handoff.filters.redaction import redact as redact
-    from ekiden.handoff.filters.report import FilterReport as FilterReport
-    from ekiden.handoff.filters.summaries import (
+    from ekiden.handoff.redaction import redact as redact
+    from ekiden.handoff.report import FilterReport as FilterReport
+    from ekiden.handoff.summaries import (
         summarise as summarise,
         summarise_with as summarise_with,
     )
-    from ekiden.handoff.filters.transcript import (
+    from ekiden.handoff.transcript import (
         HistoryMapper as HistoryMapper,
         default_handoff_history_mapper as default_handoff_history_mapper,
         get_conversation_history_wrappers as get_conversation_history_wrappers,
@@ -58,22 +58,22 @@ __getattr__ = lazy_names(
     {
         "declared_handoff": "ekiden.handoff.declared",
         "parse_filter": "ekiden.handoff.declared",
-        "FilterReport": "ekiden.handoff.filters.report",
-        "HandoffFilter": "ekiden.handoff.filters.filters",
-        "compose": "ekiden.handoff.filters.filters",
-        "keep_first_and_last": "ekiden.handoff.filters.filters",
-        "keep_last": "ekiden.handoff.filters.filters",
-        "remove_all_tools": "ekiden.handoff.filters.filters",
-        "shorten_tool_outputs": "ekiden.handoff.filters.filters",
-        "HistoryMapper": "ekiden.handoff.filters.transcript",
-        "default_handoff_history_mapper": "ekiden.handoff.filters.transcript",
-        "nest_handoff_history": "ekiden.handoff.filters.transcript",
-        "nest_history": "ekiden.handoff.filters.transcript",
-        "redact": "ekiden.handoff.filters.redaction",
-        "summarise": "ekiden.handoff.filters.summaries",
-        "summarise_with": "ekiden.handoff.filters.summaries",
-        "get_conversation_history_wrappers": "ekiden.handoff.filters.transcript",
-        "reset_conversation_history_wrappers": "ekiden.handoff.filters.transcript",
-        "set_conversation_history_wrappers": "ekiden.handoff.filters.transcript",
+        "FilterReport": "ekiden.handoff.report",
+        "HandoffFilter": "ekiden.handoff.filters",
+        "compose": "ekiden.handoff.filters",
+        "keep_first_and_last": "ekiden.handoff.filters",
+        "keep_last": "ekiden.handoff.filters",
+        "remove_all_tools": "ekiden.handoff.filters",
+        "shorten_tool_outputs": "ekiden.handoff.filters",
+        "HistoryMapper": "ekiden.handoff.transcript",
+        "default_handoff_history_mapper": "ekiden.handoff.transcript",
+        "nest_handoff_history": "ekiden.handoff.transcript",
+        "nest_history": "ekiden.handoff.transcript",
+        "redact": "ekiden.handoff.redaction",
+        "summarise": "ekiden.handoff.summaries",
+        "summarise_with": "ekiden.handoff.summaries",
+        "get_conversation_history_wrappers": "ekiden.handoff.transcript",
+        "reset_conversation_history_wrappers": "ekiden.handoff.transcript",
+        "set_conversation_history_wrappers": "ekiden.handoff.transcript",
     },
 )

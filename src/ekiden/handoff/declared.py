@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.core.handoffs import DEFAULT_TERMS, Handoff, HandoffTerms, transfer_tool_name
 from ekiden.core.text.wording import suggestion
-from ekiden.handoff.filters.filters import (
+from ekiden.handoff.filters import (
     HandoffFilter,
     compose,
     keep_first_and_last,
@@ -23,25 +23,25 @@ from ekiden.handoff.tool import handoff
 
 
 def _redact(*kinds: str) -> HandoffFilter:
-    from ekiden.handoff.filters.redaction import redact
+    from ekiden.handoff.redaction import redact
 
     return redact(*kinds)
 
 
 def _nest_history() -> HandoffFilter:
-    from ekiden.handoff.filters.transcript import nest_history
+    from ekiden.handoff.transcript import nest_history
 
     return nest_history()
 
 
 def _summarise(**options: int) -> HandoffFilter:
-    from ekiden.handoff.filters.summaries import summarise
+    from ekiden.handoff.summaries import summarise
 
     return summarise(**options)
 
 
 def _summarise_with(model: str, **options: Any) -> HandoffFilter:
-    from ekiden.handoff.filters.summaries import summarise_with
+    from ekiden.handoff.summaries import summarise_with
 
     return summarise_with(model, **options)
 

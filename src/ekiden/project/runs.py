@@ -35,7 +35,7 @@ from ekiden.core.handoffs import HandoffResult
 from ekiden.core.runs import ACTIVE, Run, parse_run_id, run_id_of
 from ekiden.core.values import new_id
 from ekiden.engine.store_worker import stop_suspended
-from ekiden.handoff.records.records import read_handoff
+from ekiden.handoff.records import read_handoff
 from ekiden.hub import SessionTails
 from ekiden.hub.tails import Shown
 from ekiden.project.run_tasks import (

@@ -149,7 +149,7 @@ async def find_tenants(url: str, main: Store) -> list[str]:
         names = [each.stem for each in path.with_name(f"{path.stem}.tenants").glob("*.db")]
     else:
         from ekiden.storage.postgres import PostgresStore
-        from ekiden.storage.postgres.copying.snapshot import neighbour_stores
+        from ekiden.storage.postgres.snapshot import neighbour_stores
 
         assert isinstance(main, PostgresStore)
         names = await neighbour_stores(main, JOINT)

@@ -15,8 +15,8 @@ from ekiden.core.errors import (
 )
 from ekiden.core.handoffs import Actor, HandoffContext, HandoffRequest, HandoffResult
 from ekiden.core.values import dumps
-from ekiden.handoff.records.records import HandoffRecord, read_handoffs
-from ekiden.handoff.records.requests import FINAL
+from ekiden.handoff.records import HandoffRecord, read_handoffs
+from ekiden.handoff.requests import FINAL
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.handoffs import HandoffController
 from ekiden.runtime.loop.answer_wait import is_ready

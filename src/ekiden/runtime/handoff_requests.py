@@ -8,8 +8,8 @@ from dataclasses import replace
 from ekiden.core.errors import SessionBusy, StaleDocument, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.handoffs import HandoffFailure, HandoffResult
-from ekiden.handoff.records.records import HandoffRecord, read_handoff, read_handoffs
-from ekiden.handoff.records.requests import (
+from ekiden.handoff.records import HandoffRecord, read_handoff, read_handoffs
+from ekiden.handoff.requests import (
     FINAL,
     REQUESTS,
     Asked,

@@ -18,8 +18,8 @@ from ekiden.core.handoffs import (
     PolicyName,
 )
 from ekiden.core.values import check_id, check_line, new_id
-from ekiden.handoff.records.records import HandoffRecord, read_handoff
-from ekiden.handoff.records.requests import FINAL, Asked, asked_in, find_request, session_of
+from ekiden.handoff.records import HandoffRecord, read_handoff
+from ekiden.handoff.requests import FINAL, Asked, asked_in, find_request, session_of
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.handoff.requests import (
     actor,

@@ -28,7 +28,7 @@ from ekiden.core.errors import EkidenError, ModelBehaviorError, ModelTimeout, Us
 from ekiden.core.faults import fault_point
 from ekiden.core.values import dumps, quick_ascii
 from ekiden.handoff import received_block
-from ekiden.handoff.filters.selection import paired
+from ekiden.handoff.selection import paired
 from ekiden.runtime.config import CallModelData, ModelInputData
 from ekiden.runtime.conversation import rollback_notices
 from ekiden.runtime.outcome import output_spec, warn

@@ -25,7 +25,7 @@ from ekiden.core.guardrails import GuardrailError
 from ekiden.core.handoffs import Handoff
 from ekiden.core.privacy.masking import cover
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
-from ekiden.handoff.records.requests import Asked, TriedHandoff, asked_in, removal_of, requests_of
+from ekiden.handoff.requests import Asked, TriedHandoff, asked_in, removal_of, requests_of
 from ekiden.runtime.questions.cancel_question import withdraw
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.attempt import Attempt

@@ -21,7 +21,7 @@ from ekiden.runtime.outcome import final_outcome, finish
 from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.budget import allowed, own_left, own_seconds_left
 from ekiden.runtime.state.calls import both
-from ekiden.runtime.state.cursor import PendingHandoff
+from ekiden.runtime.state.cursor_handoffs import PendingHandoff
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.offer import refresh_offer

@@ -56,9 +56,8 @@ from ekiden.server.configuration import ServerConfig
 from ekiden.server.derived import router_of
 from ekiden.server.lifespan import Lifespan, Standards, StandardsOnDemand
 from ekiden.server.middleware.access_log import AccessLog, Measuring
-from ekiden.server.middleware.authentication import Authentication
+from ekiden.server.middleware.admission import Authentication, ConcurrencyLimit, Shares
 from ekiden.server.middleware.bodies import Bodies, Queries
-from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
 from ekiden.server.middleware.origins import Origins
 from ekiden.server.middleware.repeats import Repeats
 from ekiden.server.openapi import description

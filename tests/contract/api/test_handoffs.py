@@ -31,7 +31,7 @@ from ekiden.core.errors import (
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.handoffs import Actor
 from ekiden.engine import Worker
-from ekiden.handoff.records.requests import Asked, document_of
+from ekiden.handoff.requests import Asked, document_of
 from ekiden.project import open_store
 from ekiden.runtime import Runner
 from ekiden.sessions import Session

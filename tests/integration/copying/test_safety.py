@@ -26,7 +26,7 @@ from ekiden.project.keys import KeyStore
 from ekiden.project.stores import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from ekiden.storage.postgres.connection.errors import parse_address
-from ekiden.storage.postgres.copying.target import PostgresTarget, in_one_transaction
+from ekiden.storage.postgres.copy_target import PostgresTarget, in_one_transaction
 from tests.integration.copying.world import (
     act,
     execute_at,

@@ -22,7 +22,7 @@ from ekiden import (
     handoff_guardrail,
 )
 from ekiden.audit import verify_audit
-from ekiden.handoff.records.query import HandoffQuery, find_handoffs
+from ekiden.handoff.query import HandoffQuery, find_handoffs
 from ekiden.integrations.realtime import RealtimeAgent, realtime_handoff
 from ekiden.testing import ScriptedModel, delay, say, transfer
 from tests.integration.realtime.conftest import outputs, talking

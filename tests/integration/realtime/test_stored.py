@@ -26,7 +26,7 @@ from ekiden import (
     function_tool,
 )
 from ekiden.audit import GENESIS, head_of, link
-from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records import records_of
 from ekiden.integrations.realtime import (
     RealtimeAgent,
     RealtimeDisconnected,

@@ -13,7 +13,7 @@ from websockets.typing import Subprotocol
 from ekiden.project.keys import KeyStore
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import csrf_token
-from ekiden.server.middleware import authentication
+from ekiden.server.middleware import admission
 from tests.support.serving import application, served
 
 EVENTS = "/api/v1/events"
@@ -78,7 +78,7 @@ async def test_a_websocket_with_a_stale_cookie_is_told_to_forget_it(tmp_path: Pa
 async def test_a_websocket_ends_when_its_browser_logs_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(authentication, "RECHECK_S", 0.0)
+    monkeypatch.setattr(admission, "RECHECK_S", 0.0)
     config = ServerConfig(heartbeat_s=0.05)
     async with application(tmp_path, workers=0, config=config) as app, served(app) as url:
         keys = KeyStore((await app.state.service.tenant_service()).store)
@@ -98,7 +98,7 @@ async def test_a_websocket_ends_when_its_browser_logs_out(
 async def test_a_websocket_ends_when_its_key_is_revoked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(authentication, "RECHECK_S", 0.0)
+    monkeypatch.setattr(admission, "RECHECK_S", 0.0)
     config = ServerConfig(heartbeat_s=0.05)
     async with application(tmp_path, workers=0, config=config) as app, served(app) as url:
         keys = KeyStore((await app.state.service.tenant_service()).store)
@@ -117,7 +117,7 @@ async def test_a_websocket_ends_when_its_key_is_revoked(
 async def test_a_stream_ends_when_its_key_is_revoked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(authentication, "RECHECK_S", 0.0)
+    monkeypatch.setattr(admission, "RECHECK_S", 0.0)
     config = ServerConfig(heartbeat_s=0.05)
     async with application(tmp_path, config=config) as app, served(app) as url:
         keys = KeyStore((await app.state.service.tenant_service()).store)

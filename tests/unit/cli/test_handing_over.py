@@ -11,7 +11,7 @@ from ekiden.api.local.handoffs import end_of
 from ekiden.cli.exits import Exit
 from ekiden.cli.run_observer import report_cancel, stopped, tell_busy
 from ekiden.core.handoffs import Actor, HandoffResult
-from ekiden.handoff.records.requests import Asked, document_of
+from ekiden.handoff.requests import Asked, document_of
 from ekiden.storage.base import NewSession, SessionPatch, SessionRow
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.contracts.base import claimed, step

@@ -12,7 +12,7 @@ from ekiden.collaboration import Collaborations
 from ekiden.core.agent import Agent, Team
 from ekiden.engine import Worker
 from ekiden.engine.bus_server import CollaborationWorker
-from ekiden.handoff.records.records import read_handoffs
+from ekiden.handoff.records import read_handoffs
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.storage.memory import MemoryStore
 

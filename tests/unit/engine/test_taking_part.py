@@ -14,7 +14,7 @@ from ekiden.bus import Bus
 from ekiden.collaboration import Collaboration, Collaborations
 from ekiden.engine import Worker
 from ekiden.engine.bus_server import CollaborationWorker
-from ekiden.handoff.records.records import read_handoffs
+from ekiden.handoff.records import read_handoffs
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.storage.base import MessageFilter, NewSession, Store
 from ekiden.storage.memory import MemoryStore

@@ -30,9 +30,9 @@ from ekiden.handoff import (
     shorten_tool_outputs,
     summarise,
 )
-from ekiden.handoff.filters.report import filter_report
-from ekiden.handoff.filters.summaries import parse_summary
-from ekiden.handoff.filters.transcript import parse_transcript
+from ekiden.handoff.report import filter_report
+from ekiden.handoff.summaries import parse_summary
+from ekiden.handoff.transcript import parse_transcript
 
 Make = Callable[..., HandoffInputData]
 Talk = tuple[list[Item], list[Item], list[Item]]

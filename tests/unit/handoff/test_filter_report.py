@@ -26,7 +26,7 @@ from ekiden.handoff import (
     shorten_tool_outputs,
     summarise,
 )
-from ekiden.handoff.filters.report import FilterReport, filter_report
+from ekiden.handoff.report import FilterReport, filter_report
 
 Make = Callable[..., HandoffInputData]
 

@@ -28,7 +28,7 @@ from ekiden.handoff import (
     remove_all_tools,
     shorten_tool_outputs,
 )
-from ekiden.handoff.filters.filters import SyncFilter
+from ekiden.handoff.filters import SyncFilter
 
 Make = Callable[..., HandoffInputData]
 

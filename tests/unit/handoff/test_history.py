@@ -23,7 +23,7 @@ from ekiden.handoff import (
     reset_conversation_history_wrappers,
     set_conversation_history_wrappers,
 )
-from ekiden.handoff.filters.transcript import parse_transcript, render_transcript
+from ekiden.handoff.transcript import parse_transcript, render_transcript
 from tests.support.cases import each_case
 
 Make = Callable[..., HandoffInputData]

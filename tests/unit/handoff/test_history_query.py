@@ -13,9 +13,9 @@ from hypothesis import given, settings, strategies as st
 
 from ekiden.core.errors import HandoffNotFound, SessionNotFound, UserError
 from ekiden.core.events import Event
-from ekiden.handoff.records import query as history_query
-from ekiden.handoff.records.query import EVERYTHING, HandoffQuery, find_handoffs
-from ekiden.handoff.records.records import HandoffRecord, read_handoff
+from ekiden.handoff import query as history_query
+from ekiden.handoff.query import EVERYTHING, HandoffQuery, find_handoffs
+from ekiden.handoff.records import HandoffRecord, read_handoff
 from ekiden.runtime import Runner
 from ekiden.runtime.history.fork import fork_session
 from ekiden.sessions import Session

@@ -26,7 +26,7 @@ from ekiden.handoff import (
     redact,
     remove_all_tools,
 )
-from ekiden.handoff.filters.transcript import parse_transcript
+from ekiden.handoff.transcript import parse_transcript
 from ekiden.runtime import Runner
 from ekiden.testing import ScriptedModel, say, transfer
 

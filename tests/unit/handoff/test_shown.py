@@ -14,7 +14,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.events import PRIVATE, Event
 from ekiden.handoff import handoff, summarise
-from ekiden.handoff.records.views import (
+from ekiden.handoff.views import (
     MOST_SHOWN,
     role_of,
     shown_conversation,

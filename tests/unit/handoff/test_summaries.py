@@ -32,7 +32,7 @@ from ekiden.handoff import (
     summarise,
     summarise_with,
 )
-from ekiden.handoff.filters.summaries import parse_summary
+from ekiden.handoff.summaries import parse_summary
 from ekiden.runtime import Runner
 from ekiden.testing import ScriptedModel, fail, hang, say, transfer
 

@@ -9,9 +9,9 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import Item, text_of
 from ekiden.handoff import handoff, keep_last, remove_all_tools
-from ekiden.handoff.filters.report import filter_report
-from ekiden.handoff.records.records import read_handoff, read_handoffs, records_of
-from ekiden.handoff.records.views import HandoffViews, passed_data_of, read_views
+from ekiden.handoff.records import read_handoff, read_handoffs, records_of
+from ekiden.handoff.report import filter_report
+from ekiden.handoff.views import HandoffViews, passed_data_of, read_views
 from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

@@ -11,9 +11,15 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.project import open_store
-from ekiden.project.bench.databases import bench_database, server_cpu_s
 from ekiden.project.bench.load import LoadSize, _Load, load, loopback_us
-from ekiden.project.bench.load_worker import WorkerEnded, cpu_s, rss_mb, started_workers
+from ekiden.project.bench.load_worker import (
+    WorkerEnded,
+    bench_database,
+    cpu_s,
+    rss_mb,
+    server_cpu_s,
+    started_workers,
+)
 from ekiden.storage.base import Commit, NewSession, SessionPatch
 
 SMALL = LoadSize(sessions=6, workers=2, concurrency=2, messages=3)
@@ -21,7 +27,7 @@ SMALL = LoadSize(sessions=6, workers=2, concurrency=2, messages=3)
 
 @pytest.fixture(autouse=True)
 def _short_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ekiden.project.bench.databases._PROBE_S", 0.02)
+    monkeypatch.setattr("ekiden.project.bench.load_worker._PROBE_S", 0.02)
 
 
 async def measured(store: str | None, folder: Path, size: LoadSize = SMALL) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from ekiden.core.agent import Team
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.runs import Waiting
-from ekiden.handoff.records.records import HandoffRecord, records_of
+from ekiden.handoff.records import HandoffRecord, records_of
 from ekiden.project.project import load_project
 from ekiden.runtime import RunConfig, Runner
 from ekiden.testing import ScriptedModel, call, fail, say, transfer

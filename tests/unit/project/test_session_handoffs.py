@@ -13,7 +13,7 @@ from ekiden.api.local.handoff_views import MAX_WITH_VIEWS, session_handoffs
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event
 from ekiden.handoff import handoff, keep_last
-from ekiden.handoff.records.views import view_before
+from ekiden.handoff.views import view_before
 from ekiden.runtime import Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

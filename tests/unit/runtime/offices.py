@@ -10,8 +10,8 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.handoffs import HandoffResult
 from ekiden.handoff import handoff
-from ekiden.handoff.records.records import records_of
-from ekiden.handoff.records.requests import REQUESTS, Asked, document_of
+from ekiden.handoff.records import records_of
+from ekiden.handoff.requests import REQUESTS, Asked, document_of
 from ekiden.runtime import HandoffController, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import Document, DocumentWrite, Store

@@ -28,7 +28,7 @@ from ekiden import (
 from ekiden.api.local.agents import summary_of
 from ekiden.core.plan import PlanSettings
 from ekiden.core.profile import BY_FIELD
-from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records import records_of
 from ekiden.project import load_settings
 from ekiden.project.project import project_of
 from ekiden.runtime import RunState

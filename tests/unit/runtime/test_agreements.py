@@ -12,7 +12,7 @@ from ekiden.collaboration import Collaboration, Collaborations, negotiation_tool
 from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelRequest, text_of
 from ekiden.engine import BusServer, Worker
-from ekiden.handoff.records.records import read_handoffs
+from ekiden.handoff.records import read_handoffs
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, HandoffExecutor, Runner
 from ekiden.sessions import Session

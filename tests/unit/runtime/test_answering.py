@@ -13,9 +13,9 @@ from ekiden.core.errors import SessionNotFound, SessionNotWaiting, UserError
 from ekiden.core.handoffs import Actor
 from ekiden.core.runs import Done, Waiting
 from ekiden.handoff import handoff, person
-from ekiden.handoff.records.query import HandoffQuery, open_requests
-from ekiden.handoff.records.records import records_of
-from ekiden.handoff.records.requests import REQUESTS, Asked, document_of
+from ekiden.handoff.query import HandoffQuery, open_requests
+from ekiden.handoff.records import records_of
+from ekiden.handoff.requests import REQUESTS, Asked, document_of
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController, RunConfig, Runner
 from ekiden.sessions import Session

@@ -8,8 +8,8 @@ from typing import Any
 from ekiden.core.agent import Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.handoff import handoff
-from ekiden.handoff.records.records import records_of
-from ekiden.handoff.records.requests import REQUESTS, Asked, document_of
+from ekiden.handoff.records import records_of
+from ekiden.handoff.requests import REQUESTS, Asked, document_of
 from ekiden.runtime import Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import Claim, Commit, DocumentWrite, Store

@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import UserError
 from ekiden.handoff import handoff
-from ekiden.handoff.records.records import HandoffRecord, records_of
+from ekiden.handoff.records import HandoffRecord, records_of
 from ekiden.runtime import CodeContext, Rollback, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import Commit

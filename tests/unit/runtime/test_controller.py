@@ -14,8 +14,8 @@ from ekiden.core.events import Event
 from ekiden.core.handoffs import Decline, HandoffRequest
 from ekiden.core.profile import Capability
 from ekiden.handoff import handoff
-from ekiden.handoff.records.records import records_of
-from ekiden.handoff.records.requests import MOVES, IllegalMove, Lifecycle, is_legal
+from ekiden.handoff.records import records_of
+from ekiden.handoff.requests import MOVES, IllegalMove, Lifecycle, is_legal
 from ekiden.runtime import Limits, RunConfig, Runner, RunResult
 from ekiden.sessions import Session
 from ekiden.storage.base import NewSession

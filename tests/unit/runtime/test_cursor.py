@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from ekiden.core.conversation.model import Usage
-from ekiden.handoff.records.requests import TriedHandoff
+from ekiden.handoff.requests import TriedHandoff
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion
 
 CHANGED: dict[str, dict[str, Any]] = {

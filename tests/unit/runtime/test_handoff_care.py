@@ -13,7 +13,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.handoffs import Decline, Handoff, HandoffTrigger
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.handoff import handoff, redact
-from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records import records_of
 from ekiden.runtime import (
     CodeContext,
     HandoffController,

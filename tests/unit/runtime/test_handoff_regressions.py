@@ -14,7 +14,7 @@ from ekiden.core.handoffs import Decline, HandoffRequest, HandoffTrigger
 from ekiden.core.profile import Budget
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.handoff import handoff, person
-from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records import records_of
 from ekiden.runtime import HandoffController, Limits, RunConfig, Runner
 from ekiden.sessions import Session, variables_at
 from ekiden.testing import ScriptedModel, call, fail, say, transfer

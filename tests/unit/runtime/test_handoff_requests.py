@@ -13,7 +13,7 @@ from ekiden.core.errors import HandoffNotFound, SessionNotFound, UserError
 from ekiden.core.handoffs import Actor, HandoffContext, HandoffRequest
 from ekiden.core.profile import Capability
 from ekiden.handoff import handoff
-from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records import records_of
 from ekiden.runtime import HandoffController, RunConfig, Runner
 from ekiden.runtime.history.fork import fork_session
 from ekiden.sessions import Session

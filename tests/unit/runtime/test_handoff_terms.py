@@ -18,7 +18,7 @@ from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.runs import OutOfBudget
 from ekiden.handoff import handoff, redact
-from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records import records_of
 from ekiden.runtime import CodeContext, Limits, Price, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
@@ -385,7 +385,7 @@ async def test_what_a_filter_covers_it_covers_in_the_words_of_the_source_too() -
 
 async def test_of_two_ways_to_a_target_a_request_takes_the_one_that_is_not_a_triggers() -> None:
     from ekiden.core.handoffs import HandoffTrigger
-    from ekiden.handoff.records.requests import edge_between
+    from ekiden.handoff.requests import edge_between
 
     b = Agent("b")
     auto = handoff(b, trigger=HandoffTrigger(type="event", event="x"))

@@ -13,7 +13,7 @@ from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.roles import AgentReply, RemoteTask
 from ekiden.core.runs import Waiting
 from ekiden.handoff import handoff, person
-from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records import records_of
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session

@@ -12,8 +12,8 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.handoffs import HandoffRequest
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.runs import OutOfBudget
-from ekiden.handoff.records.records import records_of
-from ekiden.handoff.records.requests import REQUESTS, removal_of, request_key
+from ekiden.handoff.records import records_of
+from ekiden.handoff.requests import REQUESTS, removal_of, request_key
 from ekiden.runtime import RunConfig, Runner
 from ekiden.storage.base import Claim, DocumentWrite, NewSession, SessionRow
 from ekiden.storage.memory import MemoryStore

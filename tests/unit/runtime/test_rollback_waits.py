@@ -14,7 +14,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.handoff import handoff
-from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records import records_of
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, HandoffController, Rollback, RunConfig, Runner
 from ekiden.sessions import Session

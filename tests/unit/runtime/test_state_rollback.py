@@ -12,7 +12,7 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import UserError
 from ekiden.handoff import handoff
-from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records import records_of
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.runtime.history.session_state import shared_state, update_shared_state

@@ -14,7 +14,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.handoffs import HandoffTrigger
 from ekiden.core.profile import Capability
 from ekiden.handoff import handoff
-from ekiden.handoff.records.records import HandoffRecord, records_of
+from ekiden.handoff.records import HandoffRecord, records_of
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

@@ -9,7 +9,7 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.handoffs import Actor
-from ekiden.handoff.records.requests import REQUESTS, Asked, sweep_requests
+from ekiden.handoff.requests import REQUESTS, Asked, sweep_requests
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore

@@ -23,11 +23,10 @@ from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.server import KeyExpired, RequestInvalid
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import LOCAL, Caller
-from ekiden.server.middleware import authentication, bodies
+from ekiden.server.middleware import admission, bodies
 from ekiden.server.middleware.access_log import AccessLog
-from ekiden.server.middleware.authentication import Authentication
+from ekiden.server.middleware.admission import Authentication, ConcurrencyLimit
 from ekiden.server.middleware.bodies import check_json
-from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit
 from ekiden.server.middleware.origins import Origins
 from tests.support.serving import application, client_of
 from tests.unit.server.keyed import bearer, is_problem, make_key
@@ -756,7 +755,7 @@ async def _stream(kind: str, gate: _Gate, pieces: int) -> list[Message]:
 async def test_a_stream_is_cut_when_its_key_is_revoked(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(authentication, "RECHECK_S", 0.0)
+    monkeypatch.setattr(admission, "RECHECK_S", 0.0)
     gate = _Gate()
     sent = await _stream(kind, gate, 10)
     assert len(sent) == 3
@@ -781,7 +780,7 @@ async def test_a_stream_goes_on_while_the_store_does_not_answer(
             self.asked += 1
             raise StoreUnavailable("gone")
 
-    monkeypatch.setattr(authentication, "RECHECK_S", 0.0)
+    monkeypatch.setattr(admission, "RECHECK_S", 0.0)
     gate = Silent()
     assert len(await _stream("http", gate, 3)) == 3
     assert gate.asked == 3

@@ -21,8 +21,8 @@ from ekiden.integrations.mcp_server.http import IDLE_S, SessionQuota
 from ekiden.server import ServerConfig, idempotency as kept, lifespan as tidying
 from ekiden.server.access.access import Caller
 from ekiden.server.middleware import bodies
+from ekiden.server.middleware.admission import ConcurrencyLimit, Shares
 from ekiden.server.middleware.bodies import check_json
-from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
 from ekiden.server.problems import response_of
 from ekiden.storage.base import Store
 from tests.support.relay_team import relay_team

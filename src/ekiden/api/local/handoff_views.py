@@ -10,9 +10,9 @@ from typing import Any, Final, TypeAlias
 from ekiden.core.conversation.model import Item
 from ekiden.core.events import Event
 from ekiden.core.values import dumps
-from ekiden.handoff.records.query import HandoffQuery, open_requests
-from ekiden.handoff.records.records import HandoffRecord, records_of
-from ekiden.handoff.records.views import (
+from ekiden.handoff.query import HandoffQuery, open_requests
+from ekiden.handoff.records import HandoffRecord, records_of
+from ekiden.handoff.views import (
     NOTHING_SHOWN,
     ShownConversation,
     passed_data_of,

@@ -32,12 +32,12 @@ from ekiden.core.handoffs import (
     PolicyName,
 )
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
-from ekiden.handoff.filters.report import filter_report
-from ekiden.handoff.records.query import HandoffQuery, correlation_of, find_handoffs, task_of
-from ekiden.handoff.records.records import HandoffRecord, read_handoff
-from ekiden.handoff.records.requests import FINAL
-from ekiden.handoff.records.views import passed_data_of, read_views
+from ekiden.handoff.query import HandoffQuery, correlation_of, find_handoffs, task_of
+from ekiden.handoff.records import HandoffRecord, read_handoff
+from ekiden.handoff.report import filter_report
+from ekiden.handoff.requests import FINAL
 from ekiden.handoff.tool import BEST
+from ekiden.handoff.views import passed_data_of, read_views
 from ekiden.project.run_options import tenant_config
 from ekiden.project.stored_runs import read_run, run_status, until_free
 from ekiden.runtime import HandoffController, RunConfig

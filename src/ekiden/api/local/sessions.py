@@ -15,7 +15,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.events import Event, EventType
 from ekiden.core.runs import run_id_of
 from ekiden.core.text.keywords import alike
-from ekiden.handoff.records.records import HandoffRecord, records_of
+from ekiden.handoff.records import HandoffRecord, records_of
 from ekiden.runtime.history.deletion import Pruned, delete_session, prune_sessions
 from ekiden.runtime.history.fork import Rewind, fork_session, rewind_session
 from ekiden.runtime.history.session_document import export_session, import_session

@@ -34,7 +34,7 @@ from ekiden.runtime.live_sessions import begin_chain, end_live
 from ekiden.runtime.loop.claim import claimed
 from ekiden.runtime.loop.load import opened_live
 from ekiden.runtime.state.attempt import Attempt
-from ekiden.runtime.state.cursor import has_open_handoffs
+from ekiden.runtime.state.cursor_handoffs import has_open_handoffs
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 

@@ -14,7 +14,7 @@ from ekiden.core.handoffs import A_PROGRAM, Handoff
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import new_id
 from ekiden.handoff.offers import default_handoff
-from ekiden.handoff.records.requests import edge_between
+from ekiden.handoff.requests import edge_between
 from ekiden.integrations.realtime.agent import AgentOffer, RealtimeAgent, make_offer
 from ekiden.integrations.realtime.items import RealtimeModelToolCallEvent
 from ekiden.integrations.realtime.live import Live, LiveTurn, RealtimeHandoffEvent, call_hooks

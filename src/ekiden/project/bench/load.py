@@ -21,8 +21,12 @@ from typing import Any
 from ekiden import __version__
 from ekiden.core.errors import UserError
 from ekiden.engine import submit
-from ekiden.project.bench.databases import BenchDatabase, bench_database
-from ekiden.project.bench.load_worker import WorkerProcesses, started_workers
+from ekiden.project.bench.load_worker import (
+    BenchDatabase,
+    WorkerProcesses,
+    bench_database,
+    started_workers,
+)
 from ekiden.project.bench.measure import DeskModel, desk_team, fsync_us
 from ekiden.project.stores import open_store
 from ekiden.sessions import Session

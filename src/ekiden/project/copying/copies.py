@@ -41,7 +41,7 @@ from ekiden.storage.copying import (
 )
 
 if TYPE_CHECKING:
-    from ekiden.storage.postgres.copying.target import PostgresTarget
+    from ekiden.storage.postgres.copy_target import PostgresTarget
     from ekiden.storage.sqlite.copying import SqliteSnapshot
 
 
@@ -93,7 +93,7 @@ async def copy_store(
     began = time.monotonic()
     _check_direction(source, target)
     from ekiden.storage.postgres.connection.errors import parse_address
-    from ekiden.storage.postgres.copying.target import PostgresTarget, in_one_transaction
+    from ekiden.storage.postgres.copy_target import PostgresTarget, in_one_transaction
 
     parts = []
     for name in await tenants_at(source, tenants):
@@ -216,7 +216,7 @@ async def _write(
 async def _compare(part: _Part, written: Mapping[TableName, Tally]) -> Verification:
     """Read the target again. Raises `CopyDiffers` unless it has the written rows; returns the
     verification of its audit."""
-    from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
+    from ekiden.storage.postgres.snapshot import PostgresSnapshot
 
     total = sum(tally.count for tally in written.values())
     async with PostgresSnapshot(part.target.address) as copy:

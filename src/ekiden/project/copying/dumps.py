@@ -24,8 +24,7 @@ from ekiden.project.copying.whole_stores import (
 )
 from ekiden.project.stores import JOINT, tenant_url
 from ekiden.storage.postgres.connection.errors import PostgresAddress, parse_address
-from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
-from ekiden.storage.postgres.copying.target import (
+from ekiden.storage.postgres.copy_target import (
     PostgresTarget,
     dump_arguments,
     find_tool,
@@ -33,6 +32,7 @@ from ekiden.storage.postgres.copying.target import (
     restore_arguments,
     run_tool,
 )
+from ekiden.storage.postgres.snapshot import PostgresSnapshot
 from ekiden.storage.sqlite.copying import move_to_new, sync
 
 

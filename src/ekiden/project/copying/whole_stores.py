@@ -182,7 +182,7 @@ def snapshot_at(url: str, tenant: str = DEFAULT_TENANT) -> StoreSnapshot:
     """A snapshot of the tenant's store; `UserError` for an invalid address."""
     if file_at(url) is None:
         from ekiden.storage.postgres.connection.errors import parse_address
-        from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
+        from ekiden.storage.postgres.snapshot import PostgresSnapshot
 
         return PostgresSnapshot(parse_address(tenant_url(url, tenant)))
     return sqlite_snapshot(url, tenant)
@@ -206,7 +206,7 @@ async def target_state(url: str, tenant: str = DEFAULT_TENANT) -> TargetState:
     """The content at the place where the tenant's store will be written; nothing is changed."""
     if file_at(url) is None:
         from ekiden.storage.postgres.connection.errors import parse_address
-        from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
+        from ekiden.storage.postgres.snapshot import PostgresSnapshot
 
         address = parse_address(tenant_url(url, tenant))
         async with PostgresSnapshot(address, may_be_absent=True) as schema:

@@ -16,11 +16,11 @@ from ekiden.core.faults import fault_point
 from ekiden.core.handoffs import Decline
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.handoff import BEST
-from ekiden.handoff.records.requests import check_capabilities, check_depth, not_found, unavailable
+from ekiden.handoff.requests import check_capabilities, check_depth, not_found, unavailable
 from ekiden.runtime.conversation import check_condition
 from ekiden.runtime.state.attempt import Attempt, announce
 from ekiden.runtime.state.calls import settled
-from ekiden.runtime.state.cursor import USER
+from ekiden.runtime.state.cursor_handoffs import USER
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.variables import VariablesNow
 from ekiden.storage.base import SessionFilter, Store

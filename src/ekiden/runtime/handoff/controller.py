@@ -15,8 +15,8 @@ from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.handoffs import HandoffTerms, RefusalCode
 from ekiden.core.values import dumps
-from ekiden.handoff.filters.selection import paired
-from ekiden.handoff.records.requests import check_cycle, check_depth
+from ekiden.handoff.requests import check_cycle, check_depth
+from ekiden.handoff.selection import paired
 from ekiden.runtime.conversation import (
     filtered,
     filtered_data,
@@ -44,7 +44,7 @@ from ekiden.runtime.state.attempt import (
 )
 from ekiden.runtime.state.budget import narrowed
 from ekiden.runtime.state.calls import both, settled
-from ekiden.runtime.state.cursor import USER, PendingHandoff
+from ekiden.runtime.state.cursor_handoffs import USER, PendingHandoff
 from ekiden.runtime.state.findings import record_failures, tell_findings
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.offer import enabled_tools

@@ -25,7 +25,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.handoffs import Actor
 from ekiden.core.values import NOT_IN_NAMES, check_line, dumps, loads
 from ekiden.handoff import BEST
-from ekiden.handoff.records.requests import (
+from ekiden.handoff.requests import (
     Asked,
     asked_in,
     check_capabilities,

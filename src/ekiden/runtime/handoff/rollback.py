@@ -12,13 +12,13 @@ from ekiden.core.errors import HandoffError, HandoffRefused, StaleDocument
 from ekiden.core.faults import fault_point
 from ekiden.core.handoffs import RefusalCode, StatusName
 from ekiden.core.runs import Failed
-from ekiden.handoff.records.requests import move_details
+from ekiden.handoff.requests import move_details
 from ekiden.runtime.conversation import not_undone
 from ekiden.runtime.outcome import describe, describe_to_others, finish, log_error
 from ekiden.runtime.questions.cancel_question import withdraw_questions
 from ekiden.runtime.questions.inboxes import tell_people
 from ekiden.runtime.state.calls import forget, function_of, settled, takes_rollback
-from ekiden.runtime.state.cursor import Compensation, PendingHandoff
+from ekiden.runtime.state.cursor_handoffs import Compensation, PendingHandoff
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.step_record import KEPT, REDACTED, events_until, kept_again, read_step
 from ekiden.runtime.state.variables import GONE, body_of, value_of, write_of

@@ -11,14 +11,15 @@ from ekiden.core.documents import Value
 from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.core.events import Event
 from ekiden.core.values import owner_name
-from ekiden.handoff.records.requests import move_details
+from ekiden.handoff.requests import move_details
 from ekiden.runtime.history.point_in_time import PointInTime, point_in_time
 from ekiden.runtime.history.replay import beginning, runs_begun
 from ekiden.runtime.questions.cancel_question import abandon, withdraw_stored
 from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.state.budget import shared_budget_removals
 from ekiden.runtime.state.calls import to_the_end
-from ekiden.runtime.state.cursor import Cursor, OpenQuestion, PendingHandoff, open_questions
+from ekiden.runtime.state.cursor import Cursor, OpenQuestion, open_questions
+from ekiden.runtime.state.cursor_handoffs import PendingHandoff
 from ekiden.runtime.state.step_record import (
     KEPT,
     REWOUND,

@@ -29,7 +29,8 @@ from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.events import Event, EventType
 from ekiden.core.plan import AgentResult, TaskDecomposition
 from ekiden.core.values import loads
-from ekiden.runtime.state.cursor import Cursor, unconfirmed_handoffs
+from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.cursor_handoffs import unconfirmed_handoffs
 from ekiden.runtime.state.step_record import REWOUND, is_shared_step, stays_here
 from ekiden.sessions import is_rewind, is_transfer
 from ekiden.sessions.state import STATE

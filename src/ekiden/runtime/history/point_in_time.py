@@ -16,7 +16,8 @@ from ekiden.runtime.history.replay import (
     is_given,
     runs_begun,
 )
-from ekiden.runtime.state.cursor import Cursor, PendingHandoff
+from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.cursor_handoffs import PendingHandoff
 from ekiden.runtime.state.step_record import (
     REWOUND,
     is_shared_step,

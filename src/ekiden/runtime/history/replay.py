@@ -8,7 +8,7 @@ from typing import Any
 from ekiden.core.conversation.model import Item, Usage, is_message, text_of
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.events import AUDITED, Event
-from ekiden.handoff.records.requests import TriedHandoff
+from ekiden.handoff.requests import TriedHandoff
 from ekiden.runtime.handoff.controller import passed_digest
 from ekiden.runtime.state.attempt import PASSED, received
 from ekiden.runtime.state.cursor import Cursor

@@ -22,7 +22,8 @@ from ekiden.runtime.history.import_parts import (
     read_events,
     read_steps,
 )
-from ekiden.runtime.state.cursor import Cursor, PendingHandoff
+from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.cursor_handoffs import PendingHandoff
 from ekiden.runtime.state.step_record import is_shared_step, is_snapshot_key, stays_here
 from ekiden.sessions import Session
 from ekiden.sessions.conversation import session_record

@@ -18,7 +18,8 @@ from ekiden.runtime.questions.cancel_question import is_withdrawn_by_run
 from ekiden.runtime.questions.inboxes import item_writes, read_item
 from ekiden.runtime.questions.questions import decided
 from ekiden.runtime.state.attempt import Attempt
-from ekiden.runtime.state.cursor import USER, OpenQuestion, open_questions
+from ekiden.runtime.state.cursor import OpenQuestion, open_questions
+from ekiden.runtime.state.cursor_handoffs import USER
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn import conclude, start_agent
 from ekiden.storage.base import Store

@@ -28,7 +28,7 @@ from ekiden.core.profile import (
 from ekiden.core.roles import AgentReply, RemoteTask, RouteCause
 from ekiden.core.runs import Done
 from ekiden.core.values import dumps
-from ekiden.handoff.records.requests import edge_between
+from ekiden.handoff.requests import edge_between
 from ekiden.runtime.config import AUTO, RunOptions
 from ekiden.runtime.conversation import rollback_notices
 from ekiden.runtime.state.findings import tell_findings

@@ -21,7 +21,7 @@ from ekiden.core.errors import (
 )
 from ekiden.core.events import Event
 from ekiden.core.values import new_id, owner_name
-from ekiden.handoff.records.requests import Asked
+from ekiden.handoff.requests import Asked
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.loop.load import first_step, left_step
 from ekiden.runtime.outcome import describe, suspend

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ekiden.core.errors import SessionError, StaleDocument, StoreError, UserError
-from ekiden.handoff.records.requests import asked_in, removal_of, requests_of
+from ekiden.handoff.requests import asked_in, removal_of, requests_of
 from ekiden.runtime.handoff.requests import make
 from ekiden.runtime.loop.claim import claimed, owned, registered
 from ekiden.runtime.loop.load import opened_for_handoff

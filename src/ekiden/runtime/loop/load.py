@@ -19,7 +19,8 @@ from ekiden.runtime.outcome import final_outcome, recorded_outcome
 from ekiden.runtime.questions.cancel_question import withdraw
 from ekiden.runtime.state.attempt import give_up_tried
 from ekiden.runtime.state.budget import shared_budget_removals
-from ekiden.runtime.state.cursor import ConversationView, Cursor, has_open_handoffs, open_questions
+from ekiden.runtime.state.cursor import ConversationView, Cursor, open_questions
+from ekiden.runtime.state.cursor_handoffs import has_open_handoffs
 from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.state.step_record import (

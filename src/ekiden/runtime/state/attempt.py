@@ -13,7 +13,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.handoffs import Actor, Handoff, HandoffContext, HandoffRequest, PolicyName
 from ekiden.core.values import dumps, loads
-from ekiden.handoff.records.requests import Lifecycle, TriedHandoff, move_details
+from ekiden.handoff.requests import Lifecycle, TriedHandoff, move_details
 from ekiden.runtime.state.findings import GuardrailFinding
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.variables import VariablesNow

@@ -13,7 +13,8 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import HandoffError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.values import dumps
-from ekiden.runtime.state.cursor import Compensation, Cursor, PendingHandoff
+from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.cursor_handoffs import Compensation, PendingHandoff
 from ekiden.tools.under_way import current_call
 
 T = TypeVar("T")

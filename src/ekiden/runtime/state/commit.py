@@ -22,7 +22,8 @@ from ekiden.core.errors import (
 from ekiden.core.events import AUDITED, OBSERVERS, Event
 from ekiden.runtime.state.budget import charge, let_go, shared_budgets_of, spend_own
 from ekiden.runtime.state.calls import to_the_end
-from ekiden.runtime.state.cursor import Cursor, PendingHandoff
+from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.cursor_handoffs import PendingHandoff
 from ekiden.runtime.state.leases import Hold, keeper_of
 from ekiden.runtime.state.ledger import DaySpending
 from ekiden.runtime.state.parts import NO_SIDE_WRITES, Outbox, SideWrites

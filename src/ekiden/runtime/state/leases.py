@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from ekiden.core.errors import LeaseLost, StoreError
-from ekiden.handoff.records.requests import REQUESTS
+from ekiden.handoff.requests import REQUESTS
 from ekiden.storage.base import Claim, Document, Store
 
 _log = logging.getLogger("ekiden.leases")

@@ -15,7 +15,8 @@ from ekiden.core.runs import Outcome
 from ekiden.runtime.config import RunOptions, memory_for
 from ekiden.runtime.state.calls import register
 from ekiden.runtime.state.commit import Committing
-from ekiden.runtime.state.cursor import Compensation, Cursor
+from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.cursor_handoffs import Compensation
 from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.ledger import DaySpending
 from ekiden.runtime.state.parts import (

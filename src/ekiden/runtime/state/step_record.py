@@ -14,7 +14,8 @@ from ekiden.core.events import AUDITED, PRIVATE, QUESTIONS, Event, EventType
 from ekiden.core.privacy.masking import cover, masked_keys
 from ekiden.core.text.wording import lazy_pattern
 from ekiden.runtime.config import RunConfig
-from ekiden.runtime.state.cursor import ALWAYS, Cursor, PendingHandoff
+from ekiden.runtime.state.cursor import ALWAYS, Cursor
+from ekiden.runtime.state.cursor_handoffs import PendingHandoff
 from ekiden.runtime.state.parts import NO_SIDE_WRITES, SharedBudgets, SideWrites, WorkClock
 from ekiden.runtime.state.variables import Variables
 from ekiden.sessions import said

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from ekiden.core.errors import EkidenError, LeaseLost, SessionBusy
 from ekiden.core.events import Event
-from ekiden.handoff.records.requests import FINAL, is_legal
+from ekiden.handoff.requests import FINAL, is_legal
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import Batch, Claim, Commit, SessionOpening, SessionRow
 from ekiden.storage.memory import MemoryStore

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from ekiden.core.events import Event
 from ekiden.core.handoffs import Actor
-from ekiden.handoff.records.requests import Asked, document_of
+from ekiden.handoff.requests import Asked, document_of
 from ekiden.storage.base import Store
 from ekiden.storage.sqlite import SqliteStore
 from tests.unit.audit.written import BEGINNING, event, handoff, write

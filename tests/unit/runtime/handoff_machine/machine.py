@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from ekiden.audit import AuditQuery, audit_records, verify_audit
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.handoffs import A_PERSON, A_PROGRAM, HandoffResult
-from ekiden.handoff.records.query import HandoffQuery, find_handoffs
-from ekiden.handoff.records.records import records_of
-from ekiden.handoff.records.requests import REQUESTS
+from ekiden.handoff.query import HandoffQuery, find_handoffs
+from ekiden.handoff.records import records_of
+from ekiden.handoff.requests import REQUESTS
 from ekiden.runtime import Runner, RunResult
 from ekiden.runtime.handoffs import HandoffController
 from ekiden.runtime.state.cursor import Cursor

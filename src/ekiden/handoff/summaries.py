@@ -27,8 +27,8 @@ from ekiden.core.conversation.run_items import raw_field
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.handoffs import HandoffInputData
 from ekiden.core.values import dumps
-from ekiden.handoff.filters.filters import HandoffFilter, SyncFilter, check_count
-from ekiden.handoff.filters.selection import (
+from ekiden.handoff.filters import HandoffFilter, SyncFilter, check_count
+from ekiden.handoff.selection import (
     VisibleItem,
     call_key,
     is_tool_kind,
@@ -36,7 +36,7 @@ from ekiden.handoff.filters.selection import (
     visible_entries,
     with_entries,
 )
-from ekiden.handoff.filters.transcript import render_transcript, unnested
+from ekiden.handoff.transcript import render_transcript, unnested
 
 BY_RULES = "by rules"
 MIN_CHARS = 400

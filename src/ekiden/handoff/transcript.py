@@ -15,8 +15,8 @@ from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.errors import UserError
 from ekiden.core.handoffs import HandoffInputData
 from ekiden.core.values import dumps, loads
-from ekiden.handoff.filters.filters import SyncFilter
-from ekiden.handoff.filters.selection import VisibleItem, visible_entries
+from ekiden.handoff.filters import SyncFilter
+from ekiden.handoff.selection import VisibleItem, visible_entries
 
 _HEADER = "For context, here is the conversation so far between the user and the previous agent:"
 _HEADERS = frozenset({_HEADER, "For context, here is the conversation so far:"})

@@ -18,7 +18,7 @@ from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.conversation.model import Item, to_item
 from ekiden.core.errors import UserError
 from ekiden.core.handoffs import HandoffInputData, HandoffInputFilter
-from ekiden.handoff.filters.selection import (
+from ekiden.handoff.selection import (
     VisibleItem,
     is_tool_kind,
     keep_units,

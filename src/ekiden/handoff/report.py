@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias
 from ekiden.core.conversation.model import Item, is_message, refusal_of, text_of, to_input_item
 from ekiden.core.privacy.redaction import redact_text
 from ekiden.core.values import dumps
-from ekiden.handoff.filters.selection import call_key
-from ekiden.handoff.filters.summaries import brief, parse_summary
-from ekiden.handoff.filters.transcript import is_transcript, parse_transcript
+from ekiden.handoff.selection import call_key
+from ekiden.handoff.summaries import brief, parse_summary
+from ekiden.handoff.transcript import is_transcript, parse_transcript
 
 _LOOK_BACK = 64
 """The number of earlier items that are searched for the original of a changed message."""

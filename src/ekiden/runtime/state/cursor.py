@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 from ekiden.core.conversation.model import Usage
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors.stored_data import SessionImportInvalid
-from ekiden.runtime.state.cursor.handoffs import (
+from ekiden.runtime.state.cursor_handoffs import (
     Component,
     HandoffState,
     PendingHandoff,

@@ -14,9 +14,9 @@ from ekiden.core.privacy.redaction import (
     redact_json,
     redact_text,
 )
-from ekiden.handoff.filters.filters import SyncFilter
-from ekiden.handoff.filters.selection import visible_entries, with_entries
-from ekiden.handoff.filters.transcript import parse_transcript, render_transcript
+from ekiden.handoff.filters import SyncFilter
+from ekiden.handoff.selection import visible_entries, with_entries
+from ekiden.handoff.transcript import parse_transcript, render_transcript
 
 
 def redact(*kinds: str, mask: str = DEFAULT_MASK) -> SyncFilter:

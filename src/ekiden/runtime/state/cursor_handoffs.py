@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors.stored_data import SessionImportInvalid
-from ekiden.handoff.records.requests import TRIED, TriedHandoff, tried_in
+from ekiden.handoff.requests import TRIED, TriedHandoff, tried_in
 from ekiden.storage.base import SessionRow
 
 USER = "user"

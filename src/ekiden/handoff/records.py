@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from ekiden.core.errors import HandoffNotFound, SessionNotFound
 from ekiden.core.events import Event
 from ekiden.core.handoffs import Actor, HandoffFailure, HandoffResult, StatusName
-from ekiden.handoff.records.requests import FINAL, Asked, asked_in, find_request, session_of
+from ekiden.handoff.requests import FINAL, Asked, asked_in, find_request, session_of
 from ekiden.storage.base import SessionRow, Store
 
 _MODEL = {"kind": "model"}

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, TypeAlias
 from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.events import Event
 from ekiden.core.values import loads
-from ekiden.handoff.filters.report import FilterReport, filter_report, texts_of
-from ekiden.handoff.records.records import HandoffRecord
+from ekiden.handoff.records import HandoffRecord
+from ekiden.handoff.report import FilterReport, filter_report, texts_of
 from ekiden.sessions import current_events, is_transfer, visible_events
 from ekiden.storage.base import Store
 

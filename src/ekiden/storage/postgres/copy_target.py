@@ -26,12 +26,12 @@ from ekiden.core.values import dumps, new_id
 from ekiden.storage.copying import MARK, TABLES, Numbers, Row, TableName
 from ekiden.storage.postgres.connection.errors import UNIQUE_VIOLATION, UNSTORABLE, PostgresAddress
 from ekiden.storage.postgres.copy_rows import count_sql, read_mark, to_schema, written_columns
-from ekiden.storage.postgres.copying.snapshot import (
+from ekiden.storage.postgres.migrate import migrate
+from ekiden.storage.postgres.snapshot import (
     TIMEOUT_S,
     connect_for_copying,
     translate_errors,
 )
-from ekiden.storage.postgres.migrate import migrate
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from ekiden.core.checks.fields import Checked
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.core.handoffs import PolicyName, StatusName
-from ekiden.handoff.records.records import HandoffRecord, record_of_request, records_of
-from ekiden.handoff.records.requests import FINAL, REQUESTS, Asked, asked_in, session_of, tried_in
+from ekiden.handoff.records import HandoffRecord, record_of_request, records_of
+from ekiden.handoff.requests import FINAL, REQUESTS, Asked, asked_in, session_of, tried_in
 from ekiden.storage.base import EventFilter, SessionRow, Store
 
 _PAGE: Final = 200

@@ -1,1 +1,0 @@
-"""What the target of a handoff sees: filters, summaries, and reports about them."""

@@ -1,1 +1,0 @@
-"""Handoff records: their lifecycle, requests and queries."""

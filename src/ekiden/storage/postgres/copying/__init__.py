@@ -1,1 +1,0 @@
-"""Whole schemas: snapshots, targets of copies, and dumps with PostgreSQL's programs."""
