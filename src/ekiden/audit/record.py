@@ -245,9 +245,11 @@ async def previous_of(
     store: Journal, events: Sequence[Event], last: dict[str, str] | None = None
 ) -> Mapping[str, str]:
     """Return the previous hashes of audited events, by event id. The first event of a session has
-    `GENESIS`. Usually the previous event is among `events`, and the hash of the later event
-    confirms this. Otherwise the session is read backwards. A caller that reads many pages, oldest
-    events first, passes the same `last` with each call; `last` keeps the last hash of each session.
+    `GENESIS`.
+
+    Usually the previous event is among `events`, and the hash of the later event confirms this.
+    Otherwise the session is read backwards. A caller that reads many pages, oldest events first,
+    passes the same `last` with each call; `last` keeps the last hash of each session.
     """
     last = {} if last is None else last
     if len(last) > _MOST_REMEMBERED:

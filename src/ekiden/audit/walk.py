@@ -201,7 +201,9 @@ def _missing(first: int, last: int) -> str:
 
 class Coverage:
     """Verifies the digests of commits of one session. With an empty id, verifies the digests of
-    events outside of sessions. `broken` is the first wrong digest. Later events are not checked.
+    events outside of sessions.
+
+    `broken` is the first wrong digest. Later events are not checked.
     """
 
     def __init__(self, store: Store, session_id: str, *, last: int | None = None) -> None:

@@ -256,8 +256,9 @@ class Bus:
 
     async def requeue(self, ids: Collection[str]) -> int:
         """Deliver dead or expired messages again, as if they were new, and return their number. If
-        an id is unknown, this method raises `MessageNotFound` and delivers no message. If a message
-        is a query, the agent that sent it no longer waits for the answer.
+        an id is unknown, this method raises `MessageNotFound` and delivers no message.
+
+        If a message is a query, the agent that sent it no longer waits for the answer.
         """
         if isinstance(ids, str):
             raise UserError("`requeue` takes a list of ids, not one")

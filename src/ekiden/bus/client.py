@@ -95,9 +95,11 @@ class BusClient:
 
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
         """Ask several questions at the same time, and return the answers in the order of the
-        questions. If no process serves one of the agents, this method raises
-        `AgentUnavailableError` at once, and sends no query. If a query fails for another reason,
-        the first failure is raised after all queries have ended.
+        questions.
+
+        If no process serves one of the agents, this method raises `AgentUnavailableError` at once,
+        and sends no query. If a query fails for another reason, the first failure is raised after
+        all queries have ended.
         """
         if not questions:
             return []

@@ -48,7 +48,9 @@ class MailboxWriter:
         group: tuple[str, GroupMode] | None = None,
     ) -> QueuePut:
         """The stored form of the message. If this process serves the agent and can handle the
-        message now, it is stored as already taken. The body is the one from `Letter.to_json`.
+        message now, it is stored as already taken.
+
+        The body is the one from `Letter.to_json`.
         """
         parts, agent = self._parts, message.to_agent or ""
         service = self._services.get(agent)

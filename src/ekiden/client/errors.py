@@ -89,8 +89,9 @@ _OWN = frozenset({"type", "title", "status", "detail", "code"})
 
 def error_of(status: int, body: Any) -> EkidenError:
     """Convert an error response to an exception. The code of the response determines the class, and
-    the message comes from the server. A response with an unknown code or without a code becomes a
-    `ServerProblem`.
+    the message comes from the server.
+
+    A response with an unknown code or without a code becomes a `ServerProblem`.
     """
     if not isinstance(body, Mapping) or not _is_code(body.get("code")):
         return ServerProblem("client.problem", status, _words(status, body))

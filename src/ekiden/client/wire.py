@@ -144,10 +144,12 @@ class Wire:
         wait_s: float = 0.0,
     ) -> Any:
         """Send a request with safe retries, and return the JSON of the response; `None` if the
-        response is empty. `wait_s` is added to the timeout, for requests in which the server waits
-        on purpose. A POST has an `Idempotency-Key`, so that a retry returns the first response.
-        With `once`, the request has no such key and is not retried if the response is lost. Raises
-        the server's error, or `ServerUnavailable`.
+        response is empty.
+
+        `wait_s` is added to the timeout, for requests in which the server waits on purpose. A POST
+        has an `Idempotency-Key`, so that a retry returns the first response. With `once`, the
+        request has no such key and is not retried if the response is lost. Raises the server's
+        error, or `ServerUnavailable`.
         """
         sent = self._headers(headers, key=method == "POST" and not once)
         lost = False

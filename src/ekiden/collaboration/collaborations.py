@@ -230,8 +230,9 @@ async def expire_due(
 
 
 async def cleanup(store: Store, *, older_than_s: float) -> int:
-    """Remove collaborations that were closed at least this long ago, and return their number. A
-    collaboration is kept until its first message has expired, because a repeated message would
+    """Remove collaborations that were closed at least this long ago, and return their number.
+
+    A collaboration is kept until its first message has expired, because a repeated message would
     start the collaboration again.
     """
     now = (await store.now_us()) / 1e6

@@ -204,9 +204,11 @@ class CollaborationLedger:
 
     async def change(self, collaboration_id: str, decide: Decide) -> Collaboration:
         """Store the move that `decide` returns in one transaction, and return the new
-        collaboration. If another process changed the collaboration first, `decide` is called again.
-        An overdue collaboration is expired first. Raises the exceptions of `decide`,
-        `CollaborationNotFound` and `MailboxFull`.
+        collaboration.
+
+        If another process changed the collaboration first, `decide` is called again. An overdue
+        collaboration is expired first. Raises the exceptions of `decide`, `CollaborationNotFound`
+        and `MailboxFull`.
         """
         turn = self._turns.setdefault(collaboration_id, asyncio.Lock())
         async with turn:
@@ -345,6 +347,7 @@ class CollaborationReader:
         limit: int = _PAGE,
     ) -> Sequence[Collaboration]:
         """Return collaborations after the id `after`, oldest first, filtered by agent and phases.
+
         Unreadable collaborations are left out, with a warning in the log.
         """
         if limit < 1:

@@ -227,10 +227,12 @@ class MessageChecker:
 
     async def submit(self, message: AgentMessage, *, is_own: bool = False) -> Collaboration:
         """Apply the message once, in one transaction, and return the collaboration after the
-        message. With `is_own`, a repeated message is not refused as a replay: its sender made the
-        same move again, and nothing changes. Raises `MessageMalformed`, `SignatureInvalid`,
-        `MessageExpired`, `MessageReplayed`, `SenderForged`, `CollaborationNotFound`, `MailboxFull`,
-        and the errors of `rules.follow`.
+        message.
+
+        With `is_own`, a repeated message is not refused as a replay: its sender made the same move
+        again, and nothing changes. Raises `MessageMalformed`, `SignatureInvalid`, `MessageExpired`,
+        `MessageReplayed`, `SenderForged`, `CollaborationNotFound`, `MailboxFull`, and the errors of
+        `rules.follow`.
         """
         try:
             parsed = from_agent_message(message, max_bytes=self._ledger.settings.max_message_bytes)

@@ -1,7 +1,8 @@
-"""The effects of messages on a collaboration: pure functions, without store, clock or bus. Only
-`follow` computes the next state of a collaboration. It raises `NotAParticipant`, `ProtocolError`,
-`NotYourTurn`, `AnsweredAlready`, `TermsSuperseded`, `RoundsExhausted` or `MessageMalformed` if the
-message is not allowed in the current state.
+"""The effects of messages on a collaboration: pure functions, without store, clock or bus.
+
+Only `follow` computes the next state of a collaboration. It raises `NotAParticipant`,
+`ProtocolError`, `NotYourTurn`, `AnsweredAlready`, `TermsSuperseded`, `RoundsExhausted` or
+`MessageMalformed` if the message is not allowed in the current state.
 """
 
 from __future__ import annotations

@@ -121,7 +121,9 @@ def signed_fields(message: ProtocolMessage) -> list[Any]:
 
 def from_agent_message(message: AgentMessage, *, max_bytes: int) -> ProtocolMessage:
     """Read a message strictly. Raises `MessageMalformed` for everything that the protocol does not
-    allow. The signature is not checked here; `Signer.verify` checks it.
+    allow.
+
+    The signature is not checked here; `Signer.verify` checks it.
     """
     payload = message.payload
     if not is_protocol(message):

@@ -420,8 +420,9 @@ class Team:
 
 def reachable(agents: Iterable[Agent[Any]]) -> Iterator[Agent[Any]]:
     """Return the agents and all their handoff targets, agent tools and plan members, without
-    duplicates. Raises `UserError` for two agents with the same name, and for objects that are not
-    agents.
+    duplicates.
+
+    Raises `UserError` for two agents with the same name, and for objects that are not agents.
     """
     found: dict[str, Agent[Any]] = {}
     todo = deque(agents)

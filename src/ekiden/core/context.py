@@ -27,8 +27,10 @@ else:
 
 
 class Parameterized:
-    """A generic class whose last type parameters are optional, as in ``Agent[Shop]``. Type checkers
-    know the missing types from the defaults of the type variables, a feature of Python 3.13.
+    """A generic class whose last type parameters are optional, as in ``Agent[Shop]``.
+
+    Type checkers know the missing types from the defaults of the type variables, a feature of
+    Python 3.13.
     """
 
     __slots__ = ()
@@ -67,6 +69,7 @@ class RunLink(Protocol):
 
 class RunContextWrapper(Generic[TContext]):
     """The context of a run: the caller's own object, the usage so far, and the session's variables.
+
     `context` is your own object. Ekiden never reads or stores this object, and never shows it to a
     model. For data that must survive a restart, call `set`, which stores the data together with the
     step::
@@ -183,6 +186,7 @@ class RunContextWrapper(Generic[TContext]):
         priority: Priority = "normal",
     ) -> Any:
         """Query another agent, and return its answer: a text, a structured output, or other JSON.
+
         The question is stored, and the other agent answers it in a new session. The current session
         is suspended until the answer arrives. Then your code runs again from its start, and this
         call returns the answer. So all code before the call must be idempotent. Variables that you
@@ -233,15 +237,18 @@ class RunContextWrapper(Generic[TContext]):
 
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
         """Ask several questions at the same time, and return the answers in the order of the
-        questions. If questions fail, the first failure is raised after every question is answered
-        or has failed.
+        questions.
+
+        If questions fail, the first failure is raised after every question is answered or has
+        failed.
         """
         return [answer for _, answer in await self._scope("ask").ask(questions, mode="all")]
 
     async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
         """Ask several questions at the same time. Return the first answer and the agent that gave
-        this answer, and withdraw the other questions. If all questions fail, the last failure is
-        raised.
+        this answer, and withdraw the other questions.
+
+        If all questions fail, the last failure is raised.
         """
         [first] = await self._scope("ask").ask(questions, mode="any")
         return first

@@ -307,6 +307,7 @@ def no_input() -> dict[str, Any]:
 
 def transfer_tool_name(agent_name: str) -> str:
     """Return ``transfer_to_<name>`` in letters, digits and ``_``, with at most 64 characters.
+
     Spaces and ASCII punctuation become ``_``. A short hash of the whole name replaces non-Latin
     characters and the end of a very long name, so that two Chinese names stay different. The hash
     is the same on every machine.

@@ -98,9 +98,10 @@ class ConfirmationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval(Confirmation):
-    """An approval of a tool call: the question to a person, or the person's answer. As the
-    `confirmation` of a tool, an `Approval` describes the question. As the result of an `Approver`,
-    it has the person's answer in `approved` and `by`::
+    """An approval of a tool call: the question to a person, or the person's answer.
+
+    As the `confirmation` of a tool, an `Approval` describes the question. As the result of an
+    `Approver`, it has the person's answer in `approved` and `by`::
 
         @function_tool(confirmation=Approval(title="Refund {amount} {currency}"))
         def refund(amount: float, currency: str) -> str: ...
@@ -152,8 +153,10 @@ class Escalator(Protocol):
 
     async def ask_person(self, item: InboxItem) -> InboxAnswer:
         """Store the item and wait for the answer. The wait has no time limit unless the item has a
-        deadline. Cancelling the wait withdraws the item. Raises `InboxItemClosed` if the item was
-        cancelled, or expired without a default.
+        deadline.
+
+        Cancelling the wait withdraws the item. Raises `InboxItemClosed` if the item was cancelled,
+        or expired without a default.
         """
         ...
 
@@ -287,6 +290,7 @@ class LongTermMemory(Protocol):
         self, key: str | None, content: str, metadata: Mapping[str, Any] | None = None
     ) -> str:
         """Store `content` under `key`, and return the key. A memory with the same key is replaced.
+
         If `key` is `None`, the key is derived from the content, so that the same content is stored
         only once. Raises `MemoryTooLarge`, or `MemoryInvalid` for invalid data; then nothing is
         stored.

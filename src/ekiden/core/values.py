@@ -113,9 +113,11 @@ MAX_DEPTH = 200
 
 
 def dumps(value: Any) -> str:
-    """Return `value` as compact JSON text that every database accepts. Text stays readable UTF-8.
-    Only text with a lone surrogate, which a model can produce with a broken escape, is encoded as
-    ASCII with escapes. Raises `TypeError` or `ValueError` if `value` is not JSON.
+    """Return `value` as compact JSON text that every database accepts.
+
+    Text stays readable UTF-8. Only text with a lone surrogate, which a model can produce with a
+    broken escape, is encoded as ASCII with escapes. Raises `TypeError` or `ValueError` if `value`
+    is not JSON.
     """
     try:
         text = _encode(value)
@@ -169,8 +171,9 @@ _this: tuple[int, str, str] = (0, "", "")
 
 
 def owner_name() -> str:
-    """The name of this process in leases: host, process id, start time and machine. Outside of
-    Linux, the start time and the machine are unknown, and a random part replaces them.
+    """The name of this process in leases: host, process id, start time and machine.
+
+    Outside of Linux, the start time and the machine are unknown, and a random part replaces them.
     """
     return _identity()[1]
 

@@ -200,6 +200,7 @@ async def write_changes(
 
 async def run_due(store: Store, *, now_us: int) -> int:
     """Process due deadlines, escalations and snoozes, and return the number of changed items.
+
     Several processes may call this function at the same time: each item changes once. `now_us` is
     the time on the store's clock.
     """
@@ -226,7 +227,9 @@ async def _run_timer(store: Store, timer: Timer, now_us: int) -> bool:
 
 async def all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Run the calls concurrently, so that the store can write them together, and return the
-    results. The first failure is raised when all calls have ended.
+    results.
+
+    The first failure is raised when all calls have ended.
     """
     results = await asyncio.gather(*works, return_exceptions=True)
     for result in results:
@@ -293,9 +296,10 @@ class ItemWaits:
 
     async def leave(self, item_id: str) -> bool:
         """Store that this process no longer waits for the item, and return whether another process
-        waits for it. This process removes its document before it reads the documents of other
-        processes. So if several processes leave at the same time, at least one of them finds no
-        other process.
+        waits for it.
+
+        This process removes its document before it reads the documents of other processes. So if
+        several processes leave at the same time, at least one of them finds no other process.
         """
         gone = DocumentWrite(collection=WAITS, key=f"{item_id}/{self._name}", body=None)
         await self._store.write_documents([gone])

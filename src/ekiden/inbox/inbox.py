@@ -145,8 +145,9 @@ class Inbox:
         self, query: InboxQuery = _OPEN, *, limit: int = 50, cursor: str | None = None
     ) -> InboxPage:
         """Return one page of items. Open items come first, sorted by urgency and then newest first.
-        Closed items follow, last closed first. Raises `UserError` for a malformed cursor or an
-        invalid limit.
+        Closed items follow, last closed first.
+
+        Raises `UserError` for a malformed cursor or an invalid limit.
         """
         now_us = await self._store.now_us()
         await run_due(self._store, now_us=now_us)

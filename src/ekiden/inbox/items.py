@@ -1,7 +1,8 @@
-"""Inbox items: settings, checks, changes by time, and stored documents. An open item is closed
-once: it is answered, is cancelled, or expires. Until then the item can be assigned and snoozed, and
-follows its escalation chain. Changes by time depend only on the item and the clock, so every reader
-sees the same item, whether or not the change is already stored.
+"""Inbox items: settings, checks, changes by time, and stored documents.
+
+An open item is closed once: it is answered, is cancelled, or expires. Until then the item can be
+assigned and snoozed, and follows its escalation chain. Changes by time depend only on the item and
+the clock, so every reader sees the same item, whether or not the change is already stored.
 
 Each item is stored twice in one transaction: under its id, where its version decides which answer
 was first, and in the order of the list, so that a page is read without reading all items. Both

@@ -1,4 +1,4 @@
-"""Agents and workflows of the Microsoft Agent Framework, each step stored when it ends."""
+"""Runs agents and workflows of the Microsoft Agent Framework. Each step is stored when it ends."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ from ekiden.tools import to_jsonable
 
 
 class AgentFrameworkWorkflow:
-    """A workflow as a member of a team: the object, or a function that builds it for each turn.
+    """A workflow as a member of a team. Pass the workflow, or a function that builds one for each
+    turn.
 
-    Turns of one object are taken one after the other, and its executors must restore themselves
-    from checkpoints. `types` are the classes of your own in messages and state. For example::
+    A single workflow object takes one turn at a time, and its executors must restore their state
+    from checkpoints. `types` are your own classes that messages and state contain. For example::
 
         AgentFrameworkWorkflow(build, input=lambda turn: Order(turn.text), types=[Order])
     """
@@ -76,7 +77,7 @@ class AgentFrameworkWorkflow:
         """The state before the first turn, for a workflow object that takes several turns."""
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """See `ForeignAdapter`."""
+        """See `ForeignAdapter.take_turn`."""
         is_shared = isinstance(self._workflow, Workflow)
         workflow = self._workflow if isinstance(self._workflow, Workflow) else self._workflow()
         storage = _Storage(turn, self._types)
@@ -288,7 +289,7 @@ class AgentFrameworkAgent:
         self._agent = agent
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """See `ForeignAdapter`."""
+        """See `ForeignAdapter.take_turn`."""
         last = turn.checkpoint or {}
         session = AgentSession.from_dict(last["session"]) if last else self._agent.create_session()
         if turn.resumes:

@@ -1,4 +1,5 @@
-"""Agents and teams of AutoGen: a turn is one run, and the result of `save_state` is stored."""
+"""Runs agents and teams of AutoGen. A turn is one run, after which the result of `save_state` is
+stored."""
 
 from __future__ import annotations
 
@@ -40,9 +41,10 @@ def adapter(agent: Any) -> AutoGenAgent:
 class AutoGenAgent:
     """An agent or a team of AutoGen as a member of a team.
 
-    A `HandoffMessage` goes to the member of that name, or asks a person if there is none: its
-    content is the question, and the answer is the next task. AutoGen's objects have one state, so
-    turns of one object are taken one after the other. For example::
+    A `HandoffMessage` hands the conversation to the member with this name. If there is no such
+    member, a person is asked: the content of the message is the question, and the answer is the
+    next task. AutoGen's objects have one state, so an object takes one turn at a time. For
+    example::
 
         foreign_agent(AutoGenAgent(assistant), "billing", handoffs=[support])
     """
@@ -55,7 +57,7 @@ class AutoGenAgent:
         self._lock = asyncio.Lock()
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """See `ForeignAdapter`."""
+        """See `ForeignAdapter.take_turn`."""
         async with self._lock:
             await self._load(turn)
             task: Any = [

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="import-not-found,misc,no-any-unimported,unused-ignore,untyped-decorator"
-"""Claude Code through the Claude Agent SDK: a turn is one run of the ``claude`` command.
+"""Runs Claude Code through the Claude Agent SDK. A turn is one run of the ``claude`` command.
 
-Its transcript is stored in the session, so any machine can resume it. The files of its workspace
-are not stored: a repeated turn sees the changes of the first attempt.
+The transcript of the command is stored in the session, so any machine can resume it. The files of
+the workspace are not stored, so a repeated turn sees the changes of the first attempt.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def adapter(options: Any) -> ClaudeAgent:
 class ClaudeAgent:
     """Claude Code as a member of a team.
 
-    A person is asked before each call of a tool that the options do not allow; `free` names
-    further tools that need no approval. For example::
+    A person is asked before each call of a tool that the options do not allow. `free` names further
+    tools that need no approval. For example::
 
         ClaudeAgent(ClaudeAgentOptions(cwd="shop"), free=["mcp__shop__*"])
     """
@@ -75,7 +75,7 @@ class ClaudeAgent:
             self._allowed.update(_EDITS)
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """See `ForeignAdapter`."""
+        """See `ForeignAdapter.take_turn`."""
         last = turn.checkpoint or {}
         store = _Transcripts(last)
         calls: set[str] = set()

@@ -1,5 +1,6 @@
 # mypy: disable-error-code="import-not-found,misc,no-any-unimported,unused-ignore,untyped-decorator"
-"""Flows and crews of CrewAI: each method of a flow is stored when it ends; a crew is one step."""
+"""Runs flows and crews of CrewAI. Each method of a flow is stored when it ends. A crew is one
+step."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ def adapter(obj: Any) -> CrewAIAgent:
 class CrewAIAgent:
     """A flow, a crew or an agent of CrewAI as a member of a team.
 
-    Each turn makes a new flow of the class. `input` gives the inputs of a turn; without, ``text``
-    is what the person said. For example::
+    Each turn creates a new flow of the class. The function `input` returns the inputs of a turn. By
+    default, the input ``text`` is the person's message. For example::
 
         CrewAIAgent(ReviewFlow, input=lambda turn: {"topic": turn.text})
     """
@@ -63,7 +64,7 @@ class CrewAIAgent:
             raise UserError(f"{type(obj).__name__} of CrewAI is no flow, crew or agent")
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """See `ForeignAdapter`."""
+        """See `ForeignAdapter.take_turn`."""
         token = _listener.set(listener := _Listener(turn))
         try:
             end = await (self._run_flow if self._is_flow else self._run_crew)(turn, listener)

@@ -1,4 +1,4 @@
-"""Agents of Google ADK: each event is stored when it is appended to ADK's session."""
+"""Runs agents of Google ADK. Each event is stored when it is appended to ADK's session."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ def adapter(agent: Any) -> AdkAgent:
 class AdkAgent:
     """An agent of ADK as a member of a team.
 
-    ADK resumes an invocation at its last event: a tool that was interrupted may run again. For
-    example::
+    ADK resumes an invocation at its last event, so an interrupted tool may run again. For example::
 
         foreign_agent(AdkAgent(root_agent), "billing")
     """
@@ -57,7 +56,7 @@ class AdkAgent:
         self._plugins = list(agent.plugins) if isinstance(agent, App) else []
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """See `ForeignAdapter`."""
+        """See `ForeignAdapter.take_turn`."""
         service = _Sessions(turn)
         await service.begin()
         app = App(

@@ -1,4 +1,5 @@
-"""Graphs of LangGraph as agents: each node is stored when it ends, with its tool results."""
+"""Runs graphs of LangGraph as agents. Each node is stored when it ends, together with its tool
+results."""
 
 from __future__ import annotations
 
@@ -32,12 +33,13 @@ _THREAD, _INTERRUPT = "turn", "__interrupt__"
 
 
 def adapter(graph: Any) -> LangGraphAgent:
-    """The adapter of a graph, compiled or not."""
+    """The adapter of a compiled or uncompiled graph."""
     return LangGraphAgent(graph)
 
 
 class LangGraphAgent:
-    """A graph as an agent; `input` and `output` are for states that have no ``messages``.
+    """A graph as an agent. `input` and `output` are functions for graphs whose state has no
+    ``messages``.
 
     For example::
 
@@ -58,7 +60,7 @@ class LangGraphAgent:
         self._input, self._output = input or _messages, output or _last_message
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """See `ForeignAdapter`."""
+        """See `ForeignAdapter.take_turn`."""
         saver = _Saver(turn)
         graph = self._graph.copy({"checkpointer": saver})
         config = {"configurable": {"thread_id": _THREAD}}

@@ -1,4 +1,5 @@
-"""Agents of the OpenAI Agents SDK: each model call and each tool call is stored when it ends."""
+"""Runs agents of the OpenAI Agents SDK. Each model call and each tool call is stored when it
+ends."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def adapter(agent: Any) -> OpenAIAgent:
 
 
 class OpenAIAgent:
-    """An agent of the SDK as a member of a team; `context` is given to each of its runs.
+    """An agent of the SDK as a member of a team. Each run of the agent gets `context`.
 
     For example::
 
@@ -57,7 +58,7 @@ class OpenAIAgent:
         self._agent, self._context, self._max_turns = agent, context, max_turns
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """See `ForeignAdapter`."""
+        """See `ForeignAdapter.take_turn`."""
         agent = _durable(self._agent, turn, {})
         run_input: Any
         history = (turn.checkpoint or {}).get("history", [])

@@ -1,8 +1,8 @@
 """Vector search of memories with Pinecone, through the vendor's client.
 
 The index must exist, with the dimension of the embedder and the metric ``cosine``. A memory space
-is a namespace of it. Pinecone gets vector, key, name of the embedder, and version of a memory, but
-no text and no metadata: they are read from the store.
+is a namespace of the index. Pinecone gets the vector, the key, the name of the embedder and the
+version of a memory, but no text and no metadata. Ekiden reads text and metadata from the store.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ _T = TypeVar("_T")
 
 
 def open_backend(options: BackendOptions) -> MemoryBackend:
-    """The back end from the environment: ``PINECONE_API_KEY``, and ``PINECONE_HOST`` (the address
-    of the index) or ``PINECONE_INDEX`` (its name; the address is looked up at the first use).
+    """Create the back end from the environment: ``PINECONE_API_KEY``, and ``PINECONE_HOST`` (the
+    address of the index) or ``PINECONE_INDEX`` (the name of the index, whose address is requested
+    at the first use).
 
-    Makes no request. Raises `UserError` if a variable or the extra ``pinecone`` is missing.
+    This call makes no request. Raises `UserError` if a variable or the extra ``pinecone`` is
+    missing.
     """
     if find_spec("pinecone") is None:
         raise UserError(MISSING)
@@ -66,7 +68,7 @@ def open_backend(options: BackendOptions) -> MemoryBackend:
 class PineconeBackend:
     """A `MemoryBackend` on one index.
 
-    Each event loop has its own client, which is created at the first call. So a program can use the
+    Each event loop has its own client, which is created at the first call, so a program can use the
     back end in several event loops.
     """
 

@@ -1,4 +1,4 @@
-"""Agents of PydanticAI: each model call and each tool call is stored when it ends."""
+"""Runs agents of PydanticAI. Each model call and each tool call is stored when it ends."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def adapter(agent: Any) -> PydanticAIAgent:
 
 
 class PydanticAIAgent:
-    """An agent as a member of a team; `deps` are given to each of its runs.
+    """An agent of PydanticAI as a member of a team. Each run of the agent gets `deps`.
 
     For example::
 
@@ -62,7 +62,7 @@ class PydanticAIAgent:
         self._agent, self._deps = agent, deps
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """See `ForeignAdapter`."""
+        """See `ForeignAdapter.take_turn`."""
         agent = self._agent
         if agent.model is None:
             raise UserError(f"agent {turn.agent!r} of PydanticAI has no model: give it one")

@@ -125,7 +125,7 @@ class VertexReplica:
 
     The id of the Vertex AI session is computed from the session's id, so that the session is
     created only once. If Vertex AI does not accept this id, Ekiden stores the name that Vertex AI
-    returns. The ``invocationId`` of an event at Vertex AI is the id of the event here. Before
+    returns. The ``invocationId`` of an event in Vertex AI is the event's id in Ekiden. Before
     Ekiden repeats a request, it checks whether Vertex AI already has an event with this
     ``invocationId``. The default credentials are those of this machine (``google-auth``).
     `timeout_s` is the timeout of each request.
@@ -401,9 +401,10 @@ def _user_of(session: ReplicatedSession) -> str:
 
 
 def wire_events(event: ReplicatedEvent) -> list[dict[str, Any]]:
-    """The event as ``SessionEvent`` objects, one for each change of the author.
+    """Convert the event to ``SessionEvent`` objects. Consecutive items of the same author are in
+    one object.
 
-    The event's id is the ``invocationId`` of all of them, so that a repeated request finds them.
+    The ``invocationId`` of all objects is the event's id, so that a repeated request finds them.
     Reasoning is not sent. Images and files are replaced with a placeholder.
     """
     contents = [

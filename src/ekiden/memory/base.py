@@ -53,12 +53,14 @@ class RemoteHit:
 
 class MemoryBackend(Protocol):
     """A back end for long-term memory: it stores copies of memories by space and key, and searches
-    them by vector. A space holds the memories of one owner. Every call uses only one space. The
-    name of a space has at most 80 ASCII characters (letters, digits, ``.`` and ``-``), and does not
-    reveal the owner. A back end must raise `BackendUnavailable` for every failure. Pass
-    `retry=False` if a retry cannot help, for example after a wrong key or dimension. Ekiden cancels
-    a `search` after about two seconds, and other calls after about ten. Calls may be repeated, and
-    may run concurrently. For example::
+    them by vector.
+
+    A space holds the memories of one owner. Every call uses only one space. The name of a space has
+    at most 80 ASCII characters (letters, digits, ``.`` and ``-``), and does not reveal the owner. A
+    back end must raise `BackendUnavailable` for every failure. Pass `retry=False` if a retry cannot
+    help, for example after a wrong key or dimension. Ekiden cancels a `search` after about two
+    seconds, and other calls after about ten. Calls may be repeated, and may run concurrently. For
+    example::
 
         register_backend("shelf", lambda options: Shelf(options.dimensions))
         memory = Memory(store, user="mira", settings=MemorySettings(type="vector", backend="shelf"))
@@ -145,10 +147,11 @@ def remote_backend(name: str | None) -> str | None:
 
 
 def backend(name: str, *, dimensions: int) -> MemoryBackend:
-    """Return the back end with this name in this process. Raises `UnknownBackend`. If the back end
-    cannot be created, for example because a key or an extra is missing, the result is an object
-    that reports the back end as unavailable, with the reason. Then changes wait in the store, and
-    the store answers searches. The next call tries again to create the back end.
+    """Return the back end with this name in this process. Raises `UnknownBackend`.
+
+    If the back end cannot be created, for example because a key or an extra is missing, the result
+    is an object that reports the back end as unavailable, with the reason. Then changes wait in the
+    store, and the store answers searches. The next call tries again to create the back end.
     """
     at = (name, dimensions)
     if at not in _open:
@@ -229,9 +232,11 @@ _T = TypeVar("_T")
 
 
 class RemoteCopy:
-    """Calls a back end and counts its failures. After a failure the back end is not called for five
-    seconds. This pause doubles with every further failure, up to five minutes. So a run waits only
-    once for an unavailable back end, and not with every call.
+    """Calls a back end and counts its failures.
+
+    After a failure the back end is not called for five seconds. This pause doubles with every
+    further failure, up to five minutes. So a run waits only once for an unavailable back end, and
+    not with every call.
     """
 
     def __init__(self, backend: MemoryBackend, *, clock: Clock = SYSTEM_CLOCK) -> None:

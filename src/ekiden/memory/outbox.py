@@ -185,9 +185,10 @@ async def _replace(
 async def deliver(
     store: Store, mirror: RemoteCopy, *, model: str, timeout_s: float = SEND_TIMEOUT_S
 ) -> DeliveryReport:
-    """Send up to a hundred due messages. Failed messages are retried later. Only vectors of the
-    embedder `model` are sent. An entry without such a vector is sent after it has got one.
-    `timeout_s` is the timeout of every call.
+    """Send up to a hundred due messages. Failed messages are retried later.
+
+    Only vectors of the embedder `model` are sent. An entry without such a vector is sent after it
+    has got one. `timeout_s` is the timeout of every call.
     """
     taken = await _taken(store, mirror.name)
     groups: dict[str, list[QueueMessage]] = {}

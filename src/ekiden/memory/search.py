@@ -239,8 +239,10 @@ def fused(
     nearness: float,
 ) -> list[MemoryRecord]:
     """Return the best entries of the search by words and the search by meaning. Entries with a
-    score below `threshold` are left out. Without a threshold, all hits by words are included, and
-    hits by meaning with a cosine of at least `nearness`.
+    score below `threshold` are left out.
+
+    Without a threshold, all hits by words are included, and hits by meaning with a cosine of at
+    least `nearness`.
     """
     least_words, least_meaning = (0.0, nearness) if threshold is None else (threshold, threshold)
     found: dict[str, _Found] = {}
@@ -431,8 +433,10 @@ def _checked(rows: Any, *, count: int, length: int) -> list[list[float]]:
 
 async def renew(store: SearchStore, space: str, embedder: Embedder) -> Renewal:
     """Add vectors of this embedder to entries of the space that have no such vectors. A call
-    handles a few hundred entries at most. Such entries were stored with another embedder, without
-    an embedder, or while the embedder was unavailable.
+    handles a few hundred entries at most.
+
+    Such entries were stored with another embedder, without an embedder, or while the embedder was
+    unavailable.
     """
     model, after = model_of(embedder), ""
     done: list[str] = []

@@ -41,11 +41,13 @@ def cost_of(
     at_us: int | None = None,
     has_list: bool = True,
 ) -> float | None:
-    """Return the cost of `usage`; `None` if the price is unknown. `names` are names of one model,
-    most reliable first: ``provider:model``, or the name in an answer. `prices` have precedence over
-    the price list. The list has the prices in US dollars at the time `at_us` (microseconds since
-    1970; the default is now). A local model costs nothing. The list has no prices for your own
-    servers (``provider:model@http://…``). Without `has_list` the list is not used.
+    """Return the cost of `usage`; `None` if the price is unknown.
+
+    `names` are names of one model, most reliable first: ``provider:model``, or the name in an
+    answer. `prices` have precedence over the price list. The list has the prices in US dollars at
+    the time `at_us` (microseconds since 1970; the default is now). A local model costs nothing. The
+    list has no prices for your own servers (``provider:model@http://…``). Without `has_list` the
+    list is not used.
     """
     for name in names:
         for known in _known_as(name, prices or {}):

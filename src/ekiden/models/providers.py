@@ -118,8 +118,9 @@ class ProviderModel:
         await self._client()
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop. The next call opens new connections. You
-        do not need this method at the end of a program, because `asyncio.run` closes the
+        """Close the connections of the running event loop. The next call opens new connections.
+
+        You do not need this method at the end of a program, because `asyncio.run` closes the
         connections of its loop.
         """
         opened = self._open.pop(asyncio.get_running_loop(), None)

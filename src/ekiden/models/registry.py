@@ -62,8 +62,10 @@ class ModelOptions:
     """The provider's name for the model."""
     base_url: str | None = None
     base_url_is_inline: bool = False
-    """Whether the URL was part of the model's name. Such a name may come from an untrusted file, so
-    do not send a key from the environment to this URL.
+    """Whether the URL was part of the model's name.
+
+    Such a name may come from an untrusted file, so do not send a key from the environment to this
+    URL.
     """
     api_key: str | None = field(default=None, repr=False)
     timeout_s: float = DEFAULT_TIMEOUT_S

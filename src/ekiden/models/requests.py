@@ -196,9 +196,10 @@ class Receiver:
 
 
 def to_messages(items: Sequence[Item], receiver: Receiver) -> list[ModelMessage]:
-    """Convert the conversation to messages of the library, in the same order. All items before an
-    answer of the model become one request. The items of the answer become one response. Raises
-    `UserError` for an item that cannot be sent.
+    """Convert the conversation to messages of the library, in the same order.
+
+    All items before an answer of the model become one request. The items of the answer become one
+    response. Raises `UserError` for an item that cannot be sent.
     """
     names = {
         item["call_id"]: item["name"]

@@ -33,8 +33,9 @@ def is_beginning(event: Event) -> bool:
 
 
 def rejected_inputs(events: Sequence[Event], *, anew: bool) -> set[int]:
-    """The numbers of the events whose input a guardrail blocked, in runs that have ended. With
-    `anew`, a new run is about to begin after the last event, so the last run has ended too.
+    """The numbers of the events whose input a guardrail blocked, in runs that have ended.
+
+    With `anew`, a new run is about to begin after the last event, so the last run has ended too.
     """
     rejected: set[int] = set()
     last: int | None = None
@@ -204,8 +205,10 @@ def visible_items(
     events: Sequence[Event], *, base: Sequence[Item] = (), after: int = 0, anew: bool = False
 ) -> list[Item]:
     """The items that the active agent sees: `base`, followed by the items after event number
-    `after`. With `anew`, the result is for a run that is about to start, and content that
-    guardrails blocked earlier is left out.
+    `after`.
+
+    With `anew`, the result is for a run that is about to start, and content that guardrails blocked
+    earlier is left out.
     """
     items = list(base)
     for event in visible_events(events, after=after, anew=anew):
@@ -232,7 +235,9 @@ def _stay(events: Sequence[Event]) -> int:
 
 def history_length(events: Sequence[Event], *, base: Sequence[Item], after: int, first: int) -> int:
     """The number of `visible_items` at the start of the run whose first event has the number
-    `first`. The number includes the input of the run and the items that a filter returned (`base`).
+    `first`.
+
+    The number includes the input of the run and the items that a filter returned (`base`).
     """
     return len(base) + sum(len(event.items) for event in said(events) if after < event.seq <= first)
 
@@ -250,8 +255,9 @@ def open_calls(events: Sequence[Event]) -> list[Item]:
 
 
 def chain_of(events: Sequence[Event]) -> list[Mapping[str, Any]]:
-    """The handoffs in order, each with id, source, target, reason, current status and time. If a
-    rewind undid a handoff, the status of the handoff is `rolled_back`, and `rewound` is true.
+    """The handoffs in order, each with id, source, target, reason, current status and time.
+
+    If a rewind undid a handoff, the status of the handoff is `rolled_back`, and `rewound` is true.
     """
     rows: dict[str, dict[str, Any]] = {}
     ranges = rewound(events)

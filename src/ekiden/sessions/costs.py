@@ -88,6 +88,7 @@ def cost_report(
     by: Sequence[CostKey] = ("agent", "model"),
 ) -> CostReport:
     """Return the usage and cost of the model calls in `events`, including model calls of routers.
+
     `prices` has prices by model name. The prices of other models come from the price list of the
     extra `prices`. These prices are those at the time of the call, in US dollars. Raises
     `UserError` for an unknown key in `by`. For example::
@@ -151,6 +152,7 @@ class CostBook:
 
 async def events_with_asked(store: Store, session_id: str) -> list[Event]:
     """The events of a session, of the sessions that answered its queries, and so on to any depth.
+
     Deleted sessions and events that a fork copied are left out. Raises `SessionNotFound` if the
     session itself does not exist.
     """
@@ -187,8 +189,9 @@ async def call_pages(
 async def own_events(
     store: Store, events: Iterable[Event], rows: dict[str, SessionRow | None] | None = None
 ) -> list[Event]:
-    """The events without those that a fork copied from another session. `rows` keeps the sessions'
-    rows for later calls.
+    """The events without those that a fork copied from another session.
+
+    `rows` keeps the sessions' rows for later calls.
     """
     rows = {} if rows is None else rows
     found: list[Event] = []

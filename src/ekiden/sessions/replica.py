@@ -78,12 +78,13 @@ class SessionReplica(Protocol):
         ...
 
     async def send(self, session: ReplicatedSession, event: ReplicatedEvent, *, again: bool) -> Any:
-        """Append the event to the copy of the session, and create this copy if necessary. `again`
-        is true if the event, or a part of it, may have been sent before. Ekiden stores the returned
-        JSON, and passes it to the next call for this session as `ReplicatedSession.kept`. Raises
-        `ReplicaUnavailable` if a retry may help, and `ReplicaRefused` if the replica will never
-        accept the event. Ekiden sends the events of one session in order, and different sessions
-        concurrently.
+        """Append the event to the copy of the session, and create this copy if necessary.
+
+        `again` is true if the event, or a part of it, may have been sent before. Ekiden stores the
+        returned JSON, and passes it to the next call for this session as `ReplicatedSession.kept`.
+        Raises `ReplicaUnavailable` if a retry may help, and `ReplicaRefused` if the replica will
+        never accept the event. Ekiden sends the events of one session in order, and different
+        sessions concurrently.
         """
         ...
 

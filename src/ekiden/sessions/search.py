@@ -187,8 +187,10 @@ async def _finish_deletions(store: Store) -> None:
 
 def space_of(user_id: str | None) -> str:
     """Return the space with the texts of a user's sessions, or of all sessions. Raises `UserError`
-    for an invalid name. The space contains a hash of the user's name, so that no name leads to the
-    space of another user.
+    for an invalid name.
+
+    The space contains a hash of the user's name, so that no name leads to the space of another
+    user.
     """
     if user_id is None:
         return _ALL

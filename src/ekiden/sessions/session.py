@@ -291,9 +291,10 @@ class Session:
 
     async def add_items(self, items: Iterable[Any]) -> None:
         """Add items to the session without running it. The items are a text of the user, or items
-        in the format of the OpenAI Responses API. A missing session is created without an agent.
-        The first run of the session sets the agent. Raises `SessionBusy` if the session is running,
-        and `UserError` if it has an unfinished run.
+        in the format of the OpenAI Responses API.
+
+        A missing session is created without an agent. The first run of the session sets the agent.
+        Raises `SessionBusy` if the session is running, and `UserError` if it has an unfinished run.
         """
         given = (items,) if isinstance(items, str) else items
         said = read_items(

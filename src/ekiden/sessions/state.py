@@ -70,8 +70,10 @@ def is_shared_name(name: str) -> bool:
 
 
 def collection_of(scope: SharedScope, owner: str) -> str:
-    """The collection with the variables of a user or an app. The name of the collection contains a
-    hash of the owner's name, so that no name leads to the collection of another owner.
+    """The collection with the variables of a user or an app.
+
+    The name of the collection contains a hash of the owner's name, so that no name leads to the
+    collection of another owner.
     """
     digest = sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()
     return f"state.{scope}.{digest}"
@@ -94,8 +96,9 @@ def check_name(name: Any) -> None:
 
 
 def checked_value(name: str, value: Any) -> Any:
-    """Return a deep copy of the value. Raises `UserError` if the value cannot be stored. As JSON,
-    the value may have at most `MAX_VALUE` characters and `MAX_DEPTH` levels of nesting.
+    """Return a deep copy of the value. Raises `UserError` if the value cannot be stored.
+
+    As JSON, the value may have at most `MAX_VALUE` characters and `MAX_DEPTH` levels of nesting.
     """
     try:
         text = dumps(value)
@@ -126,8 +129,9 @@ def check_own(name: str) -> None:
 
 def own_variables(given: Any) -> dict[str, Any]:
     """Return copies of a session's variables, by their stored names. Raises `UserError` if a
-    variable cannot be stored, or belongs to a user or an app. `update_shared_state` sets the
-    variables of users and apps.
+    variable cannot be stored, or belongs to a user or an app.
+
+    `update_shared_state` sets the variables of users and apps.
     """
     if not isinstance(given, Mapping):
         raise UserError(f"variables are values by name, not {type(given).__name__}")
@@ -239,10 +243,11 @@ def state_of(row: SessionRow, events: Sequence[Event]) -> SessionState:
 def state_at(
     events: Sequence[Event], seq: int, *, now: Mapping[str, Any] | None = None
 ) -> SessionState:
-    """Compute the state of a session after event number `seq` from its events. Events that a
-    rollback or rewind made invalid are ignored, except for `version` and `last_action`. `now` is a
-    mapping with the current variables of the session. If no event changed a variable, these are the
-    variables of the result. For example::
+    """Compute the state of a session after event number `seq` from its events.
+
+    Events that a rollback or rewind made invalid are ignored, except for `version` and
+    `last_action`. `now` is a mapping with the current variables of the session. If no event changed
+    a variable, these are the variables of the result. For example::
 
         print(state_at(await session.events(), 7).task_status)
     """
@@ -306,8 +311,9 @@ def recorded_changes(event: Event) -> Mapping[str, Any] | None:
 
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """The changes to record when the variables `before` become `after`. The result is empty if
-    nothing changes. ``1``, ``1.0`` and ``True`` count as different values, although they are equal
-    in Python.
+    nothing changes.
+
+    ``1``, ``1.0`` and ``True`` count as different values, although they are equal in Python.
     """
     changes: dict[str, Any] = {}
     changed = {

@@ -297,9 +297,10 @@ def spans_of(
     cost: CostOf | None = None,
 ) -> list[Span]:
     """Return the spans of a session, built from its `events` in their stored order. Each span comes
-    after its parent. Without `context`, the trace id differs from the one that `read_trace`
-    returns, because that id depends on the creation time of the session, which the events do not
-    contain. For example::
+    after its parent.
+
+    Without `context`, the trace id differs from the one that `read_trace` returns, because that id
+    depends on the creation time of the session, which the events do not contain. For example::
 
         spans = spans_of(await session.events(), session.session_id)
     """

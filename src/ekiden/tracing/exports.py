@@ -40,9 +40,10 @@ def export_openai(
     metadata: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the trace in the format of the OpenAI Agents SDK: a list with the trace first,
-    followed by its spans. Spans without a counterpart in that SDK, such as sessions, runs, routing
-    and questions to people, have the type ``custom``. Message content is left out unless
-    `include_content` is true::
+    followed by its spans.
+
+    Spans without a counterpart in that SDK, such as sessions, runs, routing and questions to
+    people, have the type ``custom``. Message content is left out unless `include_content` is true::
 
         trace = await read_trace(store, "customer-42")
         print(export_openai(trace, workflow_name="desk"))

@@ -1,6 +1,7 @@
-"""Adds the session, agent and trace to records of the standard `logging`. The library writes to the
-loggers ``ekiden.…`` and configures no logging. A program calls `setup_logging` once, or adds a
-`ContextFilter` and one of the formatters to its own handlers.
+"""Adds the session, agent and trace to records of the standard `logging`.
+
+The library writes to the loggers ``ekiden.…`` and configures no logging. A program calls
+`setup_logging` once, or adds a `ContextFilter` and one of the formatters to its own handlers.
 
 The context costs a fraction of a microsecond: the runtime sets a context variable to the run, from
 which the session, correlation id and trace are read only when a line is written.
@@ -55,9 +56,10 @@ _fields: ContextVar[Mapping[str, str]] = ContextVar("ekiden_log_fields", default
 @contextmanager
 def log_fields(**fields: str | None) -> Iterator[None]:
     """Add these fields to all log lines inside the ``with`` block. Fields of nested blocks are
-    combined. `session_id`, `correlation_id`, `agent` and `trace_id` replace the values of the
-    session. Other fields, such as `request_id` or `tenant`, are added. Fields with the value `None`
-    are left out::
+    combined.
+
+    `session_id`, `correlation_id`, `agent` and `trace_id` replace the values of the session. Other
+    fields, such as `request_id` or `tenant`, are added. Fields with the value `None` are left out::
 
         with log_fields(request_id="req_1", tenant="acme"):
             log.info("accepted")
@@ -136,9 +138,10 @@ class ContextFilter(logging.Filter):
 
 class Redaction:
     """Masks keys and tokens in a text. They are found by their form, by a name before them
-    (``token=…``), and by the values of environment variables. The value of a variable counts as a
-    secret if the variable's name suggests it (``…_KEY``, ``…_TOKEN``, ``…PASSWORD``). Passwords in
-    addresses also count as secrets.
+    (``token=…``), and by the values of environment variables.
+
+    The value of a variable counts as a secret if the variable's name suggests it (``…_KEY``,
+    ``…_TOKEN``, ``…PASSWORD``). Passwords in addresses also count as secrets.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:

@@ -240,9 +240,10 @@ async def traced_sessions(
 
 
 async def trace_context(store: Store, row: SessionRow) -> TraceContext:
-    """Return the trace that a session belongs to, and the parent of the session's spans. A session
-    that answers another session belongs to that session's trace. A session with a valid W3C
-    `traceparent` in its meta continues that trace. Any other session is the root of a trace.
+    """Return the trace that a session belongs to, and the parent of the session's spans.
+
+    A session that answers another session belongs to that session's trace. A session with a valid
+    W3C `traceparent` in its meta continues that trace. Any other session is the root of a trace.
     """
     return await context_for(store, row.id, row.meta, row.created_at_us)
 

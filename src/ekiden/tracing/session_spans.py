@@ -39,9 +39,10 @@ class UndoneEvents:
             self._others.append((event.seq, *span, kept))
 
     def undone(self) -> dict[int, int]:
-        """For each undone event, return the number of the event that undid it. A rewind or rollback
-        that was itself undone has no effect. The computation takes linear time in the number of
-        events.
+        """For each undone event, return the number of the event that undid it.
+
+        A rewind or rollback that was itself undone has no effect. The computation takes linear time
+        in the number of events.
         """
         marks = _Marks()
         for seq, first, last in reversed(self._rewinds):

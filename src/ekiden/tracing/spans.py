@@ -229,9 +229,10 @@ class TraceContext:
 
 
 def trace_id_of(root: str, created_at_us: int) -> str:
-    """The trace id of a root session and of all sessions that answer it. The trace id depends on
-    the session's creation time, because a session id may be used in several stores, or again after
-    a deletion. Such sessions have different trace ids.
+    """The trace id of a root session and of all sessions that answer it.
+
+    The trace id depends on the session's creation time, because a session id may be used in several
+    stores, or again after a deletion. Such sessions have different trace ids.
     """
     return _digest(f"ekiden/trace/{created_at_us}/{root}")[:32]
 

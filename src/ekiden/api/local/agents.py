@@ -311,8 +311,10 @@ async def presences(
     idle: bool = True,
 ) -> Sequence[api.AgentPresence]:
     """Return the sessions and waits of the agents `names`, followed by those of all other agents
-    that have sessions or waits. Sessions of the `router` are marked. Without `idle`, idle sessions
-    are not read, which is much faster in a large store.
+    that have sessions or waits.
+
+    Sessions of the `router` are marked. Without `idle`, idle sessions are not read, which is much
+    faster in a large store.
     """
     known = list(names)
     rows: dict[str, dict[str, Any]] = {name: _nothing() for name in known}

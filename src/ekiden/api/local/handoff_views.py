@@ -54,10 +54,12 @@ class _SessionHandoff:
 async def session_handoffs(
     store: Store, session_id: str, *, start: int = 0, limit: int = 50, views: bool = True
 ) -> tuple[list[dict[str, Any]], int | None]:
-    """Return a page of the session's handoffs, oldest first, and the next cursor. The last page
-    ends with handoff requests that wait for the process that runs the session. These requests do
-    not count towards the limit. With `views`, the page includes the conversations that the targets
-    saw, and has at most `MAX_WITH_VIEWS` handoffs. The content of runs that hide it is not shown.
+    """Return a page of the session's handoffs, oldest first, and the next cursor.
+
+    The last page ends with handoff requests that wait for the process that runs the session. These
+    requests do not count towards the limit. With `views`, the page includes the conversations that
+    the targets saw, and has at most `MAX_WITH_VIEWS` handoffs. The content of runs that hide it is
+    not shown.
     """
     if views:
         limit = min(limit, MAX_WITH_VIEWS)

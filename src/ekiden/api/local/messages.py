@@ -46,9 +46,11 @@ async def post_message(
     store: Store, team: Team, message: AgentMessage, limits: BusLimits = DEFAULT_LIMITS
 ) -> str:
     """Store a message for an agent of the team, together with the session in which the agent
-    handles the message. Returns the id of the session. A worker runs the session, and the agent's
-    final output is the answer to the message. Raises `UnknownAgent`, `UserError` for invalid
-    content, and `MailboxFull`.
+    handles the message.
+
+    Returns the id of the session. A worker runs the session, and the agent's final output is the
+    answer to the message. Raises `UnknownAgent`, `UserError` for invalid content, and
+    `MailboxFull`.
     """
     agent = team[message.to_agent or ""].name
     message.payload = check_message(message, limits)

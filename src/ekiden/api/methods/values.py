@@ -128,8 +128,9 @@ UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": 
 
 
 def read_moment(text: str, *, now: datetime | None = None, zone: tzinfo | None = None) -> datetime:
-    """Return the time in `text`. Raises `ValueError` or `OverflowError` for an invalid time. If
-    `text` has no time zone, `zone` applies; the default is the time zone of this machine.
+    """Return the time in `text`. Raises `ValueError` or `OverflowError` for an invalid time.
+
+    If `text` has no time zone, `zone` applies; the default is the time zone of this machine.
     """
     now = (now or datetime.now()).astimezone()
     ago = AGO.fullmatch(text)

@@ -102,8 +102,10 @@ def current_delivery() -> Delivery | None:
 
 class DeliveryQueue:
     """Deliveries, sorted by priority and then by age. Every n-th delivery is the oldest one,
-    regardless of its priority. There is a heap for each priority. Deliveries that left the queue
-    stay in their heap and are skipped when they come up.
+    regardless of its priority.
+
+    There is a heap for each priority. Deliveries that left the queue stay in their heap and are
+    skipped when they come up.
     """
 
     __slots__ = ("_count", "_lines", "_oldest_every", "_pushed", "_taken")

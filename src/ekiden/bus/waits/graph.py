@@ -162,7 +162,9 @@ class WaitGraph:
 
 class BlockedNodes:
     """The stuck nodes among the nodes that can be reached from some start nodes. Giving up a need
-    updates them. Each need is met at most once, so all updates together take linear time.
+    updates them.
+
+    Each need is met at most once, so all updates together take linear time.
     """
 
     __slots__ = ("_met", "_needed_by", "_needs", "_suspects", "_unmet", "stuck")

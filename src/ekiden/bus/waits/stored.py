@@ -204,8 +204,9 @@ def _body(row: StoredMessage) -> Mapping[str, Any]:
 
 
 async def blocked(store: Store) -> list[BlockingContext]:
-    """Return all current waits, sorted by agent and then by start. A group of queries is one wait.
-    Agents that do not wait have no entry.
+    """Return all current waits, sorted by agent and then by start.
+
+    A group of queries is one wait. Agents that do not wait have no entry.
     """
     now_us = await store.now_us()
     present = await _present(store, now_us)

@@ -189,8 +189,10 @@ class Waits:
         )
 
     async def end_all(self, reason: str) -> None:
-        """End all waits with a `BusError`, and return when all waits are removed. Each wait gets
-        its own error, because a shared error would collect the tracebacks of all waits.
+        """End all waits with a `BusError`, and return when all waits are removed.
+
+        Each wait gets its own error, because a shared error would collect the tracebacks of all
+        waits.
         """
         for last in self._by_key.values():
             wait: AwaitedAnswer | None = last

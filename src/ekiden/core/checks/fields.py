@@ -64,8 +64,10 @@ def either(name: str, value: Any, other_name: str, other: Any) -> Any:
 
 
 def check_fields(value: Any, whose: str | None = None) -> None:
-    """Raise `UserError` for the first field that does not match its annotation. The message names
-    the class, or `whose` if it is given. A list in a field for a tuple becomes a tuple.
+    """Raise `UserError` for the first field that does not match its annotation.
+
+    The message names the class, or `whose` if it is given. A list in a field for a tuple becomes a
+    tuple.
     """
     kind: Any = type(value)
     inputs, defaults, read_values = _inputs(kind)

@@ -183,8 +183,9 @@ _OUTPUT_ONLY = "created_by"
 
 
 def to_input_item(value: Any) -> Item:
-    """Return `value` as an input item, without output-only fields. `value` itself is not changed. A
-    plain item without such fields is returned as it is.
+    """Return `value` as an input item, without output-only fields.
+
+    `value` itself is not changed. A plain item without such fields is returned as it is.
     """
     item = to_item(value)
     if _OUTPUT_ONLY in item:

@@ -211,9 +211,10 @@ class ToolUnusable(UserError):
 
 class CallChanged(UserError):
     """The code of an agent has changed: after an interruption the code makes a different call than
-    before. Answer the inbox item `item`, or restore the earlier code. `before` is the call before
-    the interruption. `item` is the id of an inbox item whose answer decides how the run continues.
-    `item` is set only if the session is stored.
+    before. Answer the inbox item `item`, or restore the earlier code.
+
+    `before` is the call before the interruption. `item` is the id of an inbox item whose answer
+    decides how the run continues. `item` is set only if the session is stored.
     """
 
     code = "run.call_changed"

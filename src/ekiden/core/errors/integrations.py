@@ -1,8 +1,14 @@
 """Errors of integrations: remote agents over A2A, agents of other frameworks, Temporal.
 
-EkidenError ├── RemoteAgentError │   ├── RemoteAgentUnavailable    unreachable, or too slow │   ├──
-RemoteAgentFailed         it reported a failure │   └── RemoteAgentInvalid        its response is
-unusable ├── ForeignAgentError ├── TemporalUnavailable └── UserError └── FrameworkMissing
+EkidenError
+├── RemoteAgentError
+│   ├── RemoteAgentUnavailable    unreachable, or too slow
+│   ├── RemoteAgentFailed         it reported a failure
+│   └── RemoteAgentInvalid        its response is unusable
+├── ForeignAgentError
+├── TemporalUnavailable
+└── UserError
+    └── FrameworkMissing
 """
 
 from __future__ import annotations

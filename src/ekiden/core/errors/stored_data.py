@@ -1,13 +1,20 @@
 """Errors of stored data: copies, backups, replicas, imported sessions, changes of state.
 
-EkidenError ├── StoreError │   ├── StoreUnfinished        a copy into the store was not completed │
-├── CopyDiffers            the copy differs from its source │   └── SourceInUse            a last
-copy was requested while other processes still write ├── UserError │   ├── StoreNotEmpty the target
-of a copy has content │   ├── NotCopyable            the target cannot hold what the source has │
-├── ToolMissing            pg_dump or pg_restore is missing or too old │   └── SessionImportInvalid
-an imported document is not a session ├── ReplicaFailed │   ├── ReplicaUnavailable     try again
-later │   └── ReplicaRefused         the replica will never accept this event ├── StaleState the
-state changed after the caller read it └── StateRefused an agent's code tried to change the state
+EkidenError
+├── StoreError
+│   ├── StoreUnfinished        a copy into the store was not completed
+│   ├── CopyDiffers            the copy differs from its source
+│   └── SourceInUse            a last copy, while other processes still write
+├── UserError
+│   ├── StoreNotEmpty          the target of a copy has content
+│   ├── NotCopyable            the target cannot hold what the source has
+│   ├── ToolMissing            pg_dump or pg_restore is missing or too old
+│   └── SessionImportInvalid   an imported document is not a session
+├── ReplicaFailed
+│   ├── ReplicaUnavailable     try again later
+│   └── ReplicaRefused         the replica will never accept this event
+├── StaleState                 the state changed after the caller read it
+└── StateRefused               an agent's code tried to change the state
 """
 
 from __future__ import annotations

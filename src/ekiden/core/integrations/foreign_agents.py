@@ -1,7 +1,8 @@
-"""The contract of agents of other frameworks: the input and the output of a turn. An adapter lets
-an object of another framework take a turn. The adapter gets a `ForeignTurn` and yields parts. The
-last part is a `TurnAnswer`, a `TurnHandoff`, or a `TurnQuestion`; after a question the session
-waits for a person, and the adapter is called again with the answer.
+"""The contract of agents of other frameworks: the input and the output of a turn.
+
+An adapter lets an object of another framework take a turn. The adapter gets a `ForeignTurn` and
+yields parts. The last part is a `TurnAnswer`, a `TurnHandoff`, or a `TurnQuestion`; after a
+question the session waits for a person, and the adapter is called again with the answer.
 """
 
 from __future__ import annotations
@@ -310,6 +311,7 @@ class ForeignTurn:
 
     def hand_to(self, to: str, *, reason: str = "", summary: str = "", context: Any = None) -> str:
         """Hand the conversation to the agent `to` when the turn ends. The turn then has no answer.
+
         Call this method in tools of the framework. It returns a text that the tool can return to
         its model. Raises `UserError` if the target is not allowed.
         """

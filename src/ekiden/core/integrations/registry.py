@@ -194,6 +194,7 @@ class NotImportable(UserError):
 
 def import_by_name(name: str, *, root: Path | None = None) -> Any:
     """Import the object with the name ``module:function``. The folder `root` is searched first.
+
     `root` is added to `sys.path` only if it contains the module. Raises `NotImportable` for a
     malformed name, for a missing module, for a module that fails or has the same name as another
     one, and for a name that the module does not define.

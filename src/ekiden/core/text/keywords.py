@@ -75,8 +75,9 @@ def alike(text: str) -> str:
 
 
 def marked(text: str, form: Callable[[str], str] = str) -> str:
-    """Return folded text with `MARK` around every word. Adjacent words share one mark. The function
-    `form` changes every word, for example to its stem.
+    """Return folded text with `MARK` around every word. Adjacent words share one mark.
+
+    The function `form` changes every word, for example to its stem.
     """
     accents = {} if text.isascii() else {ord(c): "a" for c in set(text) if _is_accent(c)}
     if accents:

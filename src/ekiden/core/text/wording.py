@@ -245,15 +245,18 @@ _SOME_COMMANDS = lazy_pattern(
 
 def builtin_name(name: str) -> str | None:
     """Return the built-in tool that another program knows by this name, in any spelling; `None` if
-    there is no such tool. For example, ``Bash`` and ``run_shell_command`` mean ``shell``.
+    there is no such tool.
+
+    For example, ``Bash`` and ``run_shell_command`` mean ``shell``.
     """
     return _BY_ALIAS.get(plain_key(name))
 
 
 def commands_of(name: str) -> tuple[str, ...] | None:
-    """Return the allowed command of a restricted shell tool, as words. ``Bash(git log:*)`` becomes
-    ``("git", "log", "*")``; without the ``*`` no further words are allowed. Returns `None` for any
-    other tool, and for a command that has more than plain words.
+    """Return the allowed command of a restricted shell tool, as words.
+
+    ``Bash(git log:*)`` becomes ``("git", "log", "*")``; without the ``*`` no further words are
+    allowed. Returns `None` for any other tool, and for a command that has more than plain words.
     """
     found = _SOME_COMMANDS.fullmatch(name)
     if found is None or builtin_name(found["tool"]) != "shell":

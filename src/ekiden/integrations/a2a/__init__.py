@@ -1,4 +1,4 @@
-"""A2A: remote agents as members of a team, and the team as A2A agents; needs `ekiden[a2a]`."""
+"""The A2A protocol: calls remote agents, and serves the team as A2A agents. Needs `ekiden[a2a]`."""
 
 from ekiden.core.integrations.lazy import lazy_names
 from ekiden.integrations.a2a.agent import a2a_agent as a2a_agent

@@ -1,9 +1,9 @@
 """The methods of the A2A protocol for the sessions of one tenant.
 
-A message without a task starts a run, in the session that its context names or in a new one. A
-message to a task that waits for people answers their question. This needs the scope `answer`,
-because it decides for a person. Without the scope, a person answers in the inbox, and every client
-that follows the task sees it continue.
+A message without a task starts a run, either in the session that the message's context names, or in
+a new session. A message to a task that waits for people answers the question to them. Such an
+answer needs the scope `answer`, because it replaces a person's decision. Without the scope, a
+person answers in the inbox, and every client that follows the task sees the task continue.
 """
 
 from __future__ import annotations
@@ -81,16 +81,16 @@ CALL: Final = "ekiden"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallState:
-    """What the routes tell the handler about a call."""
+    """Facts about a call, which the routes pass to the handler."""
 
     tenant: TenantService
     caller: Caller
     may_answer: bool
     """Whether the caller may answer questions to people."""
     wait_s: float
-    """How long a call waits for the end of a run."""
+    """Seconds that a call waits for the end of a run."""
     agent: str | None
-    """The called agent. `None`: the team."""
+    """The called agent; `None` if the team is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +103,8 @@ class TaskAnswer:
 
 
 def request_text(message: Message) -> str:
-    """The text of a message; data parts become JSON. Raises `ContentTypeNotSupportedError` for a
-    file."""
+    """Return the text of a message. Data parts become JSON. Raises `ContentTypeNotSupportedError`
+    for a file."""
     check_message(message)
     texts: list[str] = []
     for part in message.parts:
@@ -126,7 +126,7 @@ def request_text(message: Message) -> str:
 
 
 def check_message(message: Message) -> None:
-    """Raises `InvalidParamsError` for a message that a client must not send."""
+    """Raise `InvalidParamsError` for a message that a client must not send."""
     if message.role == Role.ROLE_AGENT:
         raise InvalidParamsError("a message to the team has the role ROLE_USER")
     if not message.message_id or len(message.message_id) > _MAX_ID:
@@ -142,11 +142,12 @@ def fingerprint(message: Message) -> str:
 
 
 def decision(message: Message, questions: list[InboxItem]) -> TaskAnswer:
-    """The answer of a message to one of the open questions.
+    """Find the answer to one of the open questions in a message.
 
-    A data part `{"choice": …, "text": …, "item": …}` is the exact form. A text is compared with the
-    options; yes and no also select an option with this meaning. A question without options accepts
-    any text. Raises `InvalidParamsError` with the accepted answers.
+    The exact form of an answer is a data part `{"choice": …, "text": …, "item": …}`. A text is
+    compared with the options. The words yes and no also select an option with this meaning. A
+    question without options accepts any text. Raises `InvalidParamsError` with the accepted
+    answers.
     """
     check_message(message)
     data: dict[str, Any] = {}
@@ -234,7 +235,8 @@ class TeamHandler(RequestHandler):
         """Start a run or answer a question, and return the task when it has ended or waits.
 
         With `return_immediately`, or after the server's time limit, the task is returned in its
-        current state. It continues, and `GetTask` and `SubscribeToTask` show it.
+        current state. The task continues, and `GetTask` and `SubscribeToTask` return its later
+        states.
         """
         with _translated():
             configuration = params.configuration
@@ -267,7 +269,8 @@ class TeamHandler(RequestHandler):
     async def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[A2AEvent, None]:
-        """Stream the task from now until it has ended, also while it waits for people."""
+        """Stream the task from now until it has ended. The stream stays open while the task waits
+        for people."""
         with _translated():
             tenant = _call(context).tenant
             task = await read_task(tenant, params.id, with_history=False)
@@ -292,7 +295,7 @@ class TeamHandler(RequestHandler):
     async def on_list_tasks(
         self, params: ListTasksRequest, context: ServerCallContext
     ) -> ListTasksResponse:
-        """The runs of a context, or the last run of each session; newest first."""
+        """List the runs of a context, or the last run of each session, newest first."""
         with _translated():
             return await list_tasks(_call(context).tenant, params)
 
@@ -300,7 +303,7 @@ class TeamHandler(RequestHandler):
     async def on_cancel_task(
         self, params: CancelTaskRequest, context: ServerCallContext
     ) -> Task | None:
-        """Stop the run; its work is kept."""
+        """Stop the run. Its work is kept."""
         with _translated():
             tenant = _call(context).tenant
             await tenant.runs.cancel(params.id)

@@ -61,13 +61,15 @@ _STATES: Final[dict[int, State]] = {
 
 
 def view_of_message(message: Message) -> View:
-    """The view of an answer without a task. Raises `ValueError` for an id that is too long."""
+    """Return the view of an answer that has no task. Raises `ValueError` for an id that is too
+    long."""
     text, data = _content(message.parts)
     return View(state="done", context_id=_check_id(message.context_id), text=text, data=data)
 
 
 def view_of_task(task: Task) -> View:
-    """The view of a task. Its answer is in its artifacts, or else in its last message.
+    """Return the view of a task. The answer comes from the artifacts of the task, or otherwise from
+    its last message.
 
     Raises `ValueError` for an id that is too long.
     """
@@ -135,9 +137,9 @@ class RequestRefused(httpx.TransportError):
 
 
 class OneHost(httpx.AsyncBaseTransport):
-    """Connects only to `origin`, even if a card or a redirect names another host.
+    """A transport that connects only to `origin`, even if a card or a redirect names another host.
 
-    Reads at most `most` bytes of an answer.
+    It reads at most `most` bytes of an answer.
     """
 
     def __init__(self, origin: tuple[str, str, int], *, most: int = MOST_BYTES) -> None:
@@ -177,17 +179,17 @@ class _Bounded(httpx.AsyncByteStream):
 
 
 class RemoteUnreachable(Exception):
-    """No answer, or a lost connection: a retry may succeed."""
+    """There was no answer, or the connection was lost. A retry may succeed."""
 
 
 class Unusable(Exception):
-    """An invalid answer: a retry would fail again."""
+    """The answer was invalid. A retry would fail again."""
 
 
 class RemoteLink:
     """Calls one remote agent for the agent `name` of the team.
 
-    It keeps only the card between calls, so any process can continue a task.
+    The object keeps only the card between calls, so any process can continue a task.
     """
 
     def __init__(self, settings: RemoteA2A, *, name: str) -> None:
@@ -255,7 +257,7 @@ class RemoteLink:
             return problem("unavailable", f"task {task_id} did not come to an end within {limit}")
 
     async def cancel(self, task_id: str) -> str | None:
-        """Cancel the remote task; returns the reason if that failed."""
+        """Cancel the remote task. Returns the reason if the cancellation failed."""
         limit_s = min(_CANCEL_S, self._settings.timeout_s)
         try:
             async with asyncio.timeout(limit_s), self._client() as client:

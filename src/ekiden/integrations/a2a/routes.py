@@ -176,8 +176,8 @@ class _Context(DefaultServerCallContextBuilder):
 
 
 def install(app: FastAPI) -> None:
-    """Add the routes to the application. They are not in the OpenAPI document: the agent cards
-    describe them."""
+    """Add the routes to the application. The OpenAPI document does not contain these routes,
+    because agent cards describe them."""
     _filter_logs()
     handler = TeamHandler()
     rpc = JsonRpcDispatcher(handler, context_builder=_Context(), enable_v0_3_compat=True)

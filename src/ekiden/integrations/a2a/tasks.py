@@ -1,4 +1,4 @@
-"""Runs as A2A tasks: one task, pages of tasks, and the stream of updates.
+"""Converts runs to A2A tasks, pages of tasks, and streams of updates.
 
 A context is a session, and a task is one of its runs. Tasks are not stored: each request builds the
 task from its run. So a task is correct after a restart, on any server, and after people answered
@@ -124,7 +124,7 @@ def _state(run: Run) -> TaskState:
 
 
 async def read_task(tenant: TenantService, run_id: str, *, with_history: bool = True) -> Task:
-    """The run as a task. Raises `RunNotFound` or `SessionNotFound`."""
+    """Read a run, and return it as a task. Raises `RunNotFound` or `SessionNotFound`."""
     run = await tenant.runs.read(run_id)
     metadata = {
         "agent": clean(run.agent or ""),
@@ -298,7 +298,8 @@ async def run_updates(
 ) -> AsyncGenerator[Update, None]:
     """The current task, the updates from `stream`, and the final status with the answer.
 
-    If the stream continues while people are asked, both the question and the answer are updates.
+    If the stream stays open while the run waits for people, both the question and the answer are
+    updates.
     """
     async with aclosing(stream):
         task = await read_task(tenant, run_id)

@@ -32,7 +32,8 @@ class RemoteA2A:
     token_env: str | None = None
     """The environment variable with the token for `Authorization: Bearer`."""
     headers_env: Mapping[str, str] = field(default_factory=dict)
-    """Further HTTP headers: for each name, the environment variable that has the value."""
+    """Further HTTP headers. The keys are names of headers, and the values are environment variables
+    with their contents."""
     timeout_s: Seconds = 300.0
     """The timeout of one task, in seconds. Time spent waiting for people does not count."""
     patience_s: Seconds = 30.0
@@ -83,7 +84,7 @@ def _variable(agent: str, name: str) -> str:
 
 
 MAX_TEXT = 200_000
-"""The maximum length of the stored text of an answer; the rest is cut off."""
+"""The maximum length of the stored text of an answer, in characters. The rest is cut off."""
 
 State: TypeAlias = Literal[
     "working", "done", "asks", "failed", "canceled", "rejected", "unavailable", "invalid"
@@ -108,7 +109,7 @@ class View:
     """The id of the question, if the remote agent is an Ekiden agent."""
 
     def to_json(self) -> dict[str, Any]:
-        """The stored result of a step."""
+        """The view as JSON, in which form a step stores it."""
         return {**asdict(self), "options": list(self.options)}
 
 
@@ -118,5 +119,5 @@ def view_from_json(data: dict[str, Any]) -> View:
 
 
 def problem(state: State, text: str) -> View:
-    """The view of a call that failed."""
+    """Return the view of a failed call."""
     return View(state=state, text=text[:MAX_TEXT])

@@ -1,4 +1,4 @@
-"""AG-UI: the team behind the protocol between agents and web pages; needs `ekiden[server]`."""
+"""Serves the team over AG-UI, the protocol between agents and web pages. Needs `ekiden[server]`."""
 
 from ekiden.core.integrations.lazy import lazy_names
 

@@ -1,9 +1,10 @@
-"""A run as a stream of AG-UI events.
+"""Converts a run to a stream of AG-UI events.
 
-An agent's turn is a step, its answer a message, tools and handoffs are tool calls, and the
-session's variables are the state. A question to people ends the run with an interrupt. Everything
-else is a `CUSTOM` event: `ekiden.run` (run and session), `ekiden.handoff`, `ekiden.route`,
-`ekiden.inbox`, and `ekiden.withdrawn` for an incomplete message.
+A turn of an agent becomes a step, and its answer becomes a message. Tools and handoffs become tool
+calls, and the session's variables become the state. A question to people ends the run with an
+interrupt. Everything else becomes a `CUSTOM` event: `ekiden.run` (run and session),
+`ekiden.handoff`, `ekiden.route`, `ekiden.inbox`, and `ekiden.withdrawn` (a message is incomplete
+and does not count).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class ResumeEntry(BaseModel):
 
 
 def interrupt(item: InboxItem, *, call_id: str | None = None) -> dict[str, Any]:
-    """The question as an interrupt, with the id of the inbox item."""
+    """Convert a question to an interrupt, with the id of the inbox item."""
     made: dict[str, Any] = {
         "id": item.id,
         "reason": _reason(item, call_id),
@@ -142,7 +143,8 @@ _CUSTOM_DETAILS = (
 
 
 class AguiEvents:
-    """Translates the events of a run, or of its watched part, to AG-UI events."""
+    """Translates the events of a run, or of the part of a run that the client reads, to AG-UI
+    events."""
 
     def __init__(
         self,
@@ -152,8 +154,8 @@ class AguiEvents:
         our_run_id: str,
         state: Mapping[str, Any] | None = None,
     ) -> None:
-        """`run_id` is the client's id of the run. `state` are the session's variables at the
-        start; `None` if they are unknown."""
+        """`run_id` is the client's id of the run. `state` contains the session's variables at the
+        start; it is `None` if they are unknown."""
         self._thread_id = thread_id
         self._run_id = run_id
         self._our_run_id = our_run_id
@@ -164,8 +166,8 @@ class AguiEvents:
         """Calls without a result, by id."""
 
     def know(self, events: Iterable[Event]) -> None:
-        """Process the events before the watched part without output: their open calls may get a
-        result in this part."""
+        """Process the events before the part that the client reads, without output. Calls that are
+        open in these events may get a result later."""
         for event in events:
             for _ in self._speech.take(event):
                 pass
@@ -175,7 +177,7 @@ class AguiEvents:
                 self._step = event.agent
 
     def start(self) -> Iterator[dict[str, Any]]:
-        """The first events: the run, its state, and its current step."""
+        """Return the first events: the run, its state, and its current step."""
         yield {"type": "RUN_STARTED", "threadId": self._thread_id, "runId": self._run_id}
         ours = {"run_id": self._our_run_id, "session_id": self._our_run_id.rpartition(":")[0]}
         yield _custom("run", ours)
@@ -185,14 +187,15 @@ class AguiEvents:
             yield {"type": "STEP_STARTED", "stepName": self._step}
 
     def take(self, shown: Shown) -> Iterator[dict[str, Any]]:
-        """The AG-UI events of an event or a text delta."""
+        """Convert an event or a text delta to AG-UI events."""
         for each in self._speech.take(shown):
             yield from _message_events(each)
         if isinstance(shown, Event):
             yield from self._events(shown)
 
     def finish(self, run: Run, questions: Sequence[InboxItem] = ()) -> Iterator[dict[str, Any]]:
-        """The last events: how the run ended, or the questions that it waits for."""
+        """Return the last events: the outcome of the run, or the questions that the run waits
+        for."""
         for each in self._speech.close():
             yield from _message_events(each)
         yield from self._step_to(None)
@@ -364,7 +367,7 @@ def agui_run_stream(
 ) -> AsyncGenerator[bytes, None]:
     """The events of a run from its start, as AG-UI events, for `GET /runs/{run_id}/events`.
 
-    AG-UI events have no ids: after a disconnect, a client gets all of them again.
+    AG-UI events have no ids. After a disconnect, a client gets all events again.
     """
     session_id = run_id.rpartition(":")[0]
     events = AguiEvents(thread_id=session_id, run_id=run_id, our_run_id=run_id)

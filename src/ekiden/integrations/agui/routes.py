@@ -39,7 +39,8 @@ _IGNORED_ROLES = ("tool", "activity", "reasoning")
 
 
 def read_messages(messages: Sequence[Mapping[str, Any]]) -> list[Item]:
-    """The messages as conversation items. Raises `RequestInvalid` with the place of the error."""
+    """Convert the messages to conversation items. Raises `RequestInvalid` with the position of the
+    error."""
     return [item for index, each in enumerate(messages) if (item := _item(each, index))]
 
 
@@ -86,7 +87,7 @@ class AguiContext(BaseModel):
 
 
 class AguiInput(BaseModel):
-    """AG-UI's `RunAgentInput`; other fields are ignored."""
+    """AG-UI's `RunAgentInput`. Other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -126,9 +127,9 @@ async def run_agui(
     """Send a message to the team, or answer its questions, and stream the run as AG-UI events.
 
     The server stores the conversation. Only the last message of the request counts, unless the
-    session is new. If the run has questions to people, it ends with the outcome `interrupt`. Send
-    an entry in `resume` for each question to continue the run; the key needs the scope `answer`. A
-    request without a message and without `resume` streams the current run from its beginning.
+    session is new. If the run has questions to people, it ends with the outcome `interrupt`. To
+    continue the run, send an entry in `resume` for each question. The key needs the scope `answer`.
+    A request without a message and without `resume` streams the current run from its beginning.
     """
     streams: Streams = request.app.state.streams
     streams.check_room()

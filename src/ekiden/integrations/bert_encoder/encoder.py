@@ -1,8 +1,9 @@
-"""The computation of BERT-style sentence encoders with numpy.
+"""Computes BERT-style sentence encoders with numpy.
 
 The small sizes of all-MiniLM, gte, bge and e5 have this architecture. The texts of a batch are
-concatenated without padding: the dense layers process one long row of tokens, and attention
-processes texts of equal length together. So the vector of a text does not depend on other texts.
+concatenated without padding. The dense layers process one long row of tokens, and the attention
+layers process texts of equal length together. So the vector of a text does not depend on the other
+texts of the batch.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class BertEmbedder:
         return vectors
 
     def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """For each text: whether most of its words are in the vocabulary.
+        """Return for each text whether most of its words are in the vocabulary.
 
         An English encoder also returns a vector for a Chinese text, but this vector is meaningless.
         """

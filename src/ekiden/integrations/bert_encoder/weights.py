@@ -1,4 +1,4 @@
-"""The weights of a BERT encoder: read from ``.safetensors`` files and checked.
+"""Reads and checks the weights of a BERT encoder in ``.safetensors`` files.
 
 A ``.safetensors`` file consists of the header's length, the header (JSON: type, shape and position
 of each tensor) and the bytes. It contains no code, and the header is checked before use.
@@ -40,7 +40,7 @@ class _Tensor:
 
 
 class SafeTensors:
-    """The floating-point tensors of a file; other tensors are ignored.
+    """The floating-point tensors of a file. Other tensors are ignored.
 
     Raises `UserError` for a file that is unreadable or inconsistent::
 
@@ -175,7 +175,8 @@ class Shape:
 
     @classmethod
     def from_folder(cls, folder: Path) -> Shape:
-        """Read ``config.json``. Raises `UserError` if it is missing, or not of a BERT encoder."""
+        """Read ``config.json``. Raises `UserError` if the file is missing, or does not describe a
+        BERT encoder."""
         path = folder / "config.json"
         if not path.exists():
             raise UserError(f"{folder} has no encoder: there is no config.json in it")
@@ -227,8 +228,8 @@ class Layer:
     """One layer of the encoder."""
 
     qkv: Dense
-    """Queries, keys and values side by side; the queries are divided by the root of a head's
-    width."""
+    """The matrices of queries, keys and values, side by side. The queries are divided by the root
+    of a head's width."""
     attention_output: Dense
     attention_norm: Norm
     intermediate: Dense
@@ -238,11 +239,12 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderWeights:
-    """All weights of an encoder; the matrices are transposed for `row @ matrix`."""
+    """All weights of an encoder. The matrices are transposed for `row @ matrix`."""
 
     words: Matrix
     positions: Matrix
-    """The position embeddings plus the embedding of the first segment, the only one in use."""
+    """The sum of the position embeddings and the embedding of the first segment. Other segments are
+    not used."""
     norm: Norm
     layers: tuple[Layer, ...]
 
@@ -265,7 +267,7 @@ class EncoderWeights:
 
     @classmethod
     def read(cls, file: SafeTensors, shape: Shape) -> EncoderWeights:
-        """Read all tensors; call `check` before."""
+        """Read all tensors. Call `check` before this method."""
         prefix = _prefix(file)
         found: dict[str, Matrix] = {}
         for name, _ in _tensors(shape):

@@ -1,7 +1,7 @@
 """The WordPiece tokenizer of BERT-style encoders.
 
 Text is split at white space, punctuation and Han characters. Each word is then split into the
-longest tokens of the vocabulary; tokens that continue a word begin with ``##``.
+longest tokens of the vocabulary. Tokens that continue a word begin with ``##``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ekiden.core.errors import UserError
 
 MAX_TOKENS = 128
 MAX_CHARACTERS = 2_000
-"""The rest of a longer text is ignored."""
+"""The number of characters of a text that are used. The rest of a longer text is ignored."""
 
 _MAX_WORD = 100
 """A longer word is unknown, as in the training of the models."""
@@ -43,14 +43,16 @@ class Tokens:
     """The tokens of a text."""
 
     ids: tuple[int, ...]
-    """The ids in the vocabulary, between the tokens for the beginning and the end."""
+    """The ids of the tokens in the vocabulary, including the tokens that mark the beginning and the
+    end."""
     unknown: float
-    """The share of tokens for words that are not in the vocabulary, 0 to 1."""
+    """The share of tokens for words that are not in the vocabulary, from 0 to 1."""
     foreign: float
-    """The share of single characters of a script that the vocabulary has no words of, 0 to 1."""
+    """The share of single characters of scripts in which the vocabulary has no words, from 0 to
+    1."""
     continued: float
-    """The share of tokens that continue a word, 0 to 1. It is high in a language that the
-    vocabulary was not made for."""
+    """The share of tokens that continue a word, from 0 to 1. The share is high for languages for
+    which the vocabulary was not made."""
 
 
 class WordPiece:
@@ -129,7 +131,8 @@ class WordPiece:
         )
 
     def words(self, text: str) -> Iterator[str]:
-        """The words and punctuation marks of a text; with `split_han` single Han characters."""
+        """The words and punctuation marks of a text. With `split_han`, each Han character is a word
+        of its own."""
         clean = "".join(map(self._cleaned, text[:MAX_CHARACTERS]))
         if self._lowercase:
             clean = clean.lower()
@@ -173,7 +176,8 @@ class WordPiece:
 
 
 def read_json(path: Path, *, missing: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The JSON object in a file, or `missing` if the file does not exist. Raises `UserError`."""
+    """Read the JSON object in a file. Returns `missing` if the file does not exist. Raises
+    `UserError` for an invalid file."""
     if missing is not None and not path.exists():
         return missing
     try:

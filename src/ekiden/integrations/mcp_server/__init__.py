@@ -1,4 +1,5 @@
-"""The team as an MCP server: sessions, handoffs and the inbox as tools; needs `ekiden[mcp]`."""
+"""Serves the team as an MCP server, with tools for sessions, handoffs and the inbox. Needs
+`ekiden[mcp]`."""
 
 from ekiden.core.integrations.lazy import lazy_names
 

@@ -36,10 +36,10 @@ class McpClient:
 
     caller: Caller
     may_answer: bool
-    """Whether the client may answer questions to people; agents may not."""
+    """Whether the client may answer questions to people. Agents must not answer them."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether a tool that needs the scope is offered."""
+        """Whether the client gets tools that need the scope."""
         return self.may_answer if scope == "answer" else self.caller.may(scope)
 
 
@@ -68,8 +68,8 @@ async def wait_for(
 ) -> dict[str, Any]:
     """Wait at most `wait_s` seconds until the run has ended or waits for people.
 
-    With `stop_on_cancel` a cancelled call stops the run, which can be resumed. If the server is
-    stopping, the run continues on the next server instead.
+    With `stop_on_cancel`, a cancelled call stops the run, which can be resumed. If the call is
+    cancelled because the server stops, the run continues when a server runs again.
     """
     try:
         with suppress(TimeoutError):
@@ -85,13 +85,13 @@ async def wait_for(
 
 
 async def run_result(tenant: TenantService, run: Run) -> dict[str, Any]:
-    """The run with its whole questions instead of their ids."""
+    """The run as JSON, with complete questions instead of their ids."""
     questions = [to_json(await tenant.inbox.get(each)) for each in run.questions]
     return {**to_json(run), "questions": questions}
 
 
 def text_of_run(run: dict[str, Any]) -> str | None:
-    """The run as text, for clients that show only text. `None`: the JSON is as good."""
+    """The run as text, for clients that show only text. `None` if the JSON form is good enough."""
     if run["status"] == "done" and isinstance(run["output"], str):
         return str(run["output"])
     if run["questions"]:

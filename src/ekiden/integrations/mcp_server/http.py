@@ -29,11 +29,11 @@ _CLIENT: Final = "ekiden.client"
 _CHECK_S: Final = 1.0
 
 IDLE_S: Final = 600.0
-"""After this many seconds without a request a session is closed."""
+"""An MCP session is closed after this many seconds without a request."""
 MOST_SESSIONS: Final = 5000
-"""The maximum number of sessions of all keys."""
+"""The maximum number of MCP sessions of all keys together."""
 MOST_OF_A_KEY: Final = 200
-"""The maximum number of sessions of one key."""
+"""The maximum number of MCP sessions of one key."""
 
 _ID: Final = "mcp-session-id"
 _VERSION: Final = "mcp-protocol-version"
@@ -67,7 +67,8 @@ class SessionQuota:
 
     @contextmanager
     def counted(self, caller: Caller, request: Request) -> Iterator[WrapSend]:
-        """Count one request. Yields a wrapper of `send` that sees which session was opened.
+        """Count one request. Yields a wrapper of `send` that detects which session the request
+        opened.
 
         Raises `TooManyRequests` if the request would open a session above the limit.
         """
@@ -137,7 +138,7 @@ def _opens(request: Request) -> bool:
 class McpEndpoint:
     """Authenticates the caller, and passes the request to the SDK's transport.
 
-    An MCP session belongs to the key that opened it; another key does not find it.
+    An MCP session belongs to the key that opened it. Other keys have no access to this session.
     """
 
     def __init__(self) -> None:
@@ -189,10 +190,10 @@ def install(app: FastAPI) -> None:
 
 @asynccontextmanager
 async def running(app: FastAPI) -> AsyncIterator[None]:
-    """The endpoint answers requests while this context is open.
+    """A context manager: the endpoint answers requests while this context is open.
 
-    The SDK's manager has a task group. It is entered in a task of its own, because an exception of
-    the application would otherwise become an exception group.
+    The task group of the SDK's manager is entered in a separate task, because otherwise an
+    exception of the application would become an exception group.
     """
     ready, closing = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(_run_manager(app, ready, closing), name="ekiden-mcp")

@@ -37,7 +37,7 @@ _log = logging.getLogger("ekiden.integrations.mcp_server")
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 FindClient: TypeAlias = Callable[[Context], Awaitable[McpClient]]
-"""Returns the client that sends a request."""
+"""A function that returns the client that sent a request."""
 
 _INSTRUCTIONS = (
     "A team of agents that hand work to each other durably. ask_team starts a conversation, "
@@ -48,7 +48,7 @@ _INSTRUCTIONS = (
 
 
 def make_server(service: Service, find_client: FindClient) -> Server[Any]:
-    """A server whose clients see the tools that their scopes allow."""
+    """Create a server. Each client sees only the tools that its scopes allow."""
 
     async def list_tools(
         context: Context, params: PaginatedRequestParams | None

@@ -61,7 +61,7 @@ Cursor = Annotated[
 
 
 class ToolArguments(BaseModel):
-    """The arguments of a tool; unknown arguments are refused."""
+    """The arguments of a tool. Unknown arguments are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -219,7 +219,7 @@ class OfferedTool:
     name: str
     title: str
     description: str
-    """For models: what the tool does, and when to use it."""
+    """The description for models: what the tool does, and when to use it."""
     scope: Scope
     """The scope that the client's key needs."""
     arguments: type[ToolArguments]
@@ -310,7 +310,7 @@ async def ask_team(tool_call: ToolCallRequest, given: AskTeam) -> dict[str, Any]
 
 @offered("Continue a session", ContinueSession, scope="run", result=_RUN)
 async def continue_session(tool_call: ToolCallRequest, given: ContinueSession) -> dict[str, Any]:
-    """Say something more in a session, and wait for the answer."""
+    """Send another message in a session, and wait for the answer."""
     await tool_call.tenant.store.get(given.session_id)
     order = RunOrder(input=given.input, session_id=given.session_id, to=given.agent)
     return await wait_for(tool_call, await begin_run(tool_call.tenant, order), wait_s=given.wait_s)
@@ -335,7 +335,7 @@ async def cancel_run(tool_call: ToolCallRequest, given: CancelRun) -> dict[str, 
 
 @offered("List sessions", ListSessions, scope="read", result=_PAGE, read_only=True)
 async def list_sessions(tool_call: ToolCallRequest, given: ListSessions) -> dict[str, Any]:
-    """Conversations with the team, newest first."""
+    """List conversations with the team, newest first."""
     where = SessionFilter(status=given.status, agent=given.agent)
     page = await tool_call.tenant.store.list(where, limit=given.limit, cursor=given.cursor)
     return {
@@ -346,7 +346,7 @@ async def list_sessions(tool_call: ToolCallRequest, given: ListSessions) -> dict
 
 @offered("Look at a session", GetSession, scope="read", read_only=True)
 async def get_session(tool_call: ToolCallRequest, given: GetSession) -> dict[str, Any]:
-    """A conversation with its agents, its handoffs and its last messages."""
+    """Get a conversation with its agents, its handoffs and its last messages."""
     store = tool_call.tenant.store
     row = await store.get(given.session_id)
     record = to_json(details_of(row, await store.events(given.session_id)))
@@ -356,7 +356,7 @@ async def get_session(tool_call: ToolCallRequest, given: GetSession) -> dict[str
 
 @offered("List the inbox", ListInbox, scope="read", result=_PAGE, read_only=True)
 async def list_inbox(tool_call: ToolCallRequest, given: ListInbox) -> dict[str, Any]:
-    """Questions of agents to people, the most urgent first."""
+    """List questions of agents to people, most urgent first."""
     query = InboxQuery(session_id=given.session_id, role=given.role)
     page = await tool_call.tenant.inbox.list(query, limit=given.limit, cursor=given.cursor)
     return {"items": [to_json(item) for item in page.items], "next_cursor": page.next_cursor}
@@ -370,8 +370,8 @@ async def list_inbox(tool_call: ToolCallRequest, given: ListInbox) -> dict[str, 
     destructive=True,
 )
 async def answer_inbox(tool_call: ToolCallRequest, given: AnswerInbox) -> dict[str, Any]:
-    """Pass on a person's final decision about an inbox item; the waiting run continues, and its
-    answer is returned. Only ever pass on what a person decided, never decide yourself."""
+    """Pass on a person's final decision about an inbox item. The waiting run continues, and its
+    answer is returned. Only pass on what a person decided. Never decide yourself."""
     tenant = tool_call.tenant
     item = await tenant.inbox.get(given.item_id)
     after = 0 if item.session_id is None else await last_event(tenant, item.session_id)
@@ -419,6 +419,6 @@ async def route(tool_call: ToolCallRequest, given: RouteArguments) -> dict[str, 
 
 @offered("List the agents", ListAgents, scope="read", result=_PAGE, read_only=True)
 async def list_agents(tool_call: ToolCallRequest, given: ListAgents) -> dict[str, Any]:
-    """The agents of the team, with their descriptions and handoff targets."""
+    """List the agents of the team, with their descriptions and handoff targets."""
     shown = [agent for agent in tool_call.tenant.team if agent.scope != "system"]
     return {"items": [to_json(agent_summary(tool_call.service.project, agent)) for agent in shown]}

@@ -1,4 +1,5 @@
-"""The team behind OpenAI's API: chat completions, responses, models; needs `ekiden[server]`."""
+"""Serves the team with OpenAI's API: chat completions, responses and models. Needs
+`ekiden[server]`."""
 
 from ekiden.core.integrations.lazy import lazy_names
 

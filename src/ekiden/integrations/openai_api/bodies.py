@@ -48,7 +48,7 @@ class OpenAIError(BaseModel):
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses=` of a route for these error statuses."""
+    """The value of a route's argument `responses` for these error statuses."""
     return {status: {"model": OpenAIError, "description": title_of(status)} for status in statuses}
 
 
@@ -101,7 +101,7 @@ def error_response(
 
 
 def final(headers: dict[str, str] | None = None) -> dict[str, str]:
-    """The headers, with the one that tells clients not to retry."""
+    """Return the headers, with an additional header that asks clients not to retry."""
     return {**(headers or {}), "X-Should-Retry": "false"}
 
 
@@ -172,7 +172,8 @@ CHAT_REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "response_format": ((None, {"type": "text"}), _FORM),
     "web_search_options": ((None,), _TOOLS),
 }
-"""Fields that cannot be ignored: their harmless values, and advice for all other values."""
+"""Fields that cannot be ignored. For each field: the harmless values, and advice for all other
+values."""
 
 RESPONSE_REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "tools": ((None, []), _TOOLS),
@@ -297,7 +298,7 @@ class ResponseRequest(_Request):
 
 
 def refuse(sent: dict[str, Any], refused: dict[str, tuple[tuple[Any, ...], str]]) -> None:
-    """Raises `BadRequest` for a field that is not supported."""
+    """Raise `BadRequest` for a field that is not supported."""
     for name, (harmless, advice) in refused.items():
         if name in sent and not any(
             sent[name] == value and type(sent[name]) is type(value) for value in harmless
@@ -306,7 +307,8 @@ def refuse(sent: dict[str, Any], refused: dict[str, tuple[tuple[Any, ...], str]]
 
 
 def refuse_form(sent: dict[str, Any]) -> None:
-    """Raises `BadRequest` if `text` of a response asks for another format than text."""
+    """Raise `BadRequest` if the field `text` of a response request asks for another format than
+    text."""
     text = sent.get("text")
     form = text.get("format") if isinstance(text, dict) else None
     if isinstance(form, dict) and form.get("type", "text") != "text":

@@ -1,4 +1,4 @@
-"""`/v1/chat/completions`: the team behind OpenAI's chat API."""
+"""Serves the team at `/v1/chat/completions`, OpenAI's chat API."""
 
 from __future__ import annotations
 
@@ -156,13 +156,13 @@ async def create_chat_completion(
 
     Tools and handoffs of the team run on the server; `X-Ekiden-Show` includes them in the answer. A
     new session starts with all `messages`. If `metadata.session_id` or `X-Ekiden-Session` names an
-    existing session, only the last message counts. If the run needs a decision of a person, the
-    answer says this and lists the options. The `metadata` of the answer has `session_id`, `run_id`,
+    existing session, only the last message counts. If the run waits for a person's decision, the
+    answer says so and lists the options. The `metadata` of the answer has `session_id`, `run_id`,
     `status`, and the ids of the `questions`.
 
-    Messages that are not user messages are quoted as data; with the scope `history` they are stored
-    unchanged. Client-side tools, several answers and response formats are refused. Model settings,
-    such as `temperature`, have no effect, because agents have their own settings.
+    Messages that are not user messages are quoted as data. With the scope `history`, they are
+    stored unchanged. Client-side tools, several answers and response formats are refused. Model
+    settings, such as `temperature`, have no effect, because agents have their own settings.
     `X-Ekiden-Ignored` names the ignored parameters.
     """
     refuse(body.sent(), CHAT_REFUSED)

@@ -1,4 +1,5 @@
-"""`/v1/responses`: the items of a request, and the output items and events of a response."""
+"""Reads the items of a request to `/v1/responses`, and creates the output items and events of the
+response."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class ResponseInput:
 def read_response_input(
     given: str | Sequence[Mapping[str, Any]], instructions: str | None
 ) -> ResponseInput:
-    """The input of a request. Raises `BadRequest` with the place of the error."""
+    """Read the input of a request. Raises `BadRequest` with the position of the error."""
     if isinstance(given, str):
         given = [user_message(given)]
     answers = [
@@ -152,11 +153,12 @@ _STATUS: Mapping[str, ResponseStatus] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseId:
-    """The id of a response: its run, and the event after which it begins."""
+    """The id of a response. It contains the id of the run, and the number of the event after which
+    the response begins."""
 
     run_id: str
     after: int = 0
-    """The number of the last event before the response. 0: the response begins with the run."""
+    """The number of the last event before the response. 0 if the response begins with the run."""
 
     @classmethod
     def parse(cls, text: str) -> ResponseId:
@@ -211,8 +213,8 @@ class RequestEcho:
 
 
 def response_status(run: Run) -> ResponseStatus:
-    """The status of the run in OpenAI's terms. A run that waits for people is `completed`: its
-    questions are the end of the response."""
+    """The status of the run in OpenAI's terms. A run that waits for people is `completed`, because
+    its questions are the end of the response."""
     if run.status == "waiting":
         return "completed" if run.questions else "in_progress"
     return _STATUS[run.status]
@@ -295,7 +297,8 @@ class ResponseOutput:
         self._show = show
 
     def know(self, events: Iterable[Event]) -> None:
-        """Process the events before this response: their open calls may get an output in it."""
+        """Process the events before this response. Calls that are open in these events may get an
+        output in the response."""
         for item in (item for event in events for item in event.items):
             if item.get("type") == "function_call":
                 self._calls[item["call_id"]] = item

@@ -1,8 +1,9 @@
-"""`/v1/responses`: the team behind OpenAI's Responses API; and the installation of all routes.
+"""Serves the team at `/v1/responses`, OpenAI's Responses API, and installs all routes.
 
-A response is a run; `previous_response_id` and `conversation` continue its session. A decision for
-a person is an item `mcp_approval_request`. An item `mcp_approval_response` in the next request is
-the answer, if the key has the scope `answer`: the run resumes, and its rest is a new response.
+A response is a run. `previous_response_id` and `conversation` continue the session of the run. A
+question to a person is an item `mcp_approval_request`. If the key has the scope `answer`, an item
+`mcp_approval_response` in the next request answers the question. Then the run resumes, and the rest
+of the run is a new response.
 """
 
 from __future__ import annotations
@@ -92,16 +93,16 @@ async def create_response(
     """Send a message to the team, or answer its questions, and get the response.
 
     `previous_response_id`, `conversation`, `metadata.session_id` or `X-Ekiden-Session` continue a
-    session; you can continue only from its last response. With `background`, the response is sent
-    at once. Use `GET` to read its status later. A new message in a session that waits for people
-    withdraws the open questions. To answer a question, send an item of the type
-    `mcp_approval_response`.
+    session. You can continue a session only from its last response. With `background`, the response
+    is sent at once. Use `GET` to read the status of the response later. A new message in a session
+    that waits for people withdraws the open questions. To answer a question, send an item of the
+    type `mcp_approval_response`.
 
     Everything is stored, so `store: false` is refused. Client-side tools and response formats are
-    refused too. `instructions` stay in the session as quoted data of the user; with the scope
-    `history` they are stored as a developer message. All other items that are not user messages are
-    treated in the same way. Model settings have no effect, because agents have their own settings.
-    `X-Ekiden-Ignored` names the ignored parameters.
+    refused too. `instructions` are stored in the session as quoted data of the user. With the scope
+    `history`, they are stored as a developer message. All other items that are not user messages
+    are treated in the same way. Model settings have no effect, because agents have their own
+    settings. `X-Ekiden-Ignored` names the ignored parameters.
     """
     refuse(body.sent(), RESPONSE_REFUSED)
     refuse_form(body.sent())
@@ -145,7 +146,7 @@ async def retrieve_response(
     ] = False,
     x_ekiden_show: ShowHeader = None,
 ) -> Any:
-    """Get a response with its current status, and with everything that its run has done so far."""
+    """Get a response with its current status, and with all output of its run so far."""
     if stream:
         raise unsupported("stream", "GET /api/v1/runs/{run_id}/events streams a run, at any time")
     echo = RequestEcho(model=TEAM, metadata={})

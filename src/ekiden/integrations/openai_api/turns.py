@@ -1,15 +1,18 @@
-"""Agents as models, chat messages as items, and the turn of a chat request.
+"""Shows agents as models, converts chat messages to items, and finds the run that answers a chat
+request.
 
-A plain chat client knows no sessions and sends the whole conversation each time. So a notice ends
-with the id of its run, and a conversation that ends with the notice resumes this run. A client can
-forge such an id, so the run is resumed only if its session has the same messages from the user.
+A plain chat client knows no sessions, and sends the whole conversation with each request. So a
+notice ends with the id of its run, and a conversation that ends with the notice resumes this run. A
+client can forge such an id, so the run is resumed only if its session has the same messages from
+the user.
 
-Chat clients send the whole conversation each time. By default it starts a new session. A client
-that names a session continues it, and only the last message counts. A client that received the
-notice of a waiting run resumes that run, even if it names no session:
+By default a request starts a new session. A client that names a session continues it, and only the
+last message counts. A client that received the notice of a waiting run resumes that run, even if it
+names no session:
 
-- While people still have to decide, it gets the notice again, and its message is ignored: a new
-  message would cancel the question (unless `metadata.on_waiting` is `replace`).
+- While people still have to decide, the client gets the notice again, and its message is ignored,
+  because a new message would cancel the question. If `metadata.on_waiting` is `replace`, the
+  message is not ignored.
 - A command such as `/approve` answers the question, if the key has the scope `answer`.
 - If the run has ended, its answer comes first, then the answer to the new message, if any.
 """
@@ -62,13 +65,14 @@ class ClientChat:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the last message has no content: the client only asks for the answer."""
+        """Whether the last message has no content. With such a message the client asks only for the
+        answer."""
         content = self.message["content"]
         return not self.text.strip() and (isinstance(content, str) or not content)
 
 
 def read_chat(messages: Sequence[Mapping[str, Any]]) -> ClientChat:
-    """The messages of a request. Raises `BadRequest` with the place of the error."""
+    """Read the messages of a request. Raises `BadRequest` with the position of the error."""
     items = [item for index, each in enumerate(messages) if (item := _item(each, index))]
     if not items or items[-1].get("role") != "user":
         raise BadRequest(
@@ -153,7 +157,7 @@ class TypedAnswer:
 
 
 def waiting_notice(run_id: str, questions: Sequence[InboxItem], *, dropped: bool = False) -> str:
-    """The text for a run that waits for people: the questions, and how to answer them."""
+    """The text about a run that waits for people: the questions, and how to answer them."""
     lines = ["This waits for a person's decision."]
     if dropped:
         lines[0] = "This still waits for a person's decision; your last message was not taken up."
@@ -167,14 +171,15 @@ def waiting_notice(run_id: str, questions: Sequence[InboxItem], *, dropped: bool
 
 
 def working_notice(run_id: str) -> str:
-    """The text for a run that continues: how to get its answer."""
+    """The text about a run in progress. It says how to get the answer."""
     text = "The team is still working on this. Send an empty message later to get the answer."
     return _marked(text, run_id)
 
 
 def read_command(text: str, questions: Sequence[InboxItem]) -> TypedAnswer | None:
-    """The answer in a command such as ``/approve`` or ``/reject too much``; `None` if `text` is not
-    a command. With several questions the command names one of them: ``/approve inb_… words``."""
+    """Read the answer in a command such as ``/approve`` or ``/reject too much``. Returns `None` if
+    `text` is not a command. If there are several questions, the command must name one: ``/approve
+    inb_… words``."""
     found = _COMMAND.match(text)
     if found is None:
         return None
@@ -191,8 +196,8 @@ def read_command(text: str, questions: Sequence[InboxItem]) -> TypedAnswer | Non
 
 
 async def run_noticed(tenant: TenantService, chat: ClientChat) -> str | None:
-    """The run of the notice that is the last answer in the chat, if it is a run of this
-    conversation."""
+    """If the last answer in the chat is a notice about a run of this conversation, return this
+    run."""
     if not chat.history:
         return None
     last = chat.history[-1]
@@ -272,10 +277,12 @@ def _model_ids(team: Team) -> list[str]:
 
 
 def addressee_of(tenant: TenantService, model: str) -> str | None:
-    """The recipient of a message: an agent, the router (`auto`), or the active agent (`None`).
+    """Return the recipient of a message: an agent, the router (`auto`), or the active agent
+    (`None`).
 
-    The team's name, or `ekiden`, is for the team: a new conversation begins with its entry or
-    router, and a resumed one stays with its active agent. An agent's name always means that agent.
+    The name of the team, or `ekiden`, means the team: a new conversation begins with the entry
+    agent or the router, and a resumed conversation stays with its active agent. An agent's name
+    always means this agent.
     """
     team = tenant.team
     if model in team:
@@ -317,9 +324,9 @@ class ChatTurn:
 
     run_id: str
     followed: FollowedRun | None = None
-    """`None`: the run waits for people and has no new text."""
+    """The followed run. `None` if the run waits for people and has no new text."""
     owed: str = ""
-    """The answer of an earlier run that the client did not get yet."""
+    """The answer of an earlier run, if the client has not got this answer yet."""
     is_dropped: bool = False
     """Whether the message was ignored, because the run waits."""
 
@@ -432,7 +439,7 @@ def _is_wait(event: Event) -> bool:
 
 
 async def events_of_run(tenant: TenantService, run_id: str, *, after: int = 0) -> list[Event]:
-    """The events of the run with a number above `after`."""
+    """The events of the run with numbers above `after`."""
     first, last = await run_range(tenant.store, run_id)
     session_id = run_id.rpartition(":")[0]
     events = await tenant.store.events(session_id, after=max(after, first - 1))

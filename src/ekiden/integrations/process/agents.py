@@ -1,4 +1,5 @@
-"""The team's side of agents in other processes, and the lines of JSON between the processes."""
+"""Defines `ProcessAgent` and `HttpAgent`, with which a team calls agents in other processes, and
+the lines of JSON that both processes exchange."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from ekiden.core.integrations.foreign_agents import (
 from ekiden.core.values import dumps, loads
 
 LONGEST = 1 << 26
-"""The maximum length of a line in bytes; checkpoints may be large."""
+"""The maximum length of a line, in bytes. It is high because checkpoints may be large."""
 _PARTS: Mapping[str, type[Any]] = {
     "answer": TurnAnswer,
     "checkpoint": TurnCheckpoint,
@@ -77,7 +78,7 @@ def part_to_json(part: TurnPart) -> dict[str, Any]:
 
 
 def part_from_json(data: Any) -> TurnPart:
-    """The part of a line. Raises `RuntimeError` for a line that is not a part."""
+    """Parse the part in a line. Raises `RuntimeError` for a line that is not a part."""
     kind = _PARTS.get(str(data.get("type"))) if isinstance(data, dict) else None
     if kind is None:
         raise RuntimeError(
@@ -178,9 +179,8 @@ class ProcessAgent:
         durability: Durability = "turn",
         stays: bool = False,
     ) -> None:
-        """`env` is added to the environment of the process. With `stays`, one process takes one
-        turn after the other until its input is closed. Otherwise the process ends after each
-        turn."""
+        """`env` is added to the environment of the process. With `stays`, a process takes one turn
+        after another until its input is closed. Otherwise the process ends after each turn."""
         if isinstance(command, str) or not command:
             raise UserError("`command` is a list: the program and its arguments")
         self.durability: Durability = durability
@@ -192,13 +192,14 @@ class ProcessAgent:
     def of(
         cls, target: str, *, python: str, durability: Durability = "turn", **options: Any
     ) -> ProcessAgent:
-        """An agent that is defined as ``module:name`` in another Python environment. `python` is
-        the path of the interpreter of that environment. Ekiden must be installed there."""
+        """Create an agent that is defined as ``module:name`` in another Python environment.
+        `python` is the path of the interpreter of that environment. Ekiden must be installed
+        there."""
         command = [python, "-m", "ekiden.integrations.process.serve", target]
         return cls(command, durability=durability, stays=True, **options)
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """See `ForeignAdapter`."""
+        """See `ForeignAdapter.take_turn`."""
         # The runtime turns a `RuntimeError` of the other process into a ForeignAgentError.
         started = await self._start()
         is_over = False
@@ -317,7 +318,7 @@ class HttpAgent:
         self._url, self._headers, self._timeout_s = url, dict(headers or {}), timeout_s
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """See `ForeignAdapter`."""
+        """See `ForeignAdapter.take_turn`."""
         try:
             import httpx2
         except ImportError as exc:

@@ -1,4 +1,4 @@
-"""The other process's side: serves an agent of a framework over stdio.
+"""Runs in the other process, and serves an agent of a framework over stdio.
 
 ``python -m ekiden.integrations.process.serve module:name``
 """

@@ -1,4 +1,4 @@
-"""Agents of live sessions, their handoffs, and the offer of tools and handoffs to the model."""
+"""Agents of live sessions, their handoffs, and the tools and handoffs that the model gets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RealtimeAgent(Agent[TContext]):
     """An agent that talks to a person over a live connection.
 
     The model belongs to the session, not to the agent. After a handoff the connection stays open,
-    and continues with the instructions and tools of the next agent::
+    and the conversation continues with the instructions and tools of the next agent::
 
         billing = RealtimeAgent("billing", instructions="You answer questions about invoices.")
         triage = RealtimeAgent("triage", instructions="Find out what it is.", handoffs=[billing])
@@ -90,8 +90,8 @@ class RealtimeAgent(Agent[TContext]):
         return f"<RealtimeAgent {self.name!r}>"
 
     def clone(self, **changes: Any) -> RealtimeAgent[TContext]:
-        """A copy with some fields changed. Lists that you do not pass are shared with the
-        original."""
+        """Return a copy with some fields changed. The copy shares all lists that you do not pass
+        with the original."""
         return RealtimeAgent(**{**{name: getattr(self, name) for name in _FIELDS}, **changes})
 
     async def get_system_prompt(self, run_context: RunContextWrapper[Any]) -> str | None:
@@ -109,7 +109,7 @@ class RealtimeAgent(Agent[TContext]):
 
 
 def check_edge(agent: RealtimeAgent[Any], edge: object) -> None:
-    """Raises `UserError` for a handoff that a live session does not support."""
+    """Raise `UserError` for a handoff that a live session does not support."""
     if isinstance(edge, RealtimeAgent):
         return
     if isinstance(edge, Handoff) and (edge.agent is None or isinstance(edge.agent, RealtimeAgent)):
@@ -139,7 +139,7 @@ def _check_terms(agent: RealtimeAgent[Any], edge: Handoff[Any, Any]) -> None:
 
 
 def check_tool(agent: RealtimeAgent[Any], tool: Tool) -> None:
-    """Raises `UserError` for a tool that a live session does not support."""
+    """Raise `UserError` for a tool that a live session does not support."""
     if tool.confirmation is not None:
         raise UserError(
             f"tool {tool.name!r} of agent {agent.name!r} needs human approval, which a live "
@@ -153,9 +153,9 @@ _FIELD = "value"
 
 
 async def enabled(entries: Sequence[_T], agent: Any, context: RunContextWrapper[Any]) -> list[_T]:
-    """The enabled entries, in order. The checks run concurrently.
+    """Return the enabled entries, in order. The checks run concurrently.
 
-    If a check raises an exception, the others are cancelled, and the exception is raised.
+    If a check raises an exception, the other checks are cancelled, and the exception is raised.
     """
     if all(entry.is_enabled is True for entry in entries):
         return list(entries)
@@ -197,7 +197,8 @@ def boxed_type(input_type: Any) -> Any:
 
 
 def unboxing(on_handoff: Callable[..., Any]) -> Callable[..., Any]:
-    """A callback that takes the model of `boxed_type`, and calls `on_handoff` with its field."""
+    """Return a callback that takes a model of `boxed_type`, and calls `on_handoff` with the field
+    of this model."""
 
     @wraps(on_handoff)
     def call(context: Any, box: Any) -> Any:
@@ -207,7 +208,8 @@ def unboxing(on_handoff: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def boxed(arguments: str) -> str:
-    """The arguments as an object with the one field, if the model gave only its value."""
+    """Return the arguments as an object with the only field. If the model returned only the value
+    of this field, the value is put into such an object."""
     try:
         given = loads(arguments)
     except (TypeError, ValueError, RecursionError):
@@ -275,7 +277,7 @@ def realtime_handoff(
     """Create a handoff to `agent` in a live session. The arguments are the same as those of
     `handoff`.
 
-    Only an input filter is not possible, because the model keeps the whole conversation.
+    An input filter is not possible, because the model keeps the whole conversation.
     ``confirm=True`` requires human approval; see `RealtimeRunConfig.approver`. An `input_type` that
     is not an object, such as ``int``, becomes an object with the field ``value``::
 
@@ -287,8 +289,8 @@ def realtime_handoff(
         )
 
     Raises `UserError` for an invalid agent, an `on_handoff` with a wrong signature, an `input_type`
-    without a strict JSON schema, and contradictory arguments; `ConditionError` for an invalid
-    condition.
+    without a strict JSON schema, and contradictory arguments. Raises `ConditionError` for an
+    invalid condition.
     """
     if not isinstance(agent, RealtimeAgent):
         raise UserError(
@@ -321,7 +323,8 @@ def realtime_handoff(
 
 
 def edges_of(agent: RealtimeAgent[Any]) -> list[Handoff[Any, RealtimeAgent[Any]]]:
-    """All handoffs of `agent`, enabled or not. Raises `UserError` for an unsupported one."""
+    """Return all handoffs of `agent`, whether they are enabled or not. Raises `UserError` for an
+    unsupported handoff."""
     edges = []
     for edge in agent.handoffs:
         check_edge(agent, edge)
@@ -332,10 +335,10 @@ def edges_of(agent: RealtimeAgent[Any]) -> list[Handoff[Any, RealtimeAgent[Any]]
 async def collect_enabled_handoffs(
     agent: RealtimeAgent[Any], context: RunContextWrapper[Any]
 ) -> list[Handoff[Any, RealtimeAgent[Any]]]:
-    """The enabled handoffs of `agent`, in order.
+    """Return the enabled handoffs of `agent`, in order.
 
-    Async checks run concurrently. If a check raises an exception, the others are cancelled, and the
-    exception is raised.
+    Async checks run concurrently. If a check raises an exception, the other checks are cancelled,
+    and the exception is raised.
     """
     return await enabled(edges_of(agent), agent, context)
 
@@ -345,7 +348,7 @@ Entry: TypeAlias = FunctionTool | Handoff[Any, RealtimeAgent[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AgentOffer:
-    """The instructions, tools and handoffs of the active agent, as the model gets them."""
+    """The instructions, tools and handoffs of the active agent, in the form that the model gets."""
 
     agent: RealtimeAgent[Any]
     setup: RealtimeSetup
@@ -356,7 +359,8 @@ class AgentOffer:
 async def make_offer(
     agent: RealtimeAgent[Any], context: RunContextWrapper[Any], received: str | None = None
 ) -> AgentOffer:
-    """The current offer. `received`, the prompt block of a handoff, follows the instructions.
+    """Create the current offer. `received`, the prompt block of a handoff, follows the
+    instructions.
 
     Raises `UserError` for a duplicate name or an unsupported tool, and the exceptions of the
     agent's own functions.

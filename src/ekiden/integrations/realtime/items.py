@@ -1,4 +1,4 @@
-"""Items of a live conversation, and the events by which a model reports them."""
+"""Items of a live conversation, and the events with which a model reports them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RealtimeItem:
 
 
 def read_item(data: Mapping[str, Any], previous_item_id: str | None = None) -> RealtimeItem | None:
-    """The item in the provider's format; `None` for other kinds of items.
+    """Convert an item in the provider's format. Returns `None` for other kinds of items.
 
     Raises `KeyError`, `TypeError` or `ValueError` for an invalid item.
     """
@@ -75,7 +75,7 @@ def read_item(data: Mapping[str, Any], previous_item_id: str | None = None) -> R
 
 
 def stored_item(item: RealtimeItem) -> Item:
-    """The message in the format of stored sessions."""
+    """Convert the message to the format of stored sessions."""
     if item.role == "assistant":
         return assistant_message(item.text)
     return {**user_message(item.text), "role": item.role}
@@ -110,8 +110,8 @@ class History:
     def put(self, item: RealtimeItem) -> tuple[RealtimeItem, bool, bool]:
         """Add or update an item. Returns the item, whether it is new, and whether it changed.
 
-        An update without text keeps the known text, and a completed item stays completed: the
-        provider sends the same item several times, and not always complete.
+        An update without text keeps the known text, and a completed item stays completed, because
+        the provider may send the same item several times, sometimes incomplete.
         """
         known = self._items.get(item.item_id)
         if known is None:
@@ -139,14 +139,14 @@ class History:
         return item, False
 
     def remove(self, item_id: str) -> bool:
-        """Remove an item; returns whether it existed."""
+        """Remove an item, and return whether it existed."""
         if self._items.pop(item_id, None) is None:
             return False
         self._order.remove(item_id)
         return True
 
     def last_said(self) -> str:
-        """The text of the last message of an agent; empty if there is none."""
+        """The text of the last message of an agent; empty if there is no such message."""
         items = (self._items[item_id] for item_id in reversed(self._order))
         return next((item.text for item in items if item.role == "assistant"), "")
 
@@ -259,7 +259,7 @@ class RealtimeModelInputAudioTranscriptionCompletedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelItemUpdatedEvent:
-    """An item is new in the conversation, or changed."""
+    """An item was added to the conversation or changed."""
 
     item: RealtimeItem
     type: Literal["item_updated"] = "item_updated"
@@ -267,7 +267,7 @@ class RealtimeModelItemUpdatedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelItemDeletedEvent:
-    """An item is no longer part of the conversation."""
+    """An item was removed from the conversation."""
 
     item_id: str
     type: Literal["item_deleted"] = "item_deleted"
@@ -283,7 +283,7 @@ class RealtimeModelErrorEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelOtherEvent:
-    """An event that has no meaning for the session."""
+    """An event that the session ignores."""
 
     data: Any
     type: Literal["other"] = "other"

@@ -210,7 +210,7 @@ class Listener:
     async def listen(self, group: asyncio.TaskGroup) -> None:
         """Read until the conversation ends, then raise `EndOfConversation`.
 
-        The calls of a turn are answered by a task in `group`, so that reading continues.
+        A task in `group` answers the calls of a turn, so that this method continues to read.
         """
         live = self._live
         async for event in live.connection.events():
@@ -220,7 +220,7 @@ class Listener:
         raise EndOfConversation
 
     def silence(self) -> tuple[str, int] | None:
-        """Stop the playback; returns the item and part that were played."""
+        """Stop the playback, and return the item and the part that were being played."""
         speaking, self._speaking = self._speaking, None
         if speaking is not None:
             item_id, index = speaking

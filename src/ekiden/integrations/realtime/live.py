@@ -41,7 +41,7 @@ from ekiden.storage.memory import MemoryStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeEventInfo:
-    """Data that every event has."""
+    """Data that is part of every event."""
 
     context: RunContextWrapper[Any]
 
@@ -57,7 +57,7 @@ class RealtimeAgentStartEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeAgentEndEvent:
-    """The agent's answer is over, or was interrupted."""
+    """The agent's answer has ended, or was interrupted."""
 
     agent: RealtimeAgent[Any]
     info: RealtimeEventInfo
@@ -93,7 +93,7 @@ class RealtimeToolEnd:
     tool: Tool
     arguments: str
     output: Any
-    """The result of the tool. If the tool failed: the error text for the model."""
+    """The result of the tool. If the tool failed, the error text for the model."""
     info: RealtimeEventInfo
     type: Literal["tool_end"] = "tool_end"
 
@@ -121,7 +121,7 @@ class RealtimeAudioEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeAudioInterrupted:
-    """Stop playing: the person speaks, or the answer was stopped."""
+    """Stop the playback, because the person speaks or the answer was stopped."""
 
     item_id: str
     content_index: int
@@ -150,8 +150,8 @@ class RealtimeHistoryUpdated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeError:
-    """An error. If it ends the session, this is the last event, and the iteration then raises the
-    error."""
+    """An error. If the error ends the session, this event is the last one, and the iteration then
+    raises the error."""
 
     error: Exception
     info: RealtimeEventInfo
@@ -165,7 +165,8 @@ class RealtimeError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeRawModelEvent:
-    """An unchanged event of the model. The events that the session makes from it follow."""
+    """An unchanged event of the model. The events that the session creates from this event
+    follow."""
 
     data: RealtimeModelEvent
     info: RealtimeEventInfo
@@ -192,11 +193,11 @@ _log = logging.getLogger("ekiden.integrations.realtime")
 
 
 class SessionRecord:
-    """The claimed session that a live session is recorded in.
+    """The claimed session in which a live session is recorded.
 
-    Without a stored session it is a session in memory. `keep` renews the lease, and `release`
-    releases it. Every write is one fenced transaction: after the lease is lost, all writes raise
-    `LeaseLost`.
+    Without a stored session, this is a session in memory. `keep` renews the lease, and `release`
+    releases the lease. Every write is one fenced transaction: after the lease is lost, all writes
+    raise `LeaseLost`.
     """
 
     def __init__(self, run: RunState) -> None:
@@ -214,8 +215,9 @@ class SessionRecord:
     ) -> SessionRecord:
         """Claim the session, or create it with `agent` as its active agent.
 
-        Raises `SessionBusy` while it has another owner, `UserError` if it has an unfinished text
-        run, and `UnknownAgent` if its agent cannot be reached from `agent`.
+        Raises `SessionBusy` while the session has another owner, `UserError` if the session has an
+        unfinished text run, and `UnknownAgent` if the agent of the session cannot be reached from
+        `agent`.
         """
         options = RunOptions(
             root=agent,
@@ -284,7 +286,7 @@ _E = TypeVar("_E", bound=RealtimeSessionEvent)
 
 
 class EventBuffer(Generic[_T]):
-    """A queue that can be ended, optionally with an error, which follows the queued events."""
+    """A queue with an end. The queue may end with an error, which follows the queued events."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -296,26 +298,28 @@ class EventBuffer(Generic[_T]):
         """Whether the queue was ended."""
 
     def put(self, event: _T) -> None:
-        """Add an event, even without room. After the end, it is dropped."""
+        """Add an event, even if the queue is full. After the end of the queue, the event is
+        dropped."""
         if not self.is_over:
             self._events.append(event)
             self._changed.set()
 
     async def room(self) -> None:
-        """Wait until there is room, or the queue was ended."""
+        """Wait until the queue has room, or has ended."""
         while len(self._events) >= self._room and not self.is_over:
             self._taken.clear()
             await self._taken.wait()
 
     def end(self, error: BaseException | None = None) -> None:
-        """End the queue; only the first call counts."""
+        """End the queue. Only the first call has an effect."""
         if not self.is_over:
             self.is_over, self._error = True, error
             self._changed.set()
             self._taken.set()
 
     async def take(self) -> _T:
-        """The next event. At the end, raises the error, or `StopAsyncIteration`."""
+        """Return the next event. At the end of the queue, raises the error of the queue, or
+        `StopAsyncIteration`."""
         while not self._events:
             if self.is_over:
                 raise StopAsyncIteration if self._error is None else self._error
@@ -327,7 +331,7 @@ class EventBuffer(Generic[_T]):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class LiveTurn:
-    """A current answer of the model."""
+    """An answer of the model that is in progress."""
 
     offer: AgentOffer
     """The offer at the start of the answer."""
@@ -349,15 +353,15 @@ class Live:
     received: str | None = None
     """The prompt block of the last handoff."""
     stored: set[str] = field(default_factory=set)
-    """The provider's ids of items that are stored, or must not be stored."""
+    """The provider's ids of items that are already stored, or must not be stored."""
     waiting: Attempt | None = None
     """The requested handoff that waits for approval."""
     checking: Attempt | None = None
     """The handoff that is being checked."""
     handing_over: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held during a handoff, so that there is only one at a time."""
+    """A lock that is held during a handoff, so that there is only one handoff at a time."""
     switching: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held during a change of the agent or its offer."""
+    """A lock that is held during a change of the agent or of its offer."""
 
     @property
     def agent(self) -> RealtimeAgent[Any]:
@@ -383,7 +387,7 @@ class Live:
         self.emit(RealtimeError, error=error)
 
     def heard(self) -> None:
-        """The person said something: a new chain of handoffs begins."""
+        """Note that the person said something, which begins a new chain of handoffs."""
         begin_chain(self.run)
 
     async def switch(self, offer: AgentOffer) -> None:
@@ -426,7 +430,8 @@ async def call_hooks(
     run: Callable[[RunHooks[Any]], Any],
     own: Callable[[AgentHooks[Any]], Any],
 ) -> None:
-    """Call a hook of the session and a hook of `agent` concurrently; raises their exceptions."""
+    """Call a hook of the session and a hook of `agent` concurrently. Raises the exceptions of the
+    hooks."""
     calls = []
     if live.config.hooks is not None:
         calls.append(run(live.config.hooks))

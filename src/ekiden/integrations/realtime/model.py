@@ -1,11 +1,11 @@
-"""The roles of a realtime model and its connection, configuration, events to it, and errors.
+"""The interfaces of a realtime model and of its connection, their configuration, events and errors.
 
 ModelError
-├── RealtimeUnavailable       no connection could be made
-├── RealtimeDisconnected      the connection broke; the session has ended
-└── RealtimeServerError       the provider reports an error; the session continues
+├── RealtimeUnavailable       the connection could not be opened
+├── RealtimeDisconnected      the connection was lost, and the session has ended
+└── RealtimeServerError       the provider reported an error; the session continues
 UserError
-└── RealtimeClosed            something was sent after the session ended
+└── RealtimeClosed            the session is not open, or has ended
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class RealtimeModelSettings(Checked):
     provider's own format."""
     output_audio_format: str | Mapping[str, Any] | None = None
     input_audio_transcription: Mapping[str, Any] | None = None
-    """Settings for the transcription of the input. `None` means no transcription; then the history
-    has no text for what the person said."""
+    """Settings for the transcription of the input. `None` means no transcription. Then the history
+    has no text for the person's speech."""
     input_audio_noise_reduction: Mapping[str, Any] | None = None
     turn_detection: Mapping[str, Any] | Literal["off"] | None = None
     """How the end of the person's speech is detected. With ``off``, the caller signals the end with
@@ -60,7 +60,7 @@ class RealtimeModelSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeRunConfig(Checked):
-    """Settings of a live session; you can use all defaults.
+    """Settings of a live session. All settings have defaults.
 
     For example::
 
@@ -76,15 +76,15 @@ class RealtimeRunConfig(Checked):
     person is waiting."""
     max_calls: Count = 64
     """The maximum number of tool calls in one turn. Further calls are not executed, and the model
-    is informed."""
+    gets an error text for them."""
     max_handoffs: WholeAmount = 5
     """The maximum number of handoffs between two messages from the person. Further handoffs are
     refused."""
     returns: Literal["declared", "always"] = "declared"
-    """Whether a handoff may return to an agent that had the conversation before; see
-    `RunConfig.returns`."""
+    """Whether a handoff may return to an agent that had the conversation before.
+    `RunConfig.returns` describes the values."""
     handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()
-    """Handoff guardrails for every agent; they run before the guardrails of the agent."""
+    """Handoff guardrails for every agent. They run before the guardrails of the agent itself."""
     approver: Approver | Literal["inbox"] | None = None
     """The `Approver` that is asked before a handoff with `confirm`. With ``"inbox"``, people answer
     in the inbox, and the conversation continues in the meantime. With `None`, every handoff with
@@ -101,7 +101,8 @@ class RealtimeRunConfig(Checked):
     clock: Clock = SYSTEM_CLOCK
 
     def run_config(self) -> RunConfig:
-        """These settings as a `RunConfig`, with which the runtime checks and records handoffs."""
+        """Convert these settings to a `RunConfig`, with which the runtime checks and records
+        handoffs."""
         return RunConfig(
             limits=Limits(depth=self.max_handoffs),
             returns=self.returns,
@@ -121,7 +122,7 @@ class RealtimeUnavailable(ModelError):
 
 
 class RealtimeDisconnected(ModelError):
-    """The connection broke; run the session again to continue with the same agent.
+    """The connection was lost. Run the session again to continue with the same agent.
 
     A stored session keeps everything that was recorded before.
     """
@@ -181,7 +182,7 @@ class RealtimeModelSendUserInput:
 
     item_id: str
     content: tuple[Item, ...]
-    """Parts such as ``{"type": "input_text", "text": …}``."""
+    """The parts of the message, such as ``{"type": "input_text", "text": …}``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +217,7 @@ class RealtimeModelSendSessionUpdate:
 
     setup: RealtimeSetup
     clears_prompt: bool = False
-    """Whether the last setup had a `prompt` and this one has none."""
+    """Whether the previous setup had a `prompt` and this setup has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +236,7 @@ class RealtimeModelSendInterrupt:
     """The item that was being played."""
     content_index: int = 0
     played_ms: int | None = None
-    """How much of the item the person heard; the model forgets the rest."""
+    """How much of the item the person heard, in milliseconds. The model forgets the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +285,7 @@ class RealtimeConnection(Protocol):
 
 @runtime_checkable
 class RealtimeModel(Protocol):
-    """A model for live conversations; one object serves any number of sessions.
+    """A model for live conversations. One object can serve any number of sessions.
 
     For example::
 
@@ -306,7 +307,8 @@ class RealtimeModel(Protocol):
 class ResponseGate:
     """Requests answers one at a time, because providers refuse a request during an answer.
 
-    A request during an answer is sent when the answer has ended; several become one.
+    A request during an answer is sent when the answer has ended. Several such requests become one
+    request.
     """
 
     def __init__(self, connection: RealtimeConnection) -> None:
@@ -320,7 +322,7 @@ class ResponseGate:
         """Whether there is a current or requested answer."""
 
     async def request(self) -> None:
-        """Request an answer, now or after the current one."""
+        """Request an answer. If an answer is in progress, the request is sent after it."""
         if self.is_busy:
             self._is_wanted = True
             return
@@ -329,17 +331,19 @@ class ResponseGate:
         await self._connection.send(RealtimeModelRequestResponse(event_id=self._request_id))
 
     def started(self) -> None:
-        """An answer began, requested or not."""
+        """Note that an answer began, whether it was requested or not."""
         self.is_busy, self._request_id = True, None
 
     async def ended(self, *, continues: bool) -> None:
-        """The answer has ended. With `continues` another request follows, after its calls."""
+        """Note that the answer has ended. With `continues`, another request follows after the calls
+        of the answer."""
         self.is_busy = False
         if self._is_wanted and not continues:
             await self.request()
 
     def failed(self, error: Exception) -> bool:
-        """Process an error of the model; returns whether it needs no report."""
+        """Process an error of the model. Returns whether the error is handled and needs no
+        report."""
         if not isinstance(error, RealtimeServerError):
             return False
         if error.server_code == _ALREADY_ACTIVE:

@@ -42,7 +42,7 @@ _log = logging.getLogger("ekiden.integrations.realtime")
 
 
 class RealtimeSession:
-    """A conversation over a live connection; `RealtimeRunner.run` creates it.
+    """A conversation over a live connection. `RealtimeRunner.run` creates this object.
 
     The connection is open inside ``async with``. Iterate over the session to get its events. When
     the connection is lost, or another process takes over a stored session, the last event is an
@@ -100,9 +100,9 @@ class RealtimeSession:
     async def __aenter__(self) -> Self:
         """Claim the stored session, if any, and connect.
 
-        Raises `SessionBusy`; `UnknownAgent` if the agent of the stored session cannot be reached
-        from the starting agent; `RealtimeUnavailable`; and the exceptions of the agent's own
-        functions. After an exception nothing is left open.
+        Raises `UnknownAgent` if the agent of the stored session cannot be reached from the starting
+        agent. Also raises `SessionBusy`, `RealtimeUnavailable`, and the exceptions of the agent's
+        own functions. After an exception, neither the connection nor the session stays open.
         """
         if self._is_entered:
             raise RealtimeClosed("a realtime session is entered once")
@@ -187,8 +187,8 @@ class RealtimeSession:
             await live.answer()
 
     async def interrupt(self, *, played_ms: int | None = None) -> None:
-        """Stop the current answer. `played_ms` is how much of it the person has heard, in
-        milliseconds; the model forgets the rest."""
+        """Stop the current answer. `played_ms` is the part of the answer that the person has heard,
+        in milliseconds. The model forgets the rest."""
         live = self._open()
         speaking = self._listener_of().silence()
         if not live.responses.is_busy and (speaking is None or played_ms is None):
@@ -202,9 +202,10 @@ class RealtimeSession:
         """Hand the conversation to `agent`, although the model did not request it.
 
         This is a normal handoff: `agent` must be in the `handoffs` of the active agent. The handoff
-        is checked and stored; the model is informed, and the session gets an event. Raises
-        `HandoffRefused`, or the exceptions of the agents' own functions; then nothing is changed.
-        If the handoff needs approval, the call returns after the approval.
+        is checked and stored, the model gets the instructions and tools of the new agent, and the
+        session gets an event. Raises `HandoffRefused`, or the exceptions of the agents' own
+        functions. After an exception, nothing is changed. If the handoff needs approval, the call
+        returns after the approval.
         """
         live = self._open()
         if not isinstance(agent, RealtimeAgent):
@@ -366,11 +367,11 @@ class RealtimeRunner:
         self.config = RealtimeRunConfig() if config is None else config
 
     async def run(self, *, context: Any = None, session: Session | None = None) -> RealtimeSession:
-        """Create a live session. It connects at the start of ``async with``.
+        """Create a live session. The session connects at the start of ``async with``.
 
         With a stored `session`, every handoff, message and tool call is recorded in that session,
-        and its earlier conversation continues with its current agent. While the live session is
-        open, no other process can write to the stored session.
+        and the earlier conversation continues with the current agent of that session. While the
+        live session is open, no other process can write to the stored session.
         """
         if session is not None and not isinstance(session, Session):
             raise UserError(f"session must be Session(id, store=…), not {type(session).__name__}")

@@ -48,13 +48,13 @@ async def transfer(
     call: RealtimeModelToolCallEvent,
     requested: Sequence[str],
 ) -> Attempt | None:
-    """Make the handoff that the model asked for, and answer its call.
+    """Make the handoff that the model requested, and answer the model's call.
 
-    Everything that may fail comes first: the model gets the error, and the source keeps the
-    conversation. Then, in this order: the handoff is stored, the active agent changes, the model's
-    settings change, the event is shown, the call is answered. The caller lets the model continue.
-    Returns the handoff if it waits for approval: the source keeps the conversation, and
-    `finish_transfer` completes it.
+    All checks that may fail come first. If a check fails, the model gets the error, and the source
+    keeps the conversation. Otherwise these steps follow: the handoff is stored, the active agent
+    changes, the model's settings change, the event is shown, and the call is answered. The caller
+    then lets the model continue. If the handoff waits for approval, this function returns the
+    handoff, and the source keeps the conversation until `finish_transfer` completes the handoff.
     """
     waiting = None
     attempt = Attempt(
@@ -83,9 +83,9 @@ async def transfer(
 
 
 async def finish_transfer(live: Live, attempt: Attempt) -> None:
-    """Wait for the approval of a handoff, make it if approved, and tell the model the result.
+    """Wait for the approval of a handoff. If it is approved, make the handoff.
 
-    If another agent has the conversation by then, nothing is sent.
+    Then send the result to the model, unless another agent has the conversation in the meantime.
     """
     outcome = await _decision(live, attempt)
     if outcome == "made":
@@ -103,10 +103,11 @@ async def finish_transfer(live: Live, attempt: Attempt) -> None:
 
 
 async def move(live: Live, agent: RealtimeAgent[Any]) -> None:
-    """Hand the conversation to `agent` for a program; waits for a required approval.
+    """Hand the conversation to `agent` because a program requested it. The call waits for a
+    required approval.
 
-    If the handoff is not made, raises `HandoffRefused`, or the exceptions of the agents' own
-    functions.
+    Raises `HandoffRefused`, or the exceptions of the agents' own functions, if the handoff is not
+    made.
     """
     # Code that the checks of a handoff call would wait for this handoff for ever.
     if live.checking is not None and live.checking is _checked.get():
@@ -182,7 +183,8 @@ async def _decision(live: Live, attempt: Attempt) -> LiveHandoff | None:
 
 
 async def greet(live: Live, agent: RealtimeAgent[Any]) -> None:
-    """Call the start hooks of an agent that gets the conversation; failures are reported."""
+    """Call the start hooks of an agent that gets the conversation. Failures of hooks are reported
+    as events."""
     context = AgentHookContext(live.context, turn_input=[])
     try:
         await call_hooks(

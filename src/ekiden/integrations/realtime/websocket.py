@@ -40,9 +40,9 @@ class RealtimeWebSocketModel:
     """A `RealtimeModel` for OpenAI's Realtime API, and for servers with the same API.
 
     `api_key` is the API key. For OpenAI's own address, the default is the value of the environment
-    variable ``OPENAI_API_KEY``. Ekiden never sends this value to other hosts. A frame above
-    `max_frame_bytes` ends the connection. The model needs the package ``websockets`` (``pip install
-    'ekiden[realtime]'``)::
+    variable ``OPENAI_API_KEY``. Ekiden never sends this value to other hosts. A frame with more
+    than `max_frame_bytes` bytes ends the connection. The model needs the package ``websockets``
+    (``pip install 'ekiden[realtime]'``)::
 
         model = RealtimeWebSocketModel("gpt-realtime")
         async with await RealtimeRunner(triage, model=model).run() as session:
@@ -86,8 +86,8 @@ class RealtimeWebSocketModel:
         decode: Decoder = decode,
         **options: Any,
     ) -> WebSocketConnection:
-        """Connect, and send the frame `first`. `query` replaces the query part of the address,
-        which names the model.
+        """Connect, and send the frame `first`. `query` replaces the query part of the address. The
+        default query names the model.
 
         `decode` is a function that parses received frames. `options` are passed to the package
         ``websockets``.
@@ -172,7 +172,8 @@ class WebSocketConnection:
                 await self.send_frame(frame)
 
     async def send_frame(self, frame: Frame) -> None:
-        """Send one frame. Raises `RealtimeDisconnected`; `UserError` if it is not JSON."""
+        """Send one frame. Raises `RealtimeDisconnected` if the connection is lost, and `UserError`
+        if the frame is not JSON."""
         try:
             text = dumps(frame)
         except (TypeError, ValueError, RecursionError) as exc:

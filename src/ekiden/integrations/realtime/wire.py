@@ -1,4 +1,4 @@
-"""The wire format of OpenAI's Realtime API: events as frames, and frames as events."""
+"""Converts events to frames of OpenAI's Realtime API, and frames to events."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def frames(event: RealtimeModelSendEvent) -> Iterator[Frame]:
 
 
 def decode(text: str | bytes) -> list[RealtimeModelEvent]:
-    """The events of a frame. Unreadable data become a `RealtimeModelErrorEvent`."""
+    """Return the events of a frame. Unreadable data becomes a `RealtimeModelErrorEvent`."""
     try:
         if isinstance(text, bytes):
             raise ValueError("it is binary")

@@ -1,4 +1,4 @@
-"""The engine on Temporal: a workflow per session calls `advance` as an activity."""
+"""The engine on Temporal. Each session has a workflow, which calls `advance` as an activity."""
 
 from ekiden.integrations.temporal.connection import (
     TemporalAddress as TemporalAddress,

@@ -43,15 +43,15 @@ _OVERDUE_S = 0.1
 class Activities:
     """The activities of one worker.
 
-    An exception makes Temporal retry, here or at another worker. Temporal also shows it, so it
-    names the kind of failure and contains no part of a conversation. A run that fails is not an
-    exception, but an outcome.
+    After an exception, Temporal retries the activity, on this worker or on another one. Temporal
+    also shows the exception. So the text of an exception names the kind of failure, and contains no
+    part of a conversation. A failed run is an outcome, not an exception.
     """
 
     def __init__(
         self, store_worker: StoreWorker, labels: Mapping[str, list[str]], *, queue: str
     ) -> None:
-        """`labels`: the worker labels that each agent of the team needs."""
+        """`labels` contains the worker labels that each agent of the team needs."""
         self._store_worker = store_worker
         self._labels = labels
         self._queue = queue
@@ -60,7 +60,7 @@ class Activities:
 
     @activity.defn(name=ADVANCE)
     async def advance(self, given: ActivityInput) -> AdvanceResult:
-        """Run the session to an outcome, if it is `ready` and has no other owner."""
+        """Run the session to an outcome, if the session is `ready` and has no other owner."""
         store = self._store_worker.store
         self._calls += 1
         try:
@@ -81,7 +81,8 @@ class Activities:
 
     @activity.defn(name=LEAVE)
     async def leave(self, given: ActivityInput) -> None:
-        """Set the session to `idle` if its run has not begun, so that it can be resumed."""
+        """Set the session to `idle` if its run has not begun, so that the session can be
+        resumed."""
         store = self._store_worker.store
         try:
             row = await store.get(given.session)
@@ -103,7 +104,8 @@ class Activities:
             raise _unexpected(exc) from None
 
     async def leave_all(self) -> None:
-        """Stop the running sessions, so that other workers resume them, and accept no new ones."""
+        """Stop the running sessions, so that other workers resume them, and accept no new
+        sessions."""
         self._is_leaving = True
         while self._calls:
             for session_id in list(self._store_worker.under_way):
@@ -197,7 +199,7 @@ class Activities:
 
     @activity.defn(name=RUN_TIMERS)
     async def run_timers(self) -> Due:
-        """Handle due timers; returns when the next timer is due."""
+        """Handle due timers, and return the time until the next timer."""
         store = self._store_worker.store
         try:
             async with _heartbeats():

@@ -48,7 +48,7 @@ class TemporalTls:
     """TLS settings of the connection. The defaults use the certificates of the system."""
 
     ca: Path | None = None
-    """The certificate authority that the server's certificate is checked against."""
+    """A file with the certificate authority for the server's certificate."""
     cert: Path | None = None
     """The client certificate for mutual TLS, together with `key`."""
     key: Path | None = None
@@ -64,14 +64,14 @@ class TemporalAddress:
     _: KW_ONLY
     namespace: str = "default"
     tls: TemporalTls | None = None
-    """`None`: no TLS, unless there is an API key."""
+    """The TLS settings. If `None`, TLS is used only if there is an API key."""
     api_key_env: str | None = None
     """The environment variable with the API key."""
 
 
 async def connect(address: TemporalAddress) -> Client:
-    """Connect to a cluster. Raises `TemporalUnavailable` if it does not answer, and `UserError` for
-    an invalid address, file or namespace."""
+    """Connect to a cluster. Raises `TemporalUnavailable` if the cluster does not answer, and
+    `UserError` for an invalid address, file or namespace."""
     if ":" not in address.address or "://" in address.address:
         raise UserError(
             f"{address.address!r} is no address of a Temporal server: write host:port, as in "
@@ -144,9 +144,9 @@ class WorkerVersion:
     """The version of a worker for Temporal's Worker Versioning."""
 
     build_id: str = field(default_factory=lambda: version("ekiden"))
-    """The build id of Ekiden and the team; by default the version of Ekiden."""
+    """The build id of Ekiden and the team. The default is the version of Ekiden."""
     deployment: str | None = None
-    """The name of the deployment. `None`: the name of the task queue, with `-` instead of
+    """The name of the deployment. `None` means the name of the task queue, in which `-` replaces
     characters that Temporal does not allow."""
 
     def __post_init__(self) -> None:
@@ -177,11 +177,11 @@ class WorkerVersion:
 
 
 async def make_current(client: Client, queue: str, version: WorkerVersion) -> None:
-    """Make `version` the current one, if its deployment has no current version: without one, no
-    worker gets a task.
+    """Make `version` the current version if its deployment has no current version, because without
+    a current version no worker gets a task.
 
-    If another version is current, it stays. The operator decides, and a log message says how.
-    Raises `UserError` for a name that Temporal refuses.
+    If another version is current, nothing changes: the operator decides, and a log message explains
+    how. Raises `UserError` for a name that Temporal refuses.
     """
     name = version.deployment_of(queue)
     while True:
@@ -235,14 +235,14 @@ _RENEW_EVERY_S = 0.25
 
 
 class LeaderLease:
-    """A lease that one process holds at a time, and renews.
+    """A lease that only one process at a time holds and renews.
 
-    For a moment two processes may believe that they hold it. So only idempotent work may depend on
-    it.
+    For a moment two processes may assume that they hold the lease. So only idempotent work may
+    depend on the lease.
     """
 
     def __init__(self, store: Store, name: str, *, term_s: float = TERM_S) -> None:
-        """`term_s`: after this many seconds without a renewal another process takes the lease."""
+        """After `term_s` seconds without a renewal, another process takes the lease."""
         self._store = store
         self._term_s = min(term_s, TERM_S)
         self._key = f"office/{name}"
@@ -256,14 +256,15 @@ class LeaderLease:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process holds the lease, as far as it knows without reading the store."""
+        """Whether this process holds the lease, according to its last renewal. The store is not
+        read."""
         return asyncio.get_running_loop().time() < self._held_until
 
     async def keep(self) -> None:
-        """Take the lease as soon as it is free, and renew it until cancelled.
+        """Take the lease as soon as the lease is free, and renew it until this call is cancelled.
 
-        This is a separate task: if the worker renewed the lease between two pieces of work, it
-        would lose the lease during a long one, and the next holder would repeat the work.
+        Run this method in a separate task. A worker that renewed the lease only between two pieces
+        of work would lose the lease during a long piece, and the next holder would repeat the work.
         """
         while True:
             try:
@@ -275,7 +276,7 @@ class LeaderLease:
             await asyncio.sleep(_RENEW_EVERY_S)
 
     async def hold(self) -> bool:
-        """Take or renew the lease; returns whether this process holds it."""
+        """Take or renew the lease, and return whether this process holds it."""
         started_at = asyncio.get_running_loop().time()
         now_us = await self._store.now_us()
         term_us, longest_us = int(self._term_s * 1e6), int(TERM_S * 1e6)

@@ -1,7 +1,7 @@
 """Names of workflows and task queues, payloads, and search attributes.
 
-Payloads contain no part of a conversation. Clusters store them as long as workflows: add fields
-only with a default, and never remove a field or change its meaning.
+Payloads contain no part of a conversation. Clusters store payloads as long as workflows. So add
+fields only with a default, and never remove a field or change its meaning.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _DIGEST_LENGTH = 24
 
 @runtime_checkable
 class IdentifiedStore(Protocol):
-    """A store that can be told from a copy of itself."""
+    """A store that can be distinguished from its copies."""
 
     async def place(self) -> str:
-        """The location of the store: parts separated by `/`, with `?` for an unknown part."""
+        """The location of the store. Its parts are separated by `/`. An unknown part is `?`."""
         ...
 
 
 async def store_name(store: Store) -> str:
-    """The unique name of a store in a namespace: its schema and a random part.
+    """The unique name of a store in a namespace. It consists of the schema and a random part.
 
-    The name is stored in the store, together with the location. A copy of the store has another
-    location, so it gets its own name.
+    The store contains this name together with the location. A copy of the store has another
+    location, so it gets a new name.
     """
     place = await store.place() if isinstance(store, IdentifiedStore) else ""
     document = await store.get_document(COLLECTION, _IDENTITY)
@@ -91,7 +91,8 @@ def timekeeper_id(queue: str) -> str:
 
 
 def labels_of(agent: Agent[Any]) -> list[str]:
-    """The sorted worker labels that the agent needs; empty: any worker."""
+    """The sorted worker labels that the agent needs. If the list is empty, any worker can run the
+    agent."""
     return sorted(agent.runs_on)
 
 
@@ -102,13 +103,13 @@ def labelled_queue(queue: str, labels: Iterable[str]) -> str:
 
 
 def care_queue(queue: str) -> str:
-    """The task queue of short, urgent activities. It is separate so that running sessions cannot
-    delay them."""
+    """The task queue of short, urgent activities. The queue is separate so that running sessions
+    cannot delay these activities."""
     return f"{queue}.care"
 
 
 def served_queues(queue: str, needed: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """The agents by task queue. `needed` has the labels of each agent; the queue of the store is
+    """The agents by task queue. `needed` has the labels of each agent. The queue of the store is
     always included."""
     served: dict[str, list[str]] = {queue: []}
     for agent, labels in needed.items():
@@ -139,19 +140,19 @@ class SessionJob:
     heartbeat_s: float = 20.0
     """After this many seconds without a heartbeat, a worker is considered dead."""
     linger_s: float = 10.0
-    """How long the workflow stays open without work."""
+    """Seconds for which the workflow stays open without work."""
     rounds: int = 1000
-    """After this many activities the workflow continues as new, if Temporal does not suggest it
-    earlier."""
+    """The workflow continues as new after this many activities, or earlier if Temporal suggests
+    it."""
     indexed: bool = True
     """Whether the search attributes are registered in the namespace."""
     store: str = ""
     """The name of the store, for search."""
     priority: int = 2
-    """From 1 (low) to 4 (urgent)."""
+    """The priority of the session, from 1 (low) to 4 (urgent)."""
     look_s: float = 3600.0
-    """After this many seconds a waiting session is checked: it may have been deleted, or finished
-    by another engine."""
+    """A waiting session is checked after this many seconds, because it may have been deleted, or
+    finished by another engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +162,8 @@ class Wake:
     agent: str
     labels: list[str] = field(default_factory=list)
     mark: list[int] | None = None
-    """The creation time and the epoch of the session: a higher mark is a later state. `None`: check
-    the session in any case."""
+    """The creation time and the epoch of the session. A higher mark is a later state. `None` means
+    that the session is checked in any case."""
     priority: int = 2
 
 
@@ -172,7 +173,8 @@ class ActivityInput:
 
     session: str
     mark: list[int] = field(default_factory=list)
-    """As in `Wake`. `leave` changes only a session that still has this mark."""
+    """The mark of the session, as in `Wake`. `leave` changes only a session that still has this
+    mark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +187,7 @@ class AdvanceResult:
     labels: list[str] = field(default_factory=list)
     outcome: str = ""
     mark: list[int] = field(default_factory=list)
-    """As in `Wake`."""
+    """The mark of the session, as in `Wake`."""
     busy_s: float | None = None
     """The remaining seconds of another owner's lease."""
     priority: int = 2
@@ -199,7 +201,7 @@ class TimeJob:
     """The task queue of its activity."""
     rounds: int = 1000
     due_s: float | None = None
-    """The seconds until the next timer is due; `None`: a signal will say."""
+    """The seconds until the next timer is due. If `None`, a signal will bring the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +209,7 @@ class Due:
     """The time until the next timer."""
 
     in_s: float | None
-    """In seconds; `None`: there is no timer."""
+    """The time in seconds; `None` if there is no timer."""
 
 
 AGENT = SearchAttributeKey.for_keyword("EkidenAgent")
@@ -218,12 +220,14 @@ KEYS = (AGENT, STATUS, OUTCOME, STORE)
 
 
 def keyword(text: str) -> str:
-    """The text as a value of a keyword attribute: short enough for every cluster, valid UTF-8."""
+    """Convert the text to a value of a keyword attribute, which must be short enough for every
+    cluster and valid UTF-8."""
     return text[:_MAX_LENGTH].encode("utf-8", "replace").decode("utf-8")
 
 
 def first_attributes(job: SessionJob) -> TypedSearchAttributes:
-    """The search attributes of a new workflow; none if the namespace does not know them."""
+    """The search attributes of a new workflow. Empty if the attributes are not registered in the
+    namespace."""
     if not job.indexed:
         return TypedSearchAttributes.empty
     return TypedSearchAttributes(
@@ -236,9 +240,10 @@ def first_attributes(job: SessionJob) -> TypedSearchAttributes:
 
 
 async def register(client: Client) -> bool:
-    """Register the attributes in the namespace if needed; returns whether they are registered.
+    """Register the attributes in the namespace if necessary. Returns whether they are registered.
 
-    Without the permission, the log says how to register them, and work continues without them.
+    If the permission is missing, the log explains how to register the attributes, and the worker
+    continues without them.
     """
     names = [key.name for key in KEYS]
     try:

@@ -1,8 +1,8 @@
 """Signals the workflows of ready sessions, and the timekeeper when a timer is due.
 
-Interfaces write to the store and do not know the engine. A session that is `ready` without a lease
-is the request to advance it. So there is no other outbox, and nothing is lost while no process
-signals.
+Interfaces write to the store and do not know the engine. The row of a `ready` session without a
+lease is itself the request to advance the session. So no other outbox is needed, and no request is
+lost while no process sends signals.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ class _Sent:
 class WorkflowSignaller:
     """Signals the workflows of ready sessions, and the timekeeper.
 
-    It signals the sessions of the agents in `labels`. Several processes may run it for one store;
-    of those with the same agents, the holder of a lease does the work.
+    It signals the sessions of the agents in `labels`. Several processes may run a signaller for one
+    store. Among the processes with the same agents, only the holder of a lease sends signals.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class WorkflowSignaller:
         job: SessionJob,
         labels: Mapping[str, list[str]],
     ) -> None:
-        """`job`: the input of all workflows, without session and agent."""
+        """`job` is the input of all workflows, without session and agent."""
         self._store = store
         self._client = client
         self._job = job

@@ -1,4 +1,4 @@
-"""The Temporal engine: serves the sessions of one store or several through one cluster."""
+"""The Temporal engine, which serves the sessions of one or more stores through one cluster."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TemporalFleet:
     """Runs sessions of several stores when Temporal schedules them. You can add and remove stores.
 
     The methods are the same as in `ekiden.engine.fleet.Fleet`. Each store has its own task queues,
-    so that no store can use the capacity of another.
+    so that no store can use the capacity of another store.
     """
 
     def __init__(
@@ -62,7 +62,8 @@ class TemporalFleet:
         terms: TemporalSettings,
         client: Client | None = None,
     ) -> None:
-        """`client`: an existing client, e.g. with its own codec, instead of a new connection."""
+        """`client` is an existing client, for example with its own codec. By default a new
+        connection is opened."""
         self._address = address
         self._terms = terms
         self._given_client = client
@@ -120,15 +121,16 @@ class TemporalFleet:
             await asyncio.gather(task, return_exceptions=True)
 
     def stop(self) -> None:
-        """Claim no further session, and end when the current sessions are done."""
+        """Claim no further sessions, and end when the current sessions are done."""
         self.stopping.set()
         self._changed.set()
 
     async def run(
         self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
     ) -> None:
-        """Work until `stop` is called. With `until_idle` also end when no session is ready, running
-        here, or waiting for a retry. `ready` is called when the connection to Temporal works.
+        """Work until `stop` is called. With `until_idle`, also end when no session is ready, runs
+        in this process, or waits for a retry. `ready` is called when the connection to Temporal
+        works.
 
         Raises `TemporalUnavailable` if the cluster does not answer, and `UserError` for an unknown
         namespace. If the call is cancelled, other workers can continue the current sessions at
@@ -263,7 +265,7 @@ class TemporalWorker:
         return self._store_worker.finished
 
     def stop(self) -> None:
-        """Claim no further session, and end when the current sessions are done."""
+        """Claim no further sessions, and end when the current sessions are done."""
         self._fleet.stop()
 
     async def cancel(self, session_id: str) -> bool:
@@ -272,8 +274,8 @@ class TemporalWorker:
         return await self._store_worker.stop_session(session_id)
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Work until `stop` is called. With `until_idle` also end when no session is ready, running
-        here, or waiting for a retry.
+        """Work until `stop` is called. With `until_idle`, also end when no session is ready, runs
+        in this process, or waits for a retry.
 
         If the database is unreachable, the worker waits for it. Other store failures raise
         `StoreError`. Raises `TemporalUnavailable` if the cluster does not answer, and `UserError`
@@ -301,22 +303,22 @@ killed worker. By default the SDK has only one such poll, and these tasks would 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalSettings:
-    """Settings of workers and workflows; the same for all stores of a worker."""
+    """Settings of workers and workflows. They are the same for all stores of a worker."""
 
     queue: str = "ekiden"
-    """The prefix of the names of task queues; the name of the store follows it."""
+    """The prefix of the names of task queues. The name of the store follows the prefix."""
     concurrency: int = 16
     linger_s: float = 0.0
-    """How long the workflow of a session stays open without work."""
+    """Seconds for which the workflow of a session stays open without work."""
     rounds: int = 1000
-    """After this many messages or answers the workflow continues as new."""
+    """The workflow continues as new after this many messages or answers."""
     look_s: float = 3600.0
-    """After this many seconds a waiting session is checked even without a signal."""
+    """A waiting session is checked after this many seconds, even without a signal."""
     version: WorkerVersion | None = None
 
 
 class TemporalStoreWorker:
-    """Serves the sessions of one store whose agents `store_worker` serves."""
+    """Serves the sessions of one store. It runs the agents that `store_worker` serves."""
 
     def __init__(
         self,
@@ -361,7 +363,7 @@ class TemporalStoreWorker:
             version.result()
 
     async def has_work(self) -> bool:
-        """Whether a session is ready or running here, or waits for a retry."""
+        """Whether a session is ready, runs in this process, or waits for a retry."""
         # A session may begin or end its wait between the checks, so `ready` is checked twice.
         return (
             await self._has_ready()

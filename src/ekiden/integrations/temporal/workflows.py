@@ -1,7 +1,8 @@
-"""The workflows: one per session, which advances it, and the timekeeper of a store.
+"""The workflows. Each session has a workflow that advances it, and each store has a timekeeper
+workflow.
 
 Workflows depend only on signals and results of activities, so that they can be replayed. Tests
-replay stored histories: a change that breaks one of them needs `workflow.patched`.
+replay stored histories. A change that breaks such a replay needs `workflow.patched`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ ADVANCE = "ekiden.advance"
 LEAVE = "ekiden.leave"
 """The activity that sets a session to `idle` if its run has not begun."""
 RUN_TIMERS = "ekiden.run_timers"
-"""The activity that handles due timers and returns when the next one is due."""
+"""The activity that handles due timers and returns the time until the next timer."""
 
 _RUN_TIMEOUT = timedelta(days=30)
 """The timeout of a run. Dead workers are noticed earlier, by their missing heartbeats."""
@@ -49,7 +50,7 @@ _RETRY = RetryPolicy(
 would continue after the cause is gone."""
 _LEAVE_TIMEOUT = timedelta(seconds=30)
 AFTER_LEASE_S = 0.05
-"""How long after the end of another owner's lease the session is claimed."""
+"""The session is claimed this many seconds after the end of another owner's lease."""
 _LOWEST = 5
 _TIMERS_TIMEOUT = timedelta(minutes=5)
 _TIMERS_HEARTBEAT = timedelta(seconds=10)
@@ -64,10 +65,11 @@ def priority_of(job: SessionJob) -> Priority:
 
 @workflow.defn(name="ekiden.session", sandboxed=False)
 class SessionWorkflow:
-    """The workflow of one session. Its id is derived from the session's id, so only one is open.
+    """The workflow of one session. The id of the workflow is derived from the session's id, so a
+    session has only one open workflow.
 
-    Signals may arrive twice, late and out of order: the work is in the store, and an `advance`
-    without work does nothing.
+    Signals may arrive twice, late and out of order, because the work is in the store, and an
+    `advance` without work does nothing.
     """
 
     @workflow.init
@@ -84,7 +86,7 @@ class SessionWorkflow:
 
     @workflow.signal(name="wake")
     def wake(self, wake: Wake) -> None:
-        """The session is `ready`."""
+        """Handle the signal that the session is `ready`."""
         if wake.mark is None:
             self._must_check = True
             return
@@ -98,7 +100,7 @@ class SessionWorkflow:
 
     @workflow.run
     async def run(self, job: SessionJob) -> str:
-        """Advance the session until it has no work for a while; returns its status."""
+        """Advance the session until it has had no work for a while, and return its status."""
         for _ in range(job.rounds):
             try:
                 result = await self._advance()
@@ -196,8 +198,8 @@ class SessionWorkflow:
 class TimekeeperWorkflow:
     """Handles the timers of a store when they are due.
 
-    Timers have the store's time. So the workflow gets durations and never a time of day: if the
-    clocks differ, the activity finds nothing due and returns the remaining time.
+    Timers use the clock of the store. So the workflow gets durations and never a time of day. If
+    the clocks differ, the activity finds no due timer and returns the remaining time.
     """
 
     @workflow.init
@@ -207,12 +209,12 @@ class TimekeeperWorkflow:
 
     @workflow.signal(name="due")
     def due(self, due: Due) -> None:
-        """A timer is due then; an earlier one is not forgotten."""
+        """Handle the signal with the time until a timer. An earlier known timer is kept."""
         self._set(due.in_s)
 
     @workflow.run
     async def run(self, job: TimeJob) -> None:
-        """Ends when there are no timers."""
+        """Handle the timers, and end when there are no more timers."""
         for _ in range(job.rounds):
             if await self._wait_until_due():
                 self._due = None

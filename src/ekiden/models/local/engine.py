@@ -41,9 +41,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def signals_kept() -> Iterator[None]:
-    """Restore the handlers of SIGINT and SIGTERM, which the library replaces in C. `signal.signal`
-    cannot restore them, because it works only in the main thread, and Python does not notice that
-    the handlers were replaced.
+    """Restore the handlers of SIGINT and SIGTERM, which the library replaces in C.
+
+    `signal.signal` cannot restore them, because it works only in the main thread, and Python does
+    not notice that the handlers were replaced.
     """
     if sys.platform == "win32":
         yield
@@ -61,10 +62,11 @@ def signals_kept() -> Iterator[None]:
 
 @contextmanager
 def private_address() -> Iterator[tuple[str, str]]:
-    """An address and a key with which the library's HTTP server is unreachable from outside. The
-    library always starts this server. On Unix the server gets a socket in a private folder, which
-    is deleted as soon as the server has started. On Windows the server gets a port of the loopback
-    interface.
+    """An address and a key with which the library's HTTP server is unreachable from outside.
+
+    The library always starts this server. On Unix the server gets a socket in a private folder,
+    which is deleted as soon as the server has started. On Windows the server gets a port of the
+    loopback interface.
     """
     key = secrets.token_urlsafe(24)
     if sys.platform == "win32":
@@ -276,8 +278,10 @@ class Generation:
 
     async def pieces(self) -> AsyncGenerator[tuple[str, str]]:
         """Yield the pieces of the text as the model writes them, each with its kind: ``text`` or
-        ``reasoning``. Closing the generator stops the model after the current token or the current
-        batch of the prompt.
+        ``reasoning``.
+
+        Closing the generator stops the model after the current token or the current batch of the
+        prompt.
         """
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[Chunk | None] = asyncio.Queue()

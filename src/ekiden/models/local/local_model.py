@@ -48,8 +48,10 @@ _ANSWER_NOW = (
 _NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
 
 ALLOWED_TOOLS = "allowed_tools"
-"""Key in `ModelSettings.extra`: the tools that the model may call. The prompt always describes all
-tools, so its evaluation can be reused when the allowed tools change.
+"""Key in `ModelSettings.extra`: the tools that the model may call.
+
+The prompt always describes all tools, so its evaluation can be reused when the allowed tools
+change.
 """
 WRITE_REASON = "write_reason"
 """Key in `ModelSettings.extra`: whether the model itself writes the reason when it must call a

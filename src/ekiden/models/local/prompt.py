@@ -130,8 +130,10 @@ the beginning of an echo of the prompt."""
 
 def without_echo(text: str, request: ModelRequest) -> str:
     """Return the answer up to the first text that repeats the prompt. The result is empty if the
-    whole answer repeats the prompt. Compared texts of the prompt are the sentences around tools and
-    results. If the answer begins with the beginning of the instructions, this text is compared too.
+    whole answer repeats the prompt.
+
+    Compared texts of the prompt are the sentences around tools and results. If the answer begins
+    with the beginning of the instructions, this text is compared too.
     """
     start = one_line(request.instructions or "")[:_BEGINNING]
     if len(start) == _BEGINNING and one_line(text[: 4 * _BEGINNING]).startswith(start):

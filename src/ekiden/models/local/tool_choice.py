@@ -147,8 +147,10 @@ class LikelyTool:
 
     tool: ToolSpec
     probabilities: dict[str, float]
-    """The probabilities of all allowed tools, by name. Their sum is 1. They are computed from the
-    first token of the name, so names with the same first token have the same probability.
+    """The probabilities of all allowed tools, by name. Their sum is 1.
+
+    They are computed from the first token of the name, so names with the same first token have the
+    same probability.
     """
 
 
@@ -169,8 +171,10 @@ def choice_body(
     request: ModelRequest, allowed: Sequence[ToolSpec], control_tokens: Sequence[str]
 ) -> dict[str, Any]:
     """Return the request to the model. The request describes all tools, but its grammar allows only
-    the `allowed` tools. For a router the prompt is `routing_prompt`, because small models complete
-    a list far better than they follow instructions.
+    the `allowed` tools.
+
+    For a router the prompt is `routing_prompt`, because small models complete a list far better
+    than they follow instructions.
     """
     if is_routing(request):
         return {

@@ -94,9 +94,10 @@ KNOWN_PACKAGES = (
 
 def ready_file(package: WeightPackage, folder: Path, *, progress: Progress | None = None) -> Path:
     """Return the package's GGUF file. If the package has several parts, they are joined once into a
-    file in `folder`, even if several processes call this function at the same time. A process that
-    is killed leaves no incomplete file under the final name. The call blocks while it copies.
-    Raises `UserError` if a part is missing or changed, or if the disk is full.
+    file in `folder`, even if several processes call this function at the same time.
+
+    A process that is killed leaves no incomplete file under the final name. The call blocks while
+    it copies. Raises `UserError` if a part is missing or changed, or if the disk is full.
     """
     files = package.files()
     found = [file for file in files if file is not None]

@@ -152,8 +152,10 @@ class Described:
 
 
 def describe_span(span: Span, *, content: bool = False) -> Described:
-    """Convert the span to the form of the conventions. Without `content`, the result has no text of
-    people, models or tools. With `content`, keys and tokens are masked.
+    """Convert the span to the form of the conventions.
+
+    Without `content`, the result has no text of people, models or tools. With `content`, keys and
+    tokens are masked.
     """
     if not content:
         span = without_content(span)

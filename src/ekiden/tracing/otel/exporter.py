@@ -1,8 +1,10 @@
-"""Sends Ekiden's spans as OpenTelemetry spans, with the standard OTLP/HTTP exporter. Ids and times
-come from Ekiden: a trace that is sent several times always has the same ids. The exporter and the
-SDK are configured by the environment: ``OTEL_EXPORTER_OTLP_ENDPOINT``, ``…_HEADERS``,
-``…_COMPRESSION``, ``…_TIMEOUT``, ``OTEL_SERVICE_NAME``, ``OTEL_RESOURCE_ATTRIBUTES``,
-``OTEL_TRACES_SAMPLER``, the limits of attributes, and ``OTEL_SDK_DISABLED``.
+"""Sends Ekiden's spans as OpenTelemetry spans, with the standard OTLP/HTTP exporter.
+
+Ids and times come from Ekiden: a trace that is sent several times always has the same ids. The
+exporter and the SDK are configured by the environment: ``OTEL_EXPORTER_OTLP_ENDPOINT``,
+``…_HEADERS``, ``…_COMPRESSION``, ``…_TIMEOUT``, ``OTEL_SERVICE_NAME``,
+``OTEL_RESOURCE_ATTRIBUTES``, ``OTEL_TRACES_SAMPLER``, the limits of attributes, and
+``OTEL_SDK_DISABLED``.
 
 A span is sent when it has ended. A session never ends, so its span is not sent. Instead, the runs
 of the session are at the top of the trace, or below the question that created the session. A
@@ -110,8 +112,9 @@ class OtelSpans:
     def readable(
         self, spans: Iterable[Span], *, tops: Mapping[str, str | None]
     ) -> list[ReadableSpan]:
-        """Convert the spans that have ended and are sampled. `tops` has the parents of sessions, by
-        the ids of the sessions' spans.
+        """Convert the spans that have ended and are sampled.
+
+        `tops` has the parents of sessions, by the ids of the sessions' spans.
         """
         return [
             self._span(span, tops)
@@ -226,10 +229,11 @@ _MOST_SESSIONS: Final = 10_000
 
 
 class OtelProcessor(TracingProcessor):
-    """Sends the spans of this process to a collector. `add_otel_processor` adds this processor. A
-    thread of the SDK sends the spans in batches, as ``OTEL_BSP_…`` configures. If the collector is
-    unreachable for a long time, or the process is killed, spans are lost. `OtelFollower` loses no
-    spans.
+    """Sends the spans of this process to a collector.
+
+    `add_otel_processor` adds this processor. A thread of the SDK sends the spans in batches, as
+    ``OTEL_BSP_…`` configures. If the collector is unreachable for a long time, or the process is
+    killed, spans are lost. `OtelFollower` loses no spans.
     """
 
     def __init__(self, endpoint: str | None = None, *, content: bool | None = None) -> None:

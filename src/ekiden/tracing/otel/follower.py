@@ -234,9 +234,11 @@ class OtelFollower:
 
     async def run(self, *, once: bool = False) -> OtlpReport:
         """Send spans until `stop` is called. With `once`, return as soon as all spans are sent or a
-        batch has failed. A failure of the collector never raises an exception: each outage is
-        logged once, and unsent spans are sent later. If the store is unavailable, the call waits
-        for the store; with `once`, the call raises `StoreUnavailable`.
+        batch has failed.
+
+        A failure of the collector never raises an exception: each outage is logged once, and unsent
+        spans are sent later. If the store is unavailable, the call waits for the store; with
+        `once`, the call raises `StoreUnavailable`.
         """
         self._once = once
         if is_disabled():
@@ -385,8 +387,9 @@ class FeedPosition:
         """Why nothing can be sent now."""
 
     async def claim(self, *, from_start: bool) -> bool:
-        """Take the lease. Returns false while another process has the lease. A new exporter begins
-        with new events; with `from_start`, it begins with the first event.
+        """Take the lease. Returns false while another process has the lease.
+
+        A new exporter begins with new events; with `from_start`, it begins with the first event.
         """
         document = await self._store.get_document(PLACES, self._name)
         now_us = await self._store.now_us()
