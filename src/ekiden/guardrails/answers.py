@@ -1,10 +1,10 @@
 """A guardrail that checks answers with a JSON Schema, and lists violations in bounded time.
 
-The validator decides quickly whether an answer is valid. To list violations, it lists those of
-every alternative of `anyOf` and `oneOf`, and again of the alternatives inside: for a schema that
-refers to itself this grows exponentially with each level. Therefore violations are listed with a
-copy of the schema in which alternatives are one check that only says yes or no. Only the nearest
-alternative is explained further.
+The validator decides quickly whether an answer is valid. But its list of violations contains those
+of every alternative of `anyOf` and `oneOf`, and of the alternatives inside them. For a schema that
+refers to itself, this list grows exponentially with each level. Therefore violations are listed
+with a copy of the schema in which each set of alternatives is one check that only passes or fails.
+Only the nearest alternative is explained further.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ _MAX_MESSAGE = 600
 
 
 def violation_of(error: ValidationError, value: Any, above: Iterable[str | int] = ()) -> Violation:
-    """The violation of a validator's error in `value`, which is at the place `above`."""
+    """Convert a validator's error to a violation. `value` is the checked part of the answer, and
+    `above` is its path."""
     found = shown(at(value, error.instance_path))
     message = error.message[:_MAX_MESSAGE].replace(VALUE, found, 1)
     if len(message) > _MAX_MESSAGE:
@@ -70,7 +71,7 @@ def at(value: Any, path: Iterable[str | int]) -> Any:
 
 
 def shown(value: Any) -> str:
-    """The value, shortened."""
+    """A shortened text of the value."""
     if isinstance(value, dict):
         return "the object"
     if isinstance(value, list):
@@ -263,9 +264,9 @@ class NotJson(Exception):
 
 
 def read_answer(output: Any, *, is_text: bool) -> Any:
-    """The answer's JSON value. Raises `NotJson`.
+    """Return the answer's JSON value. Raises `NotJson`.
 
-    A text is parsed as JSON; it may also be one fenced code block. With `is_text` a text is the
+    A text is parsed as JSON. It may also be one fenced code block. With `is_text`, a text is the
     value itself. Other values are converted to JSON: dataclasses and Pydantic models become
     objects, dates become texts.
     """
@@ -373,9 +374,9 @@ def schema_guardrail(
     reports at most `MAX_VIOLATIONS` violations, each with a JSON Pointer. For a very large answer
     it reports only the first violation.
 
-    This call compiles the schema; equal schemas are compiled only once. A `$ref` can only point
-    into the schema itself, because no schema is downloaded. Raises `SchemaUnusable` with the place
-    of the error, and `GuardrailUnusable` without the extra ``guardrails``.
+    This call compiles the schema. Equal schemas are compiled only once. A `$ref` can only point
+    into the schema itself, because no schema is downloaded. Raises `SchemaUnusable` with the
+    position of the error, and `GuardrailUnusable` if the extra ``guardrails`` is not installed.
     """
     validator, text = compile_schema(schema)
     is_text = isinstance(schema, Mapping) and schema.get("type") == "string"

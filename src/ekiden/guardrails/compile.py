@@ -42,7 +42,8 @@ _Schema: TypeAlias = dict[str, Any]
 def expansion(schema: Any, *, most: int) -> int:
     """The number of schemas with all references expanded, or a number above `most`.
 
-    A schema that refers to itself counts once: how often it is applied depends on the answer.
+    A schema that refers to itself counts once, because the answer determines how often it is
+    applied.
     """
     return _Expansion(schema, most).count() if isinstance(schema, dict) else 1
 
@@ -146,7 +147,7 @@ def full_pointer(path: Iterable[str | int]) -> str:
 
 
 def pointer(path: Iterable[str | int]) -> str:
-    """The path as a JSON Pointer for messages; a very long one is cut."""
+    """The path as a JSON Pointer for messages. A very long path is cut."""
     text = full_pointer(path)
     return text if len(text) <= _MAX_POINTER else text[:_MAX_POINTER] + "…"
 
@@ -158,7 +159,7 @@ class GuardrailUnusable(UserError):
 
 
 class SchemaUnusable(GuardrailUnusable):
-    """A JSON Schema cannot be used; see `path` and `problem`."""
+    """A JSON Schema cannot be used. `problem` describes the error, and `path` is its position."""
 
     code = "guardrail.bad_schema"
 
@@ -171,7 +172,8 @@ class SchemaUnusable(GuardrailUnusable):
 
 
 VALUE = "\x00"
-"""Placeholder for the checked value in the validator's messages: it may be secret, or huge."""
+"""The placeholder for the checked value in the validator's messages, because the value may be
+secret or huge."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MAX_DEPTH = 100
@@ -193,10 +195,12 @@ _NOT_SCHEMAS = ("const", "default", "enum", "examples")
 
 
 def compile_schema(schema: Mapping[str, Any] | bool) -> tuple[Draft202012Validator, str]:
-    """The validator of a JSON Schema 2020-12, which enforces `format`, and the schema as text.
+    """Return the validator of a JSON Schema 2020-12, which enforces `format`, and the schema as
+    text.
 
-    Raises `SchemaUnusable` with the place if the schema is invalid, too deep or too large, refers
-    to anything outside of itself, or has a pattern or a format that cannot be checked.
+    Raises `SchemaUnusable`, with the position of the error, if the schema is invalid, too deep or
+    too large, refers to anything outside of itself, or has a pattern or a format that cannot be
+    checked.
     """
     if not isinstance(schema, bool | Mapping):
         raise SchemaUnusable(f"it must be a mapping, not {type(schema).__name__}")

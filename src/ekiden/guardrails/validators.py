@@ -36,8 +36,9 @@ from ekiden.core.tools.guardrails import (
 from ekiden.guardrails.compile import GuardrailUnusable
 
 Validator: TypeAlias = Callable[..., Any]
-"""Returns a `bool`, or a pair of it and the error: a text, a `Violation`, a list, or `None`.
-Sync or async. A sync validator runs on the event loop and must be fast."""
+"""A sync or async function that returns a `bool`, or a pair of a `bool` and the error. The error is
+a text, a `Violation`, a list of these, or `None`. A sync validator runs on the event loop and must
+be fast."""
 
 _MAX_ERRORS = 50
 _MAX_ERROR = 2_000
@@ -82,10 +83,10 @@ def input_validator_guardrail(
     name: str | None = None,
     root: Path | None = None,
 ) -> InputGuardrail[Any]:
-    """Like `validator_guardrail`, for an agent's input: a text, or items. It runs before the model
-    call.
+    """Like `validator_guardrail`, for an agent's input: a text, or items. The guardrail runs before
+    the model call.
 
-    `repair` means `reject`, because the input cannot be requested again.
+    `repair` has the same effect as `reject`, because the input cannot be requested again.
     """
     check = _Check.of(validator, arguments=1, root=root)
 
@@ -108,7 +109,7 @@ def handoff_validator_guardrail(
     name: str | None = None,
     root: Path | None = None,
 ) -> HandoffGuardrail[Any]:
-    """Like `validator_guardrail`, for handoffs of an agent: the function gets a
+    """Like `validator_guardrail`, for handoffs of an agent. The function gets a
     `HandoffRequest`."""
     check = _Check.of(validator, arguments=1, root=root)
 
@@ -128,11 +129,12 @@ def tool_input_validator_guardrail(
     name: str | None = None,
     root: Path | None = None,
 ) -> ToolInputGuardrail[Any]:
-    """Like `validator_guardrail`, for tool calls: the function gets the tool's name and parsed
+    """Like `validator_guardrail`, for tool calls. The function gets the tool's name and parsed
     arguments.
 
-    `reject` ends the run; `repair` tells the model why the tool was not run; `warn` makes the call.
-    For arguments that are not JSON, the model gets an error, and the function is not called.
+    `reject` ends the run. `repair` gives the model the reason why the tool did not run. `warn` runs
+    the tool. For arguments that are not JSON, the model gets an error, and the function is not
+    called.
     """
     check = _Check.of(validator, arguments=2, root=root)
 
@@ -154,10 +156,10 @@ def tool_output_validator_guardrail(
     name: str | None = None,
     root: Path | None = None,
 ) -> ToolOutputGuardrail[Any]:
-    """Like `validator_guardrail`, for tool outputs: the function gets the tool's name and output.
+    """Like `validator_guardrail`, for tool outputs. The function gets the tool's name and output.
 
-    `reject` ends the run; `repair` tells the model why it does not see the output; `warn` shows it.
-    The tool has already run.
+    The tool has already run. `reject` ends the run. `repair` gives the model the reason why it does
+    not see the output. `warn` shows the output.
     """
     check = _Check.of(validator, arguments=2, root=root)
 

@@ -1,4 +1,4 @@
-"""The event hub of a process: one reader of the store's events for all subscribers."""
+"""The event hub of a process, which reads the store's events once for all subscribers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class EventHub:
     One task reads new events for all subscribers. A slow subscriber reads pages from the store
     until it has caught up. Every subscriber gets every event that matches its filter exactly once,
     and all get the events in the same order. After a restart, a subscriber can continue after the
-    last id that it got. If the store is unreachable, the hub calls `on_outage` and tries again. A
+    id of its last event. If the store is unreachable, the hub calls `on_outage` and tries again. A
     hub belongs to one event loop::
 
         async with EventHub(store) as hub:
@@ -51,12 +51,12 @@ class EventHub:
     def subscribe(
         self, *, after: str | None = None, where: Subscription = EVERYTHING, follow: bool = True
     ) -> EventStream:
-        """A stream of the events that match `where`, after the event with the id `after`.
+        """Return a stream of the events that match `where`, after the event with the id `after`.
 
-        ``after=""`` starts with the first event. Without `after` the stream has only events that
-        are stored after its start; it starts with the first `anext`, or with ``async with``. With
-        ``follow=False`` the stream ends after the last event that was stored when it started. If
-        the id is invalid, `UserError` is raised when the stream starts.
+        ``after=""`` starts with the first event. Without `after`, the stream has only events that
+        are stored after its start. The stream starts at the first `anext`, or with ``async with``.
+        With ``follow=False`` the stream ends after the last event that was stored when it started.
+        If the id is invalid, `UserError` is raised when the stream starts.
         """
         if self._closed:
             raise UserError("the event hub is closed: make another one")
@@ -69,9 +69,9 @@ class EventHub:
         return stream
 
     async def close(self) -> None:
-        """End all streams and stop reading; a second call does nothing.
+        """End all streams and stop reading. A second call does nothing.
 
-        A closed stream keeps its `position`. Pass this value as `after` to continue later.
+        A closed stream keeps its `position`. To continue later, pass this position as `after`.
         """
         self._closed = True
         for stream in tuple(self._streams):
@@ -126,9 +126,10 @@ class EventStream:
 
     @property
     def position(self) -> str | None:
-        """The id of the last event that was returned or skipped. Pass it as `after` to continue.
+        """The id of the last event that was returned or skipped. To continue later, pass this id as
+        `after`.
 
-        It is `None` until the stream knows its start.
+        `None` until the stream knows its start.
         """
         return self._after if self._place is None else self._place
 
@@ -156,7 +157,7 @@ class EventStream:
         self.close()
 
     async def aclose(self) -> None:
-        """The same as `close`."""
+        """Close the stream like `close`."""
         self.close()
 
     def close(self) -> None:

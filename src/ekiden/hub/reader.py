@@ -1,15 +1,15 @@
 """The live reader of a store's events, which retries while the store is unavailable.
 
-The reader does not pass events to streams: it keeps a window of the last events. Each stream takes
+The reader does not pass events to streams. It keeps a window of the last events. Each stream takes
 the events after its own position from the window, or reads the store if its position is not in the
-window. So a slow stream delays no other and needs no buffer. A stream's position is that of its
-last event, so no event is left out or returned twice.
+window. So a slow stream does not delay other streams and needs no buffer. The position of a stream
+is the id of its last event, so no event is left out or returned twice.
 
 The reader reads only while a stream waits. A waiting stream is at the end of the window, or has
 just found no event after its position in the store. If no stream is at the end, the window starts
-again at the position of one of them. Waiting streams are woken when the window changes, and look
-again: a stream that read the store before the change finds the new events in the window or in the
-store.
+again at the position of one of them. When the window changes, waiting streams are woken and read
+again. So a stream that read the store before the change finds the new events in the window or in
+the store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from ekiden.storage.base import EventPage
 
 T = TypeVar("T")
 OnOutage: TypeAlias = Callable[[StoreUnavailable | None], None]
-"""Called with the error when an outage begins, and with `None` when it ends."""
+"""A function that is called with the error when an outage begins, and with `None` when the outage
+ends."""
 
 _LONGEST_S = 5.0
 
@@ -42,10 +43,10 @@ class StoreRetry:
     async def insist(
         self, call: Callable[[], Awaitable[T]], pause: Callable[[float], Awaitable[bool]]
     ) -> T | None:
-        """The result of `call`, which is retried while the store is unavailable; `None` if `pause`
-        returns false.
+        """Return the result of `call`, which is retried while the store is unavailable. Returns
+        `None` if `pause` returns false.
 
-        The delay doubles with each retry. Other errors are raised.
+        The delay doubles with each retry. Errors other than `StoreUnavailable` are raised.
         """
         wait_s = self._first_s
         while True:
@@ -121,7 +122,7 @@ class Subscription:
     """
 
     sessions: Collection[str] | None = None
-    """Only events of these sessions, and events about one of them."""
+    """Only events of these sessions, and events about one of these sessions."""
     agents: Collection[str] | None = None
     """Only events of these agents, and handoffs and messages from or to them."""
     types: Collection[EventType] | None = None
@@ -177,10 +178,11 @@ _IDLE_S = 1.0
 
 
 class Window:
-    """The last events of the feed without gaps, at most `size`, and the position before them.
+    """The last events of the feed without gaps, at most `size` events, and the position before
+    them.
 
-    A position is the id of an event, or the start of a reader. Positions have no order: for a
-    position that is not in the window, the store must be read.
+    A position is the id of an event, or the start of a reader. Positions cannot be compared, so for
+    a position that is not in the window, the store must be read.
     """
 
     def __init__(self, size: int) -> None:
@@ -201,7 +203,7 @@ class Window:
         self._start = self.end = place
 
     def extend(self, events: Iterable[HubEvent]) -> None:
-        """Add events at the end; the oldest are removed."""
+        """Add events at the end, and remove the oldest events."""
         for event in events:
             self._events.append(event)
             self._next[event.id] = self._first + len(self._events)
@@ -215,7 +217,7 @@ class Window:
         return place in self._next
 
     def after(self, place: str) -> HubEvent | None:
-        """The event after a position in the window; `None` at the end."""
+        """Return the event after a position in the window; `None` at the end of the window."""
         number = self._next[place] - self._first
         return self._events[number] if number < len(self._events) else None
 
@@ -235,9 +237,9 @@ class LiveReader:
         """Raised whenever the window changes."""
 
     def wait(self, place: str, generation: int) -> asyncio.Future[None]:
-        """A future that is done when the window has changed since `generation`.
+        """Return a future that is done when the window has changed since `generation`.
 
-        If an error ended the reader, the future has the error; the next call starts the reader
+        If an error ended the reader, the future has this error, and the next call starts the reader
         again. Pass the future to `forget` at the end.
         """
         future = asyncio.get_running_loop().create_future()

@@ -1,13 +1,13 @@
 """Live events of single sessions.
 
-`EventHub` shows every event to every subscriber, which filters them. With a thousand followers of
-one session each, nearly all of that work would be wasted. Here events are passed only to the
-followers of their session.
+`EventHub` passes every event to every subscriber, and the subscriber filters the events. With a
+thousand subscribers that each follow one session, nearly all of that work would be wasted. This
+module passes events only to the followers of their session.
 
-A follower's position is the number of its last event, and events are numbered without gaps: before
-an event that comes too early, the missing ones are read from the store; known events are skipped.
-So events may come from a run in this process or from the store's feed, or get lost on the way: no
-event is left out or returned twice.
+The position of a follower is the number of its last event, and events are numbered without gaps.
+Before an event that arrives too early, the missing events are read from the store. Known events are
+skipped. So no event is left out or returned twice, whether events come from a run in this process,
+come from the store's feed, or get lost on the way.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class SessionEvents(Protocol):
 
 
 class Tail:
-    """The events of one session: stored events after a number, then live events with deltas of
-    answers between them.
+    """The events of one session: stored events after a given number, followed by live events and
+    deltas of answers.
 
-    Only one task may iterate over it. If you cancel `anext`, no event is lost::
+    Only one task may iterate over a `Tail`. If you cancel `anext`, no event is lost::
 
         async with tails.follow("customer-42", after=3) as tail:
             async for shown in tail:
@@ -194,11 +194,12 @@ class SessionTails:
         self._closed = False
 
     def follow(self, session_id: str, *, after: int = 0) -> Tail:
-        """A stream of the session's events after number `after`. It starts with ``async with``."""
+        """Return a stream of the session's events after number `after`. The stream starts with
+        ``async with``."""
         return Tail(self, session_id, after)
 
     async def prepared(self, session_id: str) -> Tail:
-        """A started stream for a run that is about to start, so that no delta is missed.
+        """Return a started stream for a run that is about to start, so that no delta is missed.
 
         Call `begin_after` with the number of the last event before the run.
         """
@@ -248,7 +249,7 @@ class SessionTails:
             tail.close()
 
     async def listen(self, tail: Tail) -> None:
-        """Start passing events to `tail`. From then on the stream misses no event."""
+        """Start passing events to `tail`. From this call on, the stream misses no event."""
         if self._closed:
             tail.close()
             return
@@ -267,7 +268,7 @@ class SessionTails:
                 del self._followed[tail.session_id]
 
     async def close(self) -> None:
-        """Close all streams; a second call does nothing."""
+        """Close all streams. A second call does nothing."""
         self._closed = True
         for tail in [tail for tails in self._followed.values() for tail in tails]:
             tail.close()

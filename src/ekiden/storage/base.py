@@ -1,23 +1,23 @@
-"""The roles of a store: sessions with leases, their journal, documents, queues and search.
+"""The interfaces of a store: sessions with leases, their journal, documents, queues and search.
 
 Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContract` checks:
 
 * A session is owned by at most one `Claim`. Claiming raises the session's epoch. Every write of the
   owner names its epoch and owner, and is refused with `LeaseLost` (and changes nothing) once the
   epoch was raised *or the lease expired*. Leases are measured by the store's own clock.
-* `commit` is one transaction: all of it is stored durably, or none.
+* `commit` is one transaction: either the whole commit is stored durably, or none of it.
 * The writer numbers the events of a session 1, 2, 3 … A number or a step key that is already stored
   raises `StepConflict`.
 * What is stored as JSON (`meta`, `cursor`, `variables`, results of steps, bodies of documents and
   messages, what an event carries) must be JSON: dicts with text as keys, lists, text, finite
   numbers, booleans, `None`. Anything else raises a `UserError` that names the value, before
   anything is stored. Only `MemoryStore` does not check events, which it keeps as objects.
-* Each wake raises the `wakes` of a session. A process that suspends the session states the count it
-  has seen, so no wake is lost between reading and suspending.
-* A message stays open until it is settled; the first settlement counts.
+* Each wake raises the `wakes` of a session. A process that suspends the session passes the count
+  that it has read, so no wake is lost between reading and suspending.
+* A message stays open until it is settled. Only the first settlement counts.
 * A database that cannot be reached raises `StoreUnavailable`, never an exception of its driver.
-* A store opens with its first use. Once closed it refuses every call with `StoreUnavailable` until
-  it is opened again.
+* A store opens at its first use. A closed store refuses every call with `StoreUnavailable` until it
+  is opened again.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ class SessionStore(Protocol):
     """Sessions as rows."""
 
     async def create(self, new: NewSession) -> None:
-        """Store a new session. Raises `SessionExists` if the id is taken."""
+        """Store a new session. Raises `SessionExists` if a session with this id exists."""
         ...
 
     async def get(self, session_id: str) -> SessionRow:
-        """The row of the session. Raises `SessionNotFound`."""
+        """Return the row of the session. Raises `SessionNotFound`."""
         ...
 
     async def list(
         self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
     ) -> SessionPage:
-        """One page of sessions, the newest first. Raises `UserError` for a malformed cursor."""
+        """Return one page of sessions, newest first. Raises `UserError` for a malformed cursor."""
         ...
 
     async def delete(self, session_id: str) -> None:
@@ -89,50 +89,51 @@ class LeaseStore(Protocol):
     async def claim(
         self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
     ) -> tuple[Claim, SessionRow]:
-        """Claim the session. Raises `SessionBusy` while any owner, even this one, has a live lease.
+        """Claim the session. Raises `SessionBusy` while any owner, including `owner` itself, has a
+        live lease.
 
-        With `create` a missing session is created in the same transaction. Otherwise a missing
-        session raises `SessionNotFound`.
+        With `create`, a missing session is created in the same transaction. Without `create`, this
+        method raises `SessionNotFound` for a missing session.
         """
         ...
 
     async def claim_next(
         self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
     ) -> tuple[Claim, SessionRow] | None:
-        """Claim the `ready` session that has waited longest and has no live lease; `None` if there
-        is none.
+        """Claim the `ready` session that has waited longest and has no live lease. Returns `None`
+        if there is no such session.
 
         With `agents`, only sessions of these agents are claimed.
         """
         ...
 
     async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        """Extend the leases; returns the claims that are lost."""
+        """Extend the leases, and return the claims that are lost."""
         ...
 
     async def release(self, claim: Claim) -> None:
-        """Release the session; does nothing if the claim is already lost."""
+        """Release the session. Does nothing if the claim is already lost."""
         ...
 
     async def wait_for_change(
         self, timeout_s: float, *, about: Collection[str] | None = None
     ) -> None:
-        """Return soon after a change in the store, or after the timeout. This is only a hint: the
-        call may return early.
+        """Return soon after a change in the store, or after the timeout. The call may also return
+        early.
 
-        With `about`, the call may wait only for changes of documents in these collections. If
-        `about` contains `MESSAGES`, changes of messages count too.
+        With `about`, the call may ignore all changes except those of documents in these
+        collections. If `about` contains `MESSAGES`, changes of messages count too.
         """
         ...
 
     async def wait_for_ready(
         self, agents: Collection[str], timeout_s: float, *, has_room: Callable[[], bool]
     ) -> None:
-        """Return when `claim_next` may find a session of these agents: a session was released, or a
-        lease expired. This is only a hint, as with `wait_for_change`.
+        """Return when `claim_next` may find a session of these agents, because a session was
+        released or a lease expired.
 
-        For each ready session one waiting process is woken. Processes whose `has_room` returns
-        false are skipped. Only one task of a process may wait.
+        The call may also return early. For each ready session, one waiting process is woken.
+        Processes whose `has_room` returns false are skipped. Only one task of a process may wait.
         """
         ...
 
@@ -142,7 +143,7 @@ class Journal(Protocol):
 
     def commit(self, claim: Claim, commit: Commit) -> Awaitable[None]:
         """Store one step. Raises `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`, and
-        `UserError` for values that are not JSON; then nothing is changed."""
+        `UserError` for values that are not JSON. After an exception, nothing is changed."""
         ...
 
     async def events(
@@ -153,28 +154,29 @@ class Journal(Protocol):
         limit: int | None = None,
         with_items: bool = False,
     ) -> Sequence[Event]:
-        """The events numbered above `after`, in order; empty if there is no such session.
+        """Return the events with numbers above `after`, in order. The result is empty if the
+        session does not exist.
 
-        With `with_items` only the events that add or remove items; these are enough to read the
-        conversation.
+        With `with_items`, return only the events that add or remove items, which are enough to read
+        the conversation.
         """
         ...
 
     async def digests(
         self, session_id: str, *, after: int = 0, limit: int = 1000
     ) -> Sequence[EventDigest]:
-        """The digests of the stored events numbered above `after`, in order.
+        """Return the digests of the stored events with numbers above `after`, in order.
 
-        Empty if the session does not exist, or if no other program could change the data of this
-        store.
+        The result is empty if the session does not exist, or if no other program could change the
+        data of this store.
         """
         ...
 
     async def find_events(
         self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
     ) -> EventPage:
-        """One page of the events of all sessions, ordered by time, then by creation of the session,
-        then by number. Raises `UserError` for a malformed cursor or a limit below 1.
+        """Return one page of the events of all sessions, sorted by time, then by creation of the
+        session, then by number. Raises `UserError` for a malformed cursor or a limit below 1.
 
         A page begins after the last event of the previous page, even if events were written or
         deleted meanwhile: no event appears twice, and no event is missing that existed during the
@@ -183,11 +185,11 @@ class Journal(Protocol):
         ...
 
     async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
-        """The events of all sessions, and events without a session, in the order in which they
-        became visible.
+        """Return the events of all sessions, and events without a session, in the order in which
+        they became visible.
 
-        Begins after the event with the cursor `after`, or with the first one. A reader that
-        continues from the cursor of its last event sees every event once: an event that is
+        The result begins after the event with the cursor `after`, or with the first event. A reader
+        that continues from the cursor of its last event sees every event once: an event that is
         committed later never appears before an event that was already returned. `next_cursor` is
         the cursor of the last event, or `after` if there are no events. Raises `UserError` for a
         malformed cursor or a limit below 1.
@@ -199,7 +201,7 @@ class Journal(Protocol):
         ...
 
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
-        """The stored results of steps whose key begins with `prefix`."""
+        """Return the stored results of steps whose keys begin with `prefix`."""
         ...
 
 
@@ -207,29 +209,31 @@ class DocumentStore(Protocol):
     """Versioned JSON documents in named collections."""
 
     async def get_document(self, collection: str, key: str) -> Document | None:
-        """The document, or `None`."""
+        """Return the document, or `None` if it does not exist."""
         ...
 
     async def write_documents(
         self, writes: Sequence[DocumentWrite], *, silently: bool = False
     ) -> None:
-        """Write all documents or none. Raises `StaleDocument` if a version is not the expected one.
+        """Write all documents or none. Raises `StaleDocument` if a version is not the expected
+        version.
 
-        `silently`: do not wake tasks that wait for changes.
+        With `silently`, tasks that wait for changes are not woken.
         """
         ...
 
     async def list_documents(
         self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
     ) -> Sequence[Document]:
-        """Documents with keys above `after`, ordered by key."""
+        """Return documents with keys above `after`, sorted by key."""
         ...
 
 
 async def each_document(
     store: DocumentStore, collection: str, *, prefix: str = "", page: int = 500
 ) -> AsyncIterator[Document]:
-    """All documents, ordered by key; read in pages, so changes meanwhile may be seen or not."""
+    """Yield all documents, sorted by key. The documents are read in pages, so the result may or may
+    not include changes that happen meanwhile."""
     after = ""
     while True:
         found = await store.list_documents(collection, prefix=prefix, after=after, limit=page)
@@ -257,7 +261,7 @@ class QueueStore(Protocol):
         limit: int = 1,
         oldest_first: bool = False,
     ) -> Sequence[QueueMessage]:
-        """Take the next open messages that are due and not leased, ordered by priority and age, or
+        """Take the next open messages that are due and not leased, sorted by priority and age, or
         only by age. Messages whose `ttl_s` has passed become `expired` and are not returned."""
         ...
 
@@ -268,20 +272,21 @@ class QueueStore(Protocol):
     async def find_messages(
         self, where: MessageFilter = MessageFilter(), *, after: int = 0, limit: int = 100
     ) -> Sequence[StoredMessage]:
-        """Messages with an `id` above `after`, ordered by `id`."""
+        """Return messages with an `id` above `after`, sorted by `id`."""
         ...
 
     async def requeue_messages(self, keys: Collection[str]) -> int:
-        """Make `dead` or `expired` messages open again, as if they were never delivered; returns
+        """Make `dead` or `expired` messages open again, as if they were never delivered, and return
         their number.
 
-        The messages no longer have a `ttl_s`. No session waits for them, because their end was
-        already reported."""
+        The messages no longer have a `ttl_s`. No session waits for these messages, because their
+        end was already reported.
+        """
         ...
 
     async def prune_messages(self, *, before_us: int, limit: int = 1000) -> int:
-        """Remove messages that were settled before this time, including `dead` ones; returns their
-        number."""
+        """Remove messages that were settled before this time, including `dead` messages, and return
+        their number."""
         ...
 
     async def ack_message(self, message: QueueMessage) -> bool:
@@ -309,8 +314,8 @@ class SearchStore(Protocol):
         """Store all entries or none. They replace entries with the same space and key.
 
         Raises `UserError` for a body that is not JSON, and for an empty space or key. Also raises
-        it for a vector without a model, with a wrong length for its model, or with a value that is
-        not a finite number.
+        `UserError` for a vector without a model, with a wrong length for its model, or with a value
+        that is not a finite number.
         """
         ...
 
@@ -332,23 +337,24 @@ class SearchStore(Protocol):
         not_of_model: str | None = None,
         limit: int = 100,
     ) -> Sequence[SearchEntry]:
-        """Entries with keys above `after`, ordered by key. With `keys` only entries with these
-        keys; with `not_of_model` only entries without a vector of that model."""
+        """Return entries with keys above `after`, sorted by key. With `keys`, return only entries
+        with these keys. With `not_of_model`, return only entries without a vector of that model."""
         ...
 
     async def delete_entries(self, space: str, *, keys: Collection[str] | None = None) -> int:
-        """Remove the entries with these keys, or all entries of the space; returns their number."""
+        """Remove the entries with these keys, or all entries of the space, and return their
+        number."""
         ...
 
     async def search_text(self, space: str, query: str, *, limit: int = 10) -> Sequence[SearchHit]:
-        """Entries that contain words of the query, best match first. A query without words finds
-        nothing. A query has no special syntax."""
+        """Return entries that contain words of the query, best match first. A query without words
+        finds nothing. A query has no special syntax."""
         ...
 
     async def search_vectors(
         self, space: str, vector: Sequence[float], *, model: str, limit: int = 10
     ) -> Sequence[SearchHit]:
-        """The entries with the most similar vectors of this model, most similar first."""
+        """Return the entries with the most similar vectors of this model, most similar first."""
         ...
 
 
@@ -356,22 +362,21 @@ class QueueStarts:
     """Base class of stores that start a write to their queues before the call returns.
 
     Concurrent writes may take effect in any order. Cancelling a future does not undo its write. The
-    bus calls these methods instead of `put_messages` and `settle_messages`: a subclass that
-    overrides one of those must also override its counterpart here.
+    bus calls these methods instead of `put_messages` and `settle_messages`. So a subclass that
+    overrides one of those two methods must also override its counterpart in this class.
     """
 
     def start_put(self, messages: Sequence[QueuePut]) -> asyncio.Future[Sequence[PutReceipt]]:
-        """`QueueStore.put_messages`."""
+        """Start `QueueStore.put_messages`."""
         raise NotImplementedError
 
     def start_settle(self, settles: Sequence[MessageSettle]) -> asyncio.Future[Sequence[Settled]]:
-        """`QueueStore.settle_messages`."""
+        """Start `QueueStore.settle_messages`."""
         raise NotImplementedError
 
 
 class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, SearchStore, Protocol):
-    """A store: everything that Ekiden keeps in one database. `async with` opens and closes the
-    store.
+    """A store: all data that Ekiden keeps in one database. `async with` opens and closes the store.
 
     For example::
 
@@ -400,7 +405,7 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
     async def close(self) -> None:
         """Write pending data, and disconnect. A second call does nothing.
 
-        Calls that wait for a change return. Other current calls finish, or raise
+        Calls that wait for a change return. Other calls in progress finish, or raise
         `StoreUnavailable`. Later calls raise `StoreUnavailable` until the store is opened again.
         """
         ...
@@ -415,8 +420,8 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
         ...
 
     async def now_us(self) -> int:
-        """The time in microseconds since 1970 on the clock of the store, for deadlines. All
-        processes see the same clock, which does not jump when the wall clock of a machine is
+        """Return the time on the clock of the store, in microseconds since 1970, for deadlines. All
+        processes see the same clock. This clock does not jump when the wall clock of a machine is
         changed."""
         ...
 
@@ -428,5 +433,5 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
     async def info(self) -> Mapping[str, Any]:
         """Facts for `ekiden doctor`: `engine`, `version`, `format` and the counts `sessions` and
         `events`. A back end may add more. The call is fast even for a large store, because some
-        counts are estimates; `estimated` lists them."""
+        counts are estimates. `estimated` lists the names of these counts."""
         ...

@@ -1,8 +1,9 @@
 """The values that stores keep and return: sessions, claims, commits, documents, messages, events.
 
 Workers take ready sessions in the order of the time at which they became ready, minus the head
-start of their priority. Important sessions go first, but none starves: a session can be overtaken
-only by sessions that became ready at most the difference of the head starts later.
+start of their priority. So important sessions go first, but no session starves: a session with a
+higher priority overtakes another session only if it became ready not much later. The limit is the
+difference of the two head starts.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from ekiden.core.events import Event, EventType
 from ekiden.core.values import priority_number
 
 SessionStatus: TypeAlias = Literal["idle", "ready", "waiting"]
-"""`idle`: has no work until the next message; `ready`: has work; `waiting`: waits for the answer of
-a person or an agent."""
+"""`idle`: the session has no work until the next message. `ready`: the session has work. `waiting`:
+the session waits for the answer of a person or an agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSession:
-    """The values of a session to be created."""
+    """The values of a new session."""
 
     id: str
     agent: str
@@ -34,7 +35,8 @@ class NewSession:
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Fixed facts about the session: title, correlation id, labels."""
     priority: int = 2
-    """1 (low), 2 (normal), 3 (high) or 4 (urgent): the head start among ready sessions."""
+    """The priority, which determines the head start among ready sessions: 1 (low), 2 (normal), 3
+    (high) or 4 (urgent)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,38 +51,39 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRow:
-    """A session as it is stored."""
+    """The stored values of a session."""
 
     id: str
     agent: str
     status: SessionStatus
     outcome: str | None
-    """The kind of the last run's outcome; `None` before the first run and during a run."""
+    """The outcome of the last run, as its kind. `None` before the first run, and during a run."""
     user_id: str | None
     meta: Mapping[str, Any]
     cursor: Mapping[str, Any]
-    """The position of the run, which only the runtime reads."""
+    """The position of the run. Only the runtime reads it."""
     variables: Mapping[str, Any]
     """Values that agents stored with `ctx.set`."""
     seq: int
     """The number of the last event."""
     epoch: int
     owner: str | None
-    """The owner of the lease; `None` when free or expired."""
+    """The owner of the lease; `None` if the session has no lease or the lease has expired."""
     created_at_us: int
     updated_at_us: int
     wakes: int = 0
-    """How often the session was woken."""
+    """How many times the session was woken."""
     priority: int = 2
     loaded: Loaded | None = field(default=None, compare=False, repr=False)
-    """For the owner of a new claim, if the store has read it anyway; `None`: the owner reads it."""
+    """The contents of the session, if the store has read them for a new claim. If `None`, the owner
+    of the claim reads the contents itself."""
 
 
 def is_copied(row: SessionRow, event: Event) -> bool:
-    """Whether the event was copied from the session that this one was forked from.
+    """Whether the event of a fork was copied from the original session.
 
-    ``forked_at`` is the number of the last copied event, or of the message that the fork replaced;
-    the replacement is younger than the fork.
+    ``forked_at`` is the number of the last copied event, or of the message that the fork replaced.
+    Such a replacement is younger than the fork.
     """
     last = row.meta.get("forked_at") if "forked_from" in row.meta else None
     if not isinstance(last, int) or event.seq > last:
@@ -97,13 +100,13 @@ class Claim:
     epoch: int
     lease_s: float
     key: Any = None
-    """The back end's handle to the row."""
+    """The handle with which the back end finds the row."""
 
 
 class OwnJson(dict[str, Any]):
-    """JSON that its writer never changes again, at any depth.
+    """A JSON value that its writer never changes again, at any depth.
 
-    A store in memory may keep it without copying or checking it.
+    A store in memory may keep this value without copying or checking it.
     """
 
     __slots__ = ()
@@ -111,12 +114,12 @@ class OwnJson(dict[str, Any]):
 
 @dataclass(slots=True, kw_only=True)  # Creating a frozen one takes three times as long.
 class SessionPatch:
-    """The changes of a session's row in a commit; `None` leaves a field as it is."""
+    """The changes of a session's row in a commit. A field that is `None` does not change."""
 
     agent: str | None = None
     status: SessionStatus | None = None
     outcome: str | None = None
-    """`""` clears it."""
+    """The new outcome. An empty text removes the outcome."""
     cursor: Mapping[str, Any] | None = None
     variables: Mapping[str, Any] | None = None
 
@@ -129,7 +132,8 @@ class DocumentWrite:
     key: str
     body: Any | None
     expected_version: int | None = None
-    """`None`: any version; 0: must not exist; n: must have version n."""
+    """The expected version of the stored document. `None` accepts any version. 0 means that the
+    document must not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +152,8 @@ class SessionOpening:
     """A session that is created within another write, with its first events."""
 
     new: NewSession
-    """If the id is taken, `SessionExists` is raised and nothing is written."""
+    """The values of the new session. If a session with this id exists, the write raises
+    `SessionExists`, and nothing is written."""
     events: Sequence[Event] = ()
     """The first events, numbered from 1."""
     cursor: Mapping[str, Any] = field(default_factory=dict)
@@ -161,28 +166,28 @@ class Commit:
 
     patch: SessionPatch
     events: Sequence[Event] = ()
-    """New events, numbered from the row's `seq` + 1."""
+    """The new events. Their numbers begin with the row's `seq` + 1."""
     steps: Mapping[str, Any] = field(default_factory=dict)
-    """Results of steps to be stored, by key; JSON."""
+    """The results of steps, by key, as JSON."""
     documents: Sequence[DocumentWrite] = ()
     messages: Sequence[QueuePut] = ()
     settles: Sequence[MessageSettle] = ()
     openings: Sequence[SessionOpening] = ()
     wakes: Sequence[str] = ()
-    """The ids of other sessions to wake; ids of missing sessions are ignored."""
+    """The ids of other sessions to wake. Ids of missing sessions are ignored."""
     seen_wakes: int | None = None
-    """With the status `waiting`: if the row's `wakes` differ, the session becomes `ready` instead,
-    because it was woken since the run read them."""
+    """The value of `wakes` that the run has read. If the new status is `waiting` and the row has
+    another value, the session was woken meanwhile, so it becomes `ready` instead."""
     release: bool = False
-    """Release the claim in the same transaction; otherwise the lease is renewed."""
+    """Whether the claim is released in the same transaction. If false, the lease is renewed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """Writes of a process that owns no session, as one transaction.
 
-    They are written in the order of the fields: a batch can settle the messages that it puts, and
-    wake the sessions that it opens.
+    The writes are made in the order of the fields, so a batch can settle the messages that it puts,
+    and wake the sessions that it opens.
     """
 
     documents: Sequence[DocumentWrite] = ()
@@ -191,7 +196,7 @@ class Batch:
     openings: Sequence[SessionOpening] = ()
     wakes: Sequence[str] = ()
     events: Sequence[Event] = ()
-    """Events outside sessions: `Event.session_id` is empty, and the store sets `seq`."""
+    """Events without a session. Their `session_id` is empty, and the store sets their `seq`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +209,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFilter:
-    """A filter of sessions; `None` matches all."""
+    """A filter of sessions. `None` in a field matches all sessions."""
 
     status: SessionStatus | None = None
     agent: str | None = None
@@ -214,7 +219,7 @@ class SessionFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
-    """A page of sessions, the newest first."""
+    """A page of sessions, newest first."""
 
     sessions: Sequence[SessionRow]
     next_cursor: str | None
@@ -223,10 +228,11 @@ class SessionPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """A filter of events, and their order; `None` matches all."""
+    """A filter of events, and the order of the result. `None` in a field matches all events."""
 
     types: Collection[EventType] | None = None
-    """The types in `AUDITED` have an index; a search for other types reads all events."""
+    """The types of the events. The types in `AUDITED` have an index. A search for other types reads
+    all events."""
     session_id: str | None = None
     since_us: int | None = None
     """The earliest time, inclusive, in microseconds since 1970."""
@@ -241,7 +247,7 @@ class EventPage:
 
     events: Sequence[Event]
     cursors: Sequence[str]
-    """For each event the cursor of a page that begins after it."""
+    """For each event, the cursor of a page that begins after this event."""
     next_cursor: str | None
     """The cursor of the next page; `None` after the last page."""
 
@@ -254,14 +260,15 @@ HEAD_START_S: Mapping[int, int] = MappingProxyType({1: -60, 2: 0, 3: 60, 4: 600}
 
 
 def check_priority(new: NewSession) -> int:
-    """The priority of a new session; `UserError` if it is not 1 to 4."""
+    """Return the priority of a new session. Raises `UserError` if it is not 1 to 4."""
     if isinstance(new.priority, str):
         raise UserError(f"a stored priority is a number, 1 to 4, not {new.priority!r:.40}")
     return priority_number(new.priority)
 
 
 def head_start_sql(priority: str) -> str:
-    """The head start in seconds, as SQL; `priority` is a column or a parameter."""
+    """Return an SQL expression for the head start, in seconds. `priority` is a column or a
+    parameter."""
     cases = " ".join(f"when {number} then {start}" for number, start in HEAD_START_S.items())
     return f"case {priority} {cases} else 0 end"
 
@@ -284,7 +291,7 @@ class SearchEntry:
     body: Any = None
     """Further data of the entry, as JSON."""
     vector: Sequence[float] | None = None
-    """The embedding of the text; its Euclidean length is 1."""
+    """The embedding of the text. Its Euclidean length is 1."""
     model: str = ""
     """The embedder that computed the vector. Vectors of different embedders are never compared."""
     updated_at_us: int = 0
@@ -306,80 +313,83 @@ class SearchHit:
 EXECUTIONS = "collaborations.execution"
 """The collection with a document for each agreement to execute: its owner and the owner's lease."""
 MESSAGES = "queued messages"
-"""The topic of changes of messages, for `LeaseStore.wait_for_change`."""
+"""Stands for changes of messages in the argument `about` of `LeaseStore.wait_for_change`."""
 
 MessageState: TypeAlias = Literal[
     "open", "answered", "failed", "timed_out", "cancelled", "late", "expired", "dead"
 ]
-"""`open`: queued or leased; `answered`, `failed`: settled with an answer or an error;
-`timed_out`, `cancelled`: the sender no longer waits; `late`: answered after that;
-`expired`: its `ttl_s` passed before it was taken; `dead`: given up after too many deliveries."""
+"""The state of a message. `open`: it is queued or leased. `answered`, `failed`: it was settled with
+an answer or an error. `timed_out`, `cancelled`: the sender no longer waits. `late`: it was answered
+after the sender stopped waiting. `expired`: its `ttl_s` passed before it was taken. `dead`: it had
+too many deliveries and is not delivered again."""
 
 
 @dataclass(slots=True, kw_only=True)
 class QueuePut:
-    """A message to be stored in a queue.
+    """A new message for a queue.
 
-    Treat it, and the other values that are made for every message, as read-only. They are not
-    frozen, because creating frozen values would take longer than storing them.
+    Do not change this object, or the other values that exist for every message. Their classes are
+    not frozen only because creating frozen values would take longer than storing them.
     """
 
     queue: str
     body: Any
     priority: int = 0
-    """Higher is taken first; first in, first out within one priority."""
+    """The priority. Messages with a higher priority are taken first. Messages with the same
+    priority are taken in the order in which they were stored."""
     delay_s: float = 0.0
     dedup_key: str | None = None
-    """A second message with this key in the queue is dropped until the first, taken or not, is
-    acknowledged or settled."""
+    """If the queue already has a message with this key that is neither acknowledged nor settled,
+    the new message is dropped."""
     bound: int | None = None
     """Raise `QueueFull` if the queue already has this many open messages."""
     key: str | None = None
-    """A unique name of the message. A second message with this name, in any queue, is dropped while
-    the first one is stored, in any state."""
+    """A unique name of the message. If a message with this name is stored in any queue, in any
+    state, the new message is dropped."""
     waiter: str | None = None
-    """The waiting session or agent: its name in the graph of waits."""
+    """The waiting session or agent, as the name of its node in the wait-for graph."""
     session_id: str | None = None
     """The session to wake when the message is settled or expires."""
     ttl_s: float | None = None
-    """A message that was not taken in this time becomes `expired`."""
+    """A message that is not taken within this many seconds becomes `expired`."""
     taken_by: str | None = None
-    """Store the message as already delivered to this owner, with a lease of `lease_s`."""
+    """If set, the message is stored as already delivered to this owner, with a lease of `lease_s`
+    seconds."""
     lease_s: float = 30.0
 
 
 new_put = maker(QueuePut)
-"""`QueuePut`, in half the time."""
+"""Creates a `QueuePut` in half the time of the constructor."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PutReceipt:
-    """The result of putting a message; read-only."""
+    """The result of storing a message. Do not change this object."""
 
     id: int
-    """The id of the message, or of the stored message with the same `key`; 0 for a duplicate of a
-    `dedup_key`."""
+    """The id of the message, or of the stored message with the same `key`. 0 if the message was
+    dropped because of its `dedup_key`."""
     is_new: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueMessage:
-    """A delivery of a message: the owner has it until it is acknowledged, released or settled, or
-    the lease expires."""
+    """A delivery of a message. The owner has the message until the message is acknowledged,
+    released or settled, or until the lease expires."""
 
     id: int
     queue: str
     body: Any
     priority: int
     attempts: int
-    """1 on the first delivery; more means redelivered."""
+    """The number of deliveries. 1 is the first delivery."""
     owner: str
     key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
-    """A message as it is stored, in any state."""
+    """A stored message in any state."""
 
     id: int
     queue: str
@@ -388,23 +398,23 @@ class StoredMessage:
     priority: int
     attempts: int
     owner: str | None
-    """The owner, or the last owner."""
+    """The current owner, or the last owner."""
     state: MessageState
     waiter: str | None
     session_id: str | None
     answer: Any
-    """The answer; `None` if the message was settled without one, or is open."""
+    """The answer; `None` if the message is open or was settled without an answer."""
     created_at_us: int
     settled_at_us: int | None
 
 
 @dataclass(slots=True, kw_only=True)
 class MessageSettle:
-    """The final state of a message; read-only.
+    """The final state of a message. Do not change this object.
 
-    For an open message, the state and the answer are stored, and its session is woken. `answered`
-    or `failed` for a `timed_out` or `cancelled` message stores the answer as `late` and wakes no
-    session. Everything else changes nothing.
+    For an open message, the state and the answer are stored, and its session is woken. If the
+    message is `timed_out` or `cancelled`, `answered` or `failed` stores the answer with the state
+    `late`, and wakes no session. In all other cases nothing changes.
     """
 
     key: str
@@ -414,19 +424,20 @@ class MessageSettle:
     """If given, settle the message only if this is its last delivery."""
     forget: bool = False
     """Remove the message in any state instead of keeping it. Its session is not woken, and `state`
-    is ignored. For callers that have stored the answer elsewhere."""
+    is ignored. Use this if the answer is stored elsewhere."""
 
 
 new_settle = maker(MessageSettle)
-"""`MessageSettle`, in half the time."""
+"""Creates a `MessageSettle` in half the time of the constructor."""
 
 Settled: TypeAlias = Literal["settled", "late", "no"]
-"""The result of a `MessageSettle`; the result of `forget` is `settled` if the message existed."""
+"""The result of a `MessageSettle`. With `forget`, the result is `settled` if the message
+existed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFilter:
-    """A filter of messages; `None` matches all."""
+    """A filter of messages. `None` in a field matches all messages."""
 
     keys: Collection[str] | None = None
     queue: str | None = None

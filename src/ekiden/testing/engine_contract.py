@@ -1,4 +1,5 @@
-"""The contract of an engine: the guarantees of the runtime, as tests that an engine inherits.
+"""The contract of an engine: tests of the runtime's guarantees, which the test class of an engine
+inherits.
 
     class TestMyEngine(QueueEngineContract):
         @pytest.fixture
@@ -7,8 +8,8 @@
             yield engine
             await engine.stop(drain=False)
 
-`EngineUnderTest` is the interface of `MyEngine`. The tests need pytest-asyncio in auto mode. They
-wait for conditions and do not sleep.
+`EngineUnderTest` is the interface of `MyEngine`. The tests need pytest-asyncio in auto mode. The
+tests wait for conditions and do not sleep.
 """
 
 from __future__ import annotations
@@ -241,4 +242,4 @@ class EngineContract(
 
 
 class QueueEngineContract(EngineContract, LineContract):
-    """All rules of an engine with a limit of concurrent sessions, where sessions queue up."""
+    """All rules of an engine that limits the number of concurrent sessions."""

@@ -1,7 +1,8 @@
 """Lists the places where a test may kill the process: ``python -m ekiden.testing.faults``.
 
-Arm one with ``EKIDEN_TESTING=1 EKIDEN_FAULT=name[:nth]``: the process kills itself with SIGKILL at
-the n-th visit. With ``name:nth:stop`` it stops there instead, until it gets SIGCONT.
+To activate a fault point, set ``EKIDEN_TESTING=1 EKIDEN_FAULT=name[:nth]``. The process then kills
+itself with SIGKILL when it reaches the fault point the n-th time. With ``name:nth:stop``, the
+process stops there instead, until it gets SIGCONT.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class FaultPoint:
 
 
 def fault_points(package: Path = _PACKAGE) -> list[FaultPoint]:
-    """All fault points in the source of `package`, by name. The package is not imported.
+    """Return all fault points in the source of `package`, by name. The package is not imported.
 
     Raises `UserError` for a fault point whose name is not a literal.
     """

@@ -1,4 +1,4 @@
-"""Models and task runners with scripted answers; they report calls that do not fit the script."""
+"""Models and task runners with scripted answers, which report calls that do not fit the script."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from ekiden.testing.steps import (
 )
 
 Respond: TypeAlias = Callable[[ModelRequest], StepLike | Awaitable[StepLike | None] | None]
-"""A script as a function of the request. `None` means that the call is unexpected."""
+"""A function that returns the step for a request. `None` means that the call is unexpected."""
 
 _CHUNKS = 3
 
@@ -138,7 +138,7 @@ class ScriptedModel:
             result = await Runner.run(Agent("desk", model=model, tools=[lookup]), "where is it?")
         assert model.calls[0].input[-1]["content"] == "where is it?"
 
-    Each call of the model takes the next step, regardless of the calling agent. At the end of the
+    Each call of the model uses the next step, regardless of the calling agent. At the end of the
     ``with`` block, the model checks that all steps were used. If the test continues in another
     process after a crash, use a function instead of a list: ``ScriptedModel(respond=fn)`` calls
     ``fn(request)`` for every step, and keeps no state.
@@ -153,9 +153,9 @@ class ScriptedModel:
         clock: ManualClock | None = None,
         record: bool = True,
     ) -> None:
-        """`usage` is the usage of each answer that has no usage of its own. `delay` steps wait for
-        time to pass on `clock`. With ``record=False``, the model does not record its calls, for
-        long measurements."""
+        """`usage` is the usage of each answer that has no usage of its own. Steps made with `delay`
+        wait for time to pass on `clock`. With ``record=False``, the model does not record its
+        calls, which saves memory in long measurements."""
         self.calls: list[RecordedCall] = []
         self._script = respond
         self._steps: deque[Step] = deque()
@@ -364,10 +364,10 @@ class ScriptedRunner:
             result = await Runner.run(Agent("desk", runner=runner), "paid?")
         assert runner.tasks[0].agent == "desk"
 
-    Each task takes the next step. A repeated task with the same idempotency key gets the first
-    reply again and takes no step, as a correct runner must do. If the first attempt raised an
-    exception or was cancelled, the repeated task takes the next step. At the end of the ``with``
-    block, the runner checks that all steps were used.
+    Each task uses the next step. Like a correct runner, `ScriptedRunner` returns the first reply
+    again for a repeated task with the same idempotency key, and uses no step. If the first attempt
+    raised an exception or was cancelled, the repeated task uses the next step. At the end of the
+    ``with`` block, the runner checks that all steps were used.
     """
 
     def __init__(self, steps: Iterable[TaskStep] = ()) -> None:

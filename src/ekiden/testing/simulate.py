@@ -1,9 +1,9 @@
 """Runs simulated worlds: ``ekiden simulate shop.py:scene --seed 7``.
 
-With ``--seed`` one simulation is shown from beginning to end. With ``--seeds 1-1000`` many are run,
-on request in several processes; each violation is listed with the command that shows it, and the
-exit code is 1. ``python -m ekiden.testing.simulate`` does the same; without a scene it uses a team
-of Ekiden's own.
+With ``--seed``, one simulation is shown from beginning to end. With ``--seeds 1-1000``, many
+simulations are run, optionally in several processes. Each violation is listed with the command that
+shows its simulation, and the exit code is 1. ``python -m ekiden.testing.simulate`` does the same.
+Without a scene, this module simulates Ekiden's own test team.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ _SHARE = 25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The name of the scene, by which every process can load it."""
+    """The name of the scene. Every process loads the scene by this name."""
 
     scene: str | None = None
-    """``file.py:name`` or ``module:name``. `None`: Ekiden's own test team."""
+    """The name, as ``file.py:name`` or ``module:name``. `None` means Ekiden's own test team."""
     texts: tuple[str, ...] = ()
-    """If the name is of a team: messages, each in its own conversation."""
+    """If the name is the name of a team, the messages for it. Each message starts its own
+    conversation."""
 
     def simulate(self, seed: int) -> SimulationReport:
         """Run one simulation."""
@@ -47,7 +48,7 @@ class Subject:
 
 
 def replay_command(seed: int, subject: Subject | None = None) -> str:
-    """The command that shows the log of a seed."""
+    """The command that shows the log of the simulation with this seed."""
     if subject is None or subject.scene is None:
         return f"{_COMMAND} --seed {seed}"
     texts = [part for text in subject.texts for part in ("--say", text)]
@@ -55,7 +56,7 @@ def replay_command(seed: int, subject: Subject | None = None) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command, and return its exit code."""
     arguments = _parser().parse_args(argv)
     subject = Subject(scene=arguments.scene, texts=tuple(arguments.say))
     if arguments.seed is not None:

@@ -93,10 +93,10 @@ class ManualClock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerStep:
-    """Answer with these items."""
+    """A step that answers with these items."""
 
     output: tuple[Item, ...]
-    """The items. A call without ``call_id`` gets one when the step is played."""
+    """The items. A tool call without ``call_id`` gets a ``call_id`` when the step is played."""
     transfers: frozenset[int] = frozenset()
     """The positions in `output` whose ``name`` may be the name of an agent instead of a tool."""
     usage: Usage | None = None
@@ -109,7 +109,7 @@ class AnswerStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streamed:
-    """Play `step` in pieces, if the request is streamed."""
+    """A step that plays `step` in pieces if the request is streamed."""
 
     step: Step
     chunks: int | tuple[str, ...]
@@ -121,7 +121,7 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureStep:
-    """Raise `error`."""
+    """A step that raises `error`."""
 
     error: BaseException
 
@@ -131,7 +131,7 @@ class FailureStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delayed:
-    """Wait, then play `step`."""
+    """A step that waits, and then plays `step`."""
 
     until: float | asyncio.Event
     step: Step
@@ -142,7 +142,8 @@ class Delayed:
         return f"delay({wait}, {self.step})"
 
     async def wait(self, clock: ManualClock | None = None) -> None:
-        """Wait for the event, or on the clock of the step, on `clock`, or in real time."""
+        """Wait for the event of the step. Without an event, wait for a time on the clock of the
+        step, otherwise on `clock`, otherwise in real time."""
         clock = self.clock or clock
         if isinstance(self.until, asyncio.Event):
             await self.until.wait()
@@ -154,7 +155,7 @@ class Delayed:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """Never answer; the call ends when it is cancelled."""
+    """A step that never answers. The call ends when it is cancelled."""
 
     def __str__(self) -> str:
         return "hang()"
@@ -162,7 +163,7 @@ class Hang:
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """Kill the process."""
+    """A step that kills the process."""
 
     def __str__(self) -> str:
         return "crash()"
@@ -204,7 +205,7 @@ def delay(
     until: float | asyncio.Event, step: StepLike, *, clock: ManualClock | None = None
 ) -> Delayed:
     """Delay a step until an event is set, or by a number of seconds on `clock`. The default is the
-    clock of the model; without any clock, the delay takes real time."""
+    clock of the model. Without any clock, the delay takes real time."""
     return Delayed(until=until, step=to_step(step), clock=clock)
 
 
@@ -233,7 +234,8 @@ def stream(step: StepLike, *, chunks: int | Sequence[str]) -> Streamed:
 
 
 def to_step(value: StepLike) -> Step:
-    """`value` as a step: a text, an exception, a response, or a list of items and answers."""
+    """Convert `value` to a step. `value` is a text, an exception, a response, or a list of items
+    and answers."""
     match value:
         case AnswerStep() | Streamed() | FailureStep() | Delayed() | Hang() | Crash():
             return value
@@ -258,7 +260,8 @@ def to_step(value: StepLike) -> Step:
 
 
 def pieces(text: str, count: int) -> list[str]:
-    """`text` in `count` pieces of about the same length, or fewer if it is too short."""
+    """Split `text` into `count` pieces of about the same length. A short text gives fewer
+    pieces."""
     size = max(1, -(-len(text) // count))
     return [text[start : start + size] for start in range(0, len(text), size)]
 

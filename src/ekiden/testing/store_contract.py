@@ -1,4 +1,5 @@
-"""The contract of a store: the rules of `ekiden.storage.base`, as tests that a back end inherits.
+"""The contract of a store: tests of the rules in `ekiden.storage.base`, which the test class of a
+back end inherits.
 
     class TestMyStore(StoreContract):
         @pytest.fixture
@@ -9,7 +10,7 @@
         async def advance_clock(self, store, seconds):
             store.clock.advance(seconds)
 
-Override `other` too where two handles can share a database. The tests need pytest-asyncio in auto
+Also override `other` if two handles can share a database. The tests need pytest-asyncio in auto
 mode and never sleep.
 """
 

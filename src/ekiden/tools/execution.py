@@ -1,4 +1,4 @@
-"""Runs one call of a tool with its guardrails; an error in a guardrail is a rejection."""
+"""Runs one call of a tool with its guardrails. An error in a guardrail counts as a rejection."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ def invoke(
 ) -> Coroutine[Any, Any, ToolResult]:
     """Run `tool` on ``ctx.tool_arguments``, with its own timeout or `timeout_s`.
 
-    A failure (bad arguments, an exception, `ToolTimeout`, an unusable result) is a result whose
-    `output` comes from the tool's `failure_error_function`. Without such a function, or if it fails
-    too, the exception is raised. A cancellation of this call cancels the tool. A `CancelledError`
-    that the tool raises by itself counts as its failure. Secrets of this process are masked in
-    `output`. In the output of a failure, everything that looks like a key is masked.
+    After a failure (bad arguments, an exception, `ToolTimeout`, an unusable result), the `output`
+    of the returned result comes from the tool's `failure_error_function`. If there is no such
+    function, or if it fails too, the exception is raised. A cancellation of this call cancels the
+    tool. A `CancelledError` that the tool itself raises counts as a failure of the tool. Secrets of
+    this process are masked in `output`. In the output of a failure, everything that looks like a
+    key is masked.
 
     The tool's guardrails run before and after the call, also after a failure, each with the timeout
     `timeout_s`. `checked` is the result of `check_input`, if the caller already ran it. A rejection
@@ -125,8 +126,8 @@ T = TypeVar("T")
 async def check_input(
     tool: FunctionTool, ctx: ToolContext[Any], *, timeout_s: float | None = None
 ) -> tuple[GuardrailDecision, ...]:
-    """Run the tool's input guardrails, until one does not allow the call; its decision is the last
-    in the result.
+    """Run the tool's input guardrails until one does not allow the call. The decision of this
+    guardrail is the last one in the result.
 
     `timeout_s` is the timeout of each guardrail. Raises `ToolInputGuardrailTripwireTriggered` if a
     guardrail ends the run, and `GuardrailFailed` if a guardrail fails.
@@ -218,9 +219,9 @@ async def decided(
     timeout_s: float | None,
     failed: Callable[[str], GuardrailFailed],
 ) -> T:
-    """The decision of a guardrail within `timeout_s`.
+    """Return the decision of a guardrail within `timeout_s` seconds.
 
-    Raises the error that `failed` makes for a timeout or any failure of the guardrail. A
+    For a timeout or any failure of the guardrail, raises the error that `failed` returns. A
     cancellation of the caller passes through.
     """
     deadline = asyncio.timeout(timeout_s)

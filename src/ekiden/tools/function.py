@@ -1,4 +1,4 @@
-"""`function_tool`: makes a tool of a Python function."""
+"""Defines `function_tool`, which makes a tool from a Python function."""
 
 from __future__ import annotations
 
@@ -174,13 +174,13 @@ def function_tool(
     The schema comes from the signature, and from the docstring in Google, NumPy or Sphinx style. A
     first parameter annotated with `RunContextWrapper` or `ToolContext` is not part of the schema.
     An async function runs on the event loop; a sync function runs in a thread with the same context
-    variables. After `timeout` seconds an async function is cancelled. A thread cannot be cancelled;
-    its result is ignored. `failure_error_function` makes the text that the model gets after a
-    failure. With `None`, a failure ends the run. ``strict_mode=False`` allows parameters with free
-    keys, such as ``dict``. With `confirmation`, or ``needs_approval=True``, every call needs human
-    approval; ``confirmation=True`` means a `Confirmation` with default values. `tool_description`
-    is short for `description_override`. Input guardrails run after the approval and before the
-    call; output guardrails run before the model sees the result.
+    variables. After `timeout` seconds an async function is cancelled. A thread cannot be cancelled,
+    so its result is ignored. `failure_error_function` returns the text that the model gets after a
+    failure. If it is `None`, a failure ends the run. ``strict_mode=False`` allows parameters with
+    free keys, such as ``dict``. With `confirmation`, or ``needs_approval=True``, every call needs
+    human approval; ``confirmation=True`` means a `Confirmation` with default values.
+    `tool_description` is short for `description_override`. Input guardrails run after the approval
+    and before the call. Output guardrails run before the model sees the result.
 
     Raises `UserError`, with the reason, if the function cannot be a tool.
     """
@@ -282,7 +282,7 @@ def _docstring_of(func: Any) -> str | None:
 
 
 def checked_name(name: str, func: Any) -> str:
-    """`name`, if it is a valid name of a tool; otherwise raises `UserError`."""
+    """Return `name` if it is a valid name of a tool. Raises `UserError` otherwise."""
     try:
         check_tool_name(name, "the name of a tool")
     except UserError as exc:

@@ -32,7 +32,8 @@ def output_of(result: Any) -> str | list[Item]:
 
 
 def output_text(result: Any) -> str:
-    """The value as text: objects, mappings and collections as JSON, any other value by `str`."""
+    """Convert the value to text. Objects, mappings and collections become JSON. Any other value is
+    converted with `str`."""
     if isinstance(result, str):
         return str.__str__(result)
     if isinstance(result, bytes | bytearray):
@@ -43,7 +44,7 @@ def output_text(result: Any) -> str:
 
 
 def to_jsonable(value: Any) -> Any:
-    """`value` in JSON types, for `dumps`; it never raises.
+    """Convert `value` to JSON types, for `dumps`. The function never raises an exception.
 
     Pydantic models and dataclasses become objects; other collections become arrays. Dates (in ISO
     form) and bytes become text. Any other value becomes its `str`. Cycles are cut::
@@ -157,7 +158,8 @@ def without_hidden(text: str) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """`text`, or its first `limit` characters and a note of how many are left out."""
+    """Return `text`, or its first `limit` characters and a note about the number of characters that
+    are left out."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]} … ({len(text) - limit:,} more characters)"
@@ -168,7 +170,7 @@ class ToolResult:
     """The result of a call."""
 
     output: Any
-    """JSON: the content of the ``function_call_output`` item."""
+    """The content of the ``function_call_output`` item, as JSON."""
     value: Any
     """The value that the tool returned; `None` if it failed."""
     error: str | None = None
@@ -176,6 +178,6 @@ class ToolResult:
     guardrails: tuple[GuardrailDecision, ...] = ()
     """The decisions of the tool's guardrails, in order."""
     kinds: tuple[str, ...] = ()
-    """The names of the error: its class, its base classes, and its code."""
+    """The names of the error: class, base classes, and code."""
     is_run: bool = True
-    """Whether the tool was called. It is not called without a required approval."""
+    """Whether the tool was called. A tool is not called if a required approval is missing."""

@@ -83,10 +83,10 @@ def resolve_tool(
 
     ``module:function`` is a function or `FunctionTool`; its module is searched first in the folder
     `root`. Any other name is looked up in the registered tools, then in `builtins` (see
-    `builtin_tools`). A built-in tool also has its name in other programs, such as ``Bash``. With
-    `inert` no code of the project is imported: ``module:function`` gives a placeholder tool of that
-    name, which cannot be called. Raises `UnknownTool`. Raises `ToolUnusable` if the object cannot
-    be a tool, if its import fails, or if the tool belongs to an MCP server (use `McpTools`).
+    `builtin_tools`). A built-in tool can also be named as in other programs, such as ``Bash``. With
+    `inert`, no code of the project is imported, and ``module:function`` gives a placeholder tool of
+    that name, which cannot be called. Raises `UnknownTool`. Raises `ToolUnusable` if the object
+    cannot be a tool, if its import fails, or if the tool belongs to an MCP server (use `McpTools`).
     """
     if name.startswith(MCP_PREFIXES):
         raise ToolUnusable(

@@ -46,8 +46,8 @@ class ShellToolSettings(Checked):
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 60.0
     """The timeout of a program, in seconds."""
     max_bytes: Annotated[int, Allowed(low=1)] = 100_000
-    """The maximum size of a program's output, in bytes. The rest is cut off, and the model is
-    informed of its size."""
+    """The maximum size of a program's output, in bytes. The rest is cut off, and the model gets the
+    size of the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ class Parameters:
     """The parameters of a function, in order."""
 
     named: tuple[inspect.Parameter, ...]
-    """All but the context; annotations are types, never text."""
+    """All parameters except the context. Their annotations are types, never text."""
     context_name: str | None
     """The name of the first parameter, if it takes the context."""
     is_async: bool
@@ -67,8 +67,8 @@ class ParameterSchema:
 
     json_schema: dict[str, Any]
     parse: Callable[[str], dict[str, Any]]
-    """Converts JSON text to arguments by name; missing arguments keep the function's defaults.
-    Raises `ModelBehaviorError` with a message for the model."""
+    """A function that converts JSON text to arguments by name. Missing arguments keep the
+    function's defaults. Raises `ModelBehaviorError` with a message for the model."""
 
 
 def bad_arguments(tool: str, problems: str) -> str:
@@ -82,9 +82,9 @@ def bad_arguments(tool: str, problems: str) -> str:
 def read_parameters(func: Callable[..., Any], local_names: Mapping[str, Any]) -> Parameters:
     """The parameters of a function, bound method, `functools.partial` or object with ``__call__``.
 
-    `local_names` are the local variables where the tool is made, to resolve annotations that are
-    text. The model neither sees nor changes arguments that a partial has bound. Raises `UserError`
-    if `func` cannot be a tool.
+    `local_names` are the local variables at the place where the tool is made. They resolve
+    annotations that are text. The model neither sees nor sets arguments that a partial has bound.
+    Raises `UserError` if `func` cannot be a tool.
     """
     if inspect.isclass(func) or not callable(func):
         raise UserError(f"a tool is made from a function, not from {_label(func)}")
@@ -184,13 +184,14 @@ class Documentation:
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """By name, without the stars of ``*args`` and ``**kwargs``."""
+    """The descriptions of parameters, by name. The names ``*args`` and ``**kwargs`` are without
+    stars."""
 
 
 def read_docstring(text: str | None, style: DocstringStyle | None = None) -> Documentation:
-    """Parse a docstring from `inspect.getdoc`; without `style`, the style is detected.
+    """Parse a docstring from `inspect.getdoc`. Without `style`, the style is detected.
 
-    A docstring that has no style is a description as a whole.
+    A docstring without a known style is used as the description.
     """
     if not text or ("\n" not in text and ":" not in text):
         return Documentation(description=text or "")

@@ -1,4 +1,5 @@
-"""Calls under way, also in threads that outlive the cancelled call; threads for sync functions.
+"""Tracks calls in progress, including threads that outlive a cancelled call, and runs sync
+functions in threads.
 
 Cancelling a call ends the waiting coroutine, but not the thread that it waits for. A rollback must
 not undo an effect that has not happened yet. Each part of a call that continues on its own is
@@ -6,7 +7,7 @@ therefore registered here, by session, until it ends.
 
 `asyncio.to_thread` and `loop.run_in_executor` do not report the end of a thread whose waiter was
 cancelled. In loops with calls that may be undone, `run_in_executor` is therefore replaced by a
-version that registers its threads. Threads that a tool starts by itself are not seen.
+version that registers its threads. Threads that a tool itself starts are not registered.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _Part: TypeAlias = "Future[None]"
 
 _current: ContextVar[CallUnderWay | None] = ContextVar("ekiden_call_under_way", default=None)
 current_call = _current.get
-"""The call that the running code belongs to; `None` if no rollback could undo it."""
+"""The call that the running code belongs to; `None` if no rollback can undo the call."""
 _lock = threading.Lock()
 _unfinished: dict[str, dict[_Part, CallUnderWay]] = {}
 """The parts that have not ended, with their calls, by session."""
@@ -46,19 +47,20 @@ class Undoable(Protocol):
 
     @property
     def session_key(self) -> str:
-        """The key of its session."""
+        """The key of the run's session."""
 
     @property
     def rollback_wait_s(self) -> float:
-        """How long a request may continue after its wait was cancelled."""
+        """Seconds for which a request may continue after its wait was cancelled."""
 
 
 class CallUnderWay:
     """A call of a tool, or a step of an agent, that a rollback may have to undo.
 
-    The body of ``with call:`` belongs to it, including tasks and threads that the body starts, if
-    `watch_threads` was called for the loop. Every step after a handoff makes one, so creation must
-    be cheap: details are looked up only when a part continues on its own.
+    The body of ``with call:`` belongs to the call. If `watch_threads` was called for the loop,
+    tasks and threads that the body starts also belong to it. Every step after a handoff creates
+    such an object, so the creation must be cheap. Details are looked up only when a part continues
+    on its own.
     """
 
     __slots__ = ("_token", "compensations", "name", "run")
@@ -92,7 +94,7 @@ class CallUnderWay:
         return part
 
     def end_part(self, part: _Part) -> None:
-        """Mark a part as ended. It is thread-safe and idempotent."""
+        """Mark a part as ended. This method is thread-safe and idempotent."""
         with _lock:
             session = self.run.session_key
             parts = _unfinished.get(session, {})
@@ -104,8 +106,8 @@ class CallUnderWay:
 
 
 class WithoutEffects:
-    """Marks the body of the `with` as free of side effects, such as a model call: no rollback
-    waits for it."""
+    """Marks the body of a ``with`` statement as free of side effects, such as a model call. No
+    rollback waits for the body."""
 
     __slots__ = ("_token",)
 
@@ -119,9 +121,10 @@ class WithoutEffects:
 
 
 async def unfinished_calls(session: str, wait_s: float) -> list[CallUnderWay]:
-    """Wait until the session's calls have ended; returns those that have not within `wait_s`.
+    """Wait until the session's calls have ended, at most `wait_s` seconds. Returns the calls that
+    have not ended.
 
-    The returned calls are no longer registered.
+    These calls are no longer registered.
     """
     if session not in _unfinished:
         return []
@@ -245,7 +248,7 @@ _numbers = itertools.count(1)
 async def in_thread(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run ``func(*args, **kwargs)`` in a thread with the same context variables.
 
-    If the wait is cancelled, the call continues: a thread cannot be stopped.
+    If the wait is cancelled, the call continues, because a thread cannot be stopped.
     """
     loop = asyncio.get_running_loop()
     ended: _Ended = loop.create_future()
@@ -318,7 +321,7 @@ def is_being_cancelled() -> bool:
     """Whether the running task was cancelled.
 
     If not, a `CancelledError` comes from something that the task awaited, as in ``task.cancel();
-    await task``: a failure like any other.
+    await task``. Such an error is a failure like any other.
     """
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

@@ -19,7 +19,8 @@ from ekiden.storage.base import (
 )
 
 LEASE_S = 30.0
-"""The lease of all claims in the tests; `advance_clock` lets it expire without sleeping."""
+"""The lease of all claims in the tests, in seconds. `advance_clock` lets the lease expire without
+sleeping."""
 
 AWKWARD_TEXTS = (
     "",
@@ -41,11 +42,12 @@ class StoreContractBase:
     """The hooks that the test class of a back end overrides."""
 
     looks_into_events = True
-    """Whether the store refuses events with values that are not JSON."""
+    """Whether the store checks events, and refuses values in them that are not JSON."""
 
     @pytest.fixture
     async def store(self) -> Store:
-        """An open, empty store. A subclass overrides this, and closes the store afterwards."""
+        """An open, empty store. A subclass overrides this fixture, and closes the store after the
+        test."""
         raise NotImplementedError("override the `store` fixture")
 
     @pytest.fixture
@@ -54,11 +56,11 @@ class StoreContractBase:
         return store
 
     async def advance_clock(self, store: Store, seconds: float) -> None:
-        """Advance the store's time for leases and delays, on all handles."""
+        """Advance the store's clock, which measures leases and delays, on all handles."""
         raise NotImplementedError("override `advance_clock`")
 
     async def let_wait(self, store: Store, seconds: float) -> None:
-        """Make all ready sessions wait for this much longer."""
+        """Move the time at which all ready sessions became ready back by this many seconds."""
         await self.advance_clock(store, seconds)
 
     async def expire_leases(self, store: Store) -> None:
@@ -82,7 +84,7 @@ def step(*events: Event, patch: SessionPatch | None = None, **fields: Any) -> Co
 
 
 async def claimed(store: Store, session_id: str = "s", *, owner: str = "w1") -> Claim:
-    """Claim a session, which is created if needed."""
+    """Claim a session. A missing session is created."""
     claim, _ = await store.claim(
         session_id, owner=owner, lease_s=LEASE_S, create=new_session(session_id)
     )
@@ -112,7 +114,8 @@ Snapshot = tuple[SessionRow, list[tuple[Any, ...]], dict[str, Any], list[Documen
 
 
 async def snapshot(store: Store, session_id: str = "s") -> Snapshot:
-    """Everything that a commit to this session can change, with collection `c` and queue `q`."""
+    """Everything that a commit to this session can change. The collection is `c`, and the queue is
+    `q`."""
     return (
         await store.get(session_id),
         fields_of(await store.events(session_id)),

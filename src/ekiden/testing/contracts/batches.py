@@ -44,7 +44,7 @@ from ekiden.testing.contracts.wake_ups import status_of, suspended
 
 
 def free_event(at_us: int = 1, **fields: Any) -> Event:
-    """An event of no session, without a number."""
+    """An event without a session and without a number."""
     return Event(**{"session_id": "", "seq": 0, "type": "inbox", "at_us": at_us, **fields})
 
 
@@ -370,7 +370,7 @@ class OpeningContract(StoreContractBase):
     async def test_commits_that_settle_at_once_are_each_whole(
         self, store: Store, other: Store
     ) -> None:
-        """One of the sessions settles the message, and the commits of all sessions are stored."""
+        """One of the sessions settles the message. The commits of all sessions are stored."""
         claims = [await claimed(store, f"s{n}") for n in range(6)]
         await suspended(store, "asker")
         await store.put_messages([message(1, key="k", session_id="asker")])

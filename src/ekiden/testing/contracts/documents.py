@@ -1,4 +1,4 @@
-"""The contract of `DocumentStore`, and of JSON values; other values are refused."""
+"""The contract of `DocumentStore`, and the refusal of values that are not JSON."""
 
 from __future__ import annotations
 

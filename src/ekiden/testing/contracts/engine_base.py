@@ -29,15 +29,16 @@ Code = Callable[[CodeContext[Any]], Awaitable[Any]]
 
 
 class EngineUnderTest(Protocol):
-    """One engine on one store, as the contract drives it; everything happens in this process.
+    """One engine on one store, in this process.
 
-    It is created stopped. After `stop` it can be started again, also with another team, and resumes
-    the work in the store.
+    The contract starts and stops this engine. After its creation the engine is stopped. After
+    `stop`, the engine can be started again, even with another team, and then resumes the work in
+    the store.
     """
 
     @property
     def store(self) -> Store:
-        """The store of the sessions. It is open even when the engine is stopped."""
+        """The store of the sessions. The store is open even when the engine is stopped."""
         ...
 
     async def start(
@@ -49,15 +50,17 @@ class EngineUnderTest(Protocol):
     async def stop(self, *, drain: bool = True) -> None:
         """Stop like a process after SIGTERM: it takes no new work.
 
-        Current work is finished first; without `drain` it is abandoned, and stays in the store for
-        the next process.
+        With `drain`, current work is finished first. Without `drain`, current work is abandoned,
+        and stays in the store for the next process.
         """
         ...
 
     async def submit(self, text: str, session_id: str, *, priority: int | str = "normal") -> None:
-        """Store a message for the session, which is created if needed, and return at once.
+        """Store a message for the session, and return without waiting for the answer. A missing
+        session is created.
 
-        The engine is started. If the session is running, wait until its run has ended.
+        The engine must be started. If the session is running, the call first waits until the run
+        has ended.
         """
         ...
 
@@ -71,8 +74,8 @@ class EngineContractBase:
 
     @pytest.fixture
     async def engine(self) -> EngineUnderTest:
-        """A stopped engine on an empty store. A subclass overrides this, and stops the engine
-        afterwards."""
+        """A stopped engine on an empty store. A subclass overrides this fixture, and stops the
+        engine after the test."""
         raise NotImplementedError("override the `engine` fixture")
 
 
@@ -91,7 +94,8 @@ async def until(
     condition: Callable[[SessionRow, RunStatus], bool],
     session_id: str = "s",
 ) -> SessionRow:
-    """Wait until the session has no lease, and `condition` accepts its row and its run status."""
+    """Wait until the session has no lease, and `condition` is true for its row and its run
+    status."""
     async with asyncio.timeout(TIMEOUT_S):
         while True:
             row = await engine.store.get(session_id)
@@ -101,13 +105,13 @@ async def until(
 
 
 async def done(engine: EngineUnderTest, session_id: str = "s") -> str:
-    """Wait until the run is done; returns the last message."""
+    """Wait until the run is done, and return the last message."""
     await until(engine, lambda _, status: status == "done", session_id)
     return (await words(engine, session_id))[-1]
 
 
 async def outcome(engine: EngineUnderTest, session_id: str = "s") -> str | None:
-    """Wait until the run has ended; returns its outcome."""
+    """Wait until the run has ended, and return its outcome."""
     return (await settled(engine, session_id)).outcome
 
 
@@ -134,7 +138,7 @@ async def events(
 
 
 async def asked_person(engine: EngineUnderTest, session_id: str = "s") -> InboxItem:
-    """Wait until the session waits for people; returns the one open question."""
+    """Wait until the session waits for people, and return the only open question."""
     await until(engine, lambda _, status: status == "waiting", session_id)
     [item] = (await Inbox(engine.store).list()).items
     return item

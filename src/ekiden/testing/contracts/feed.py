@@ -1,4 +1,4 @@
-"""The contract of the events of all sessions: pages of a search, and the feed."""
+"""The contract of reading the events of all sessions: pages of a search, and the feed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def at(at_us: int, session_id: str, seq: int, type: EventType = "handoff", **fie
 
 
 async def stored_in_sessions(store: Store, *events: Event) -> None:
-    """Store the events, each in its session, one session after the other."""
+    """Store each event in its session, one session after the other."""
     for session_id in dict.fromkeys(each.session_id for each in events):
         claim = await claimed(store, session_id)
         own = [each for each in events if each.session_id == session_id]
@@ -314,7 +314,7 @@ class FreeEventContract(StoreContractBase):
 
 
 class FeedContract(StoreContractBase):
-    """The feed has each event once, in the order in which the events became visible."""
+    """The feed contains each event once, in the order in which the events became visible."""
 
     async def test_the_feed_is_in_the_order_of_commits(self, store: Store, other: Store) -> None:
         a, b = await claimed(store, "a"), await claimed(other, "b")

@@ -102,7 +102,7 @@ ENDS: tuple[MessageState, ...] = (
 
 
 class SettleContract(StoreContractBase):
-    """Settling messages: the first settlement counts."""
+    """Settling messages. Only the first settlement counts."""
 
     async def test_a_settled_message_is_out_of_line_and_keeps_its_answer(
         self, store: Store, other: Store

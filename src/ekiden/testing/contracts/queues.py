@@ -265,7 +265,7 @@ class TakeContract(StoreContractBase):
 
 
 class KeyContract(StoreContractBase):
-    """Messages with a key, and messages that are stored as taken."""
+    """Messages with a key, and messages that are stored as already taken."""
 
     async def test_each_message_has_a_receipt_with_its_id(self, store: Store) -> None:
         receipts = await store.put_messages([message(1), message(2, key="k")])

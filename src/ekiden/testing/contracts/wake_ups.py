@@ -1,4 +1,4 @@
-"""The contract of wake-ups, of which none is lost, and of priorities."""
+"""The contract of wake-ups, which must not be lost, and of priorities."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Scripted local servers with the APIs of providers, to test real clients."""
+"""Scripted local servers with the APIs of providers. Use them to test real clients."""

@@ -1,4 +1,4 @@
-"""A small local HTTP server, the base of servers with a provider's API."""
+"""A small local HTTP server. Servers with a provider's API are based on it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class HttpRequest:
 
     method: str
     path: str
-    """Without the query."""
+    """The path, without the query."""
     query: str
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """The headers. Their names are in lower case."""
     body: bytes
 
     def json(self) -> Any:
@@ -64,7 +64,8 @@ class HttpReply:
         headers: Mapping[str, str] | None = None,
         sent: int | None = None,
     ) -> None:
-        """Answer with a text of the content type JSON. With `sent`, send only this many bytes."""
+        """Answer with a text that has the content type JSON. With `sent`, send only this many bytes
+        of it."""
         data = body.encode()
         head = {"content-length": str(len(data)), "content-type": "application/json"}
         self._head(status, {**head, **(headers or {})})
@@ -89,7 +90,7 @@ class HttpReply:
         await self._writer.drain()
 
     async def drop(self) -> None:
-        """Send the data so far, and close the connection without an end."""
+        """Send the data so far, and close the connection without ending the response."""
         await self._writer.drain()
         self._writer.close()
 

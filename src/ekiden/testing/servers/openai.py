@@ -44,7 +44,7 @@ _USAGE = Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpError:
-    """Answer with an error status."""
+    """A step that answers with an error status."""
 
     status: int
     message: str
@@ -54,18 +54,20 @@ class HttpError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Send only the beginning of `step`."""
+    """A step that sends only the beginning of `step`."""
 
     step: AnswerStep
     after: int
-    """The number of sent events of a stream. Of a plain answer, half is sent."""
+    """The number of events that are sent of a stream. Of an answer that is not streamed, half is
+    sent."""
     how: Literal["drop", "end", "hang"] = "drop"
-    """Close the connection, end the stream properly, or send nothing more."""
+    """What follows. `drop`: the server closes the connection. `end`: the server ends the stream
+    properly. `hang`: the server sends nothing more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Garbled:
-    """Answer with status 200 and `text`, which is invalid."""
+    """A step that answers with the status 200 and the invalid text `text`."""
 
     text: str
 
@@ -76,19 +78,20 @@ ServerStep: TypeAlias = StepLike | HttpError | Cut | Garbled
 def http_error(
     status: int, message: str = "scripted", *, code: str | None = None, **headers: str
 ) -> HttpError:
-    """The API answers with `status`. ``retry_after="2"`` sets the header ``retry-after``."""
+    """A step in which the API answers with `status`. ``retry_after="2"`` sets the header
+    ``retry-after``."""
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     return HttpError(status=status, message=message, code=code, headers=sent)
 
 
 def refuse(text: str) -> AnswerStep:
-    """The model declines to answer."""
+    """A step in which the model declines to answer."""
     part = {"type": "refusal", "refusal": text}
     return AnswerStep(output=({"type": "message", "role": "assistant", "content": [part]},))
 
 
 def cut(step: StepLike, *, after: int, how: Literal["drop", "end", "hang"] = "drop") -> Cut:
-    """The connection breaks in the middle of `step`, or sends nothing more."""
+    """A step in which the connection breaks in the middle of `step`, or sends nothing more."""
     answer = to_step(step)
     if not isinstance(answer, AnswerStep):
         raise UserError(f"only an answer can be cut, not {answer}")
@@ -96,7 +99,7 @@ def cut(step: StepLike, *, after: int, how: Literal["drop", "end", "hang"] = "dr
 
 
 def garbled(text: str = '{"id": "resp_1", "object"') -> Garbled:
-    """The API sends an unreadable answer."""
+    """A step in which the API sends an unreadable answer."""
     return Garbled(text=text)
 
 
@@ -130,7 +133,7 @@ class OpenAIServer(LoopbackServer):
         models: Collection[str] | None = None,
         usage: Usage = _USAGE,
     ) -> None:
-        """`api_key` and `models` are the accepted values; `None` accepts any value. `usage` is the
+        """`api_key` and `models` are the accepted values. `None` accepts any value. `usage` is the
         usage of each answer that has no usage of its own."""
         super().__init__()
         self.requests: list[Received] = []
@@ -151,7 +154,7 @@ class OpenAIServer(LoopbackServer):
         return f"{self.origin}/v1"
 
     async def until_called(self, count: int = 1) -> None:
-        """Wait until the server got `count` valid requests in all."""
+        """Wait until the server has got `count` valid requests in total."""
         async with self._called:
             await self._called.wait_for(lambda: len(self.requests) >= count)
 
@@ -270,7 +273,7 @@ def _server_step(step: ServerStep) -> _Step:
 
 
 def check_server_step(step: Step, *, instead: str) -> Step:
-    """The step. Raises `UserError` for a step that only a model in this process can play."""
+    """Return the step. Raises `UserError` for a step that only a model in this process can play."""
     inner = step
     while isinstance(inner, Delayed | Streamed):
         inner = inner.step

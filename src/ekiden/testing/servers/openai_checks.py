@@ -1,4 +1,4 @@
-"""The request checks of OpenAI's two APIs: what the real API refuses with the status 400."""
+"""Checks requests like OpenAI's two APIs, which refuse invalid requests with the status 400."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class InvalidCall(Exception):
 
 
 def check_responses(body: Any, *, reasoning_of: Mapping[str, str]) -> None:
-    """Check a request of ``/v1/responses``. `reasoning_of` has the id of the reasoning item that
-    must precede an item, by item id."""
+    """Check a request of ``/v1/responses``. `reasoning_of` maps the id of an item to the id of the
+    reasoning item that must precede it."""
     _fields(body, _RESPONSES_FIELDS, "")
     _string(body, "model", "model")
     _sampling(body)

@@ -19,7 +19,7 @@ class WireAnswer:
     """An answer, independent of the API."""
 
     id: str
-    """An id such as ``1``, from which the ids of responses, messages and calls are made."""
+    """An id such as ``1``. The ids of responses, messages and calls are made from this id."""
     model: str
     items: list[Item]
     usage: Usage

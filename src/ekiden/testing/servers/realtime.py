@@ -45,7 +45,7 @@ _USAGE = Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)
 
 
 class RealtimeServer:
-    """A scripted ``/v1/realtime`` server; each response plays the next step::
+    """A scripted ``/v1/realtime`` server. Each response plays the next step::
 
         async with RealtimeServer([transfer("billing"), say("It is paid.")]) as server:
             model = RealtimeWebSocketModel(url=server.url, api_key="any")
@@ -65,7 +65,7 @@ class RealtimeServer:
         api_key: str | None = None,
         usage: Usage = _USAGE,
     ) -> None:
-        """The server accepts only the key `api_key`; `None` accepts any key."""
+        """The server accepts only the key `api_key`. `None` accepts any key."""
         self.frames: list[Frame] = []
         """The accepted frames of clients, in order."""
         self.complaints: list[str] = []
@@ -107,7 +107,7 @@ class RealtimeServer:
         return self.sent(kind)[number - 1]
 
     async def push(self, frame: Frame | str | bytes) -> None:
-        """Send an unsolicited frame on the last connection."""
+        """Send a frame that the client did not request on the last connection."""
         await self._last().send(frame)
 
     async def hang_up(self, code: int = 1000, reason: str = "") -> None:

@@ -64,7 +64,8 @@ def ended(response_id: str, status: str, details: Frame | None = None) -> Frame:
 
 
 def heard_frames(item_id: str, transcript: str | None, *, detected: bool) -> Iterator[Frame]:
-    """The frames for the person's speech; with `detected` the server found its end by itself."""
+    """The frames for the person's speech. With `detected`, the server detected the end of the
+    speech."""
     if detected:
         started = {"audio_start_ms": 0, "item_id": item_id}
         yield {"type": "input_audio_buffer.speech_started", **started}
@@ -161,14 +162,14 @@ def _usage(usage: Usage) -> Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """The person says this when audio arrives."""
+    """A step in which the person says this when audio arrives."""
 
     transcript: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """Answer a request for a response with an error."""
+    """A step that answers a request for a response with an error."""
 
     message: str
     code: str
@@ -176,7 +177,7 @@ class Complaint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTurn:
-    """Start a response, and let it fail."""
+    """A step that starts a response and lets it fail."""
 
     message: str
 
@@ -186,22 +187,23 @@ ServerStep: TypeAlias = Step | Heard | Complaint | FailedTurn | Cut | Garbled
 
 
 def heard(transcript: str) -> Heard:
-    """The person says `transcript`. The step is played when audio arrives or is committed."""
+    """A step in which the person says `transcript`. The step is played when audio arrives or is
+    committed."""
     return Heard(transcript=transcript)
 
 
 def complain(message: str, *, code: str = "server_error") -> Complaint:
-    """The server refuses one request for a response."""
+    """A step in which the server refuses one request for a response."""
     return Complaint(message=message, code=code)
 
 
 def fail_turn(message: str) -> FailedTurn:
-    """The model's answer fails after its start."""
+    """A step in which the model's answer fails after its start."""
     return FailedTurn(message=message)
 
 
 def server_step(step: RealtimeStep) -> ServerStep:
-    """The step for the server. Raises `UserError` for a step that only a model can play."""
+    """Convert the step for the server. Raises `UserError` for a step that only a model can play."""
     if isinstance(step, Heard | Complaint | FailedTurn | Cut | Garbled):
         return step
     return check_server_step(to_step(step), instead="complain(), fail_turn() or cut()")
@@ -225,7 +227,7 @@ class BadFrame(Exception):
 
 
 def check_frame(frame: Any, *, open_calls: Collection[str], item_ids: Collection[str]) -> None:
-    """Raises `BadFrame` for a frame that the real API refuses. `open_calls` and `item_ids` are the
+    """Raise `BadFrame` for a frame that the real API refuses. `open_calls` and `item_ids` are the
     ids of the conversation so far."""
     if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):
         raise BadFrame("the message is not an object with a type", code="invalid_json")

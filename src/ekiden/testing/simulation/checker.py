@@ -114,7 +114,7 @@ class Record:
         return self.owner is not None and self.until_s > now_s
 
     def add(self, events: Iterable[Event], epoch: int) -> Iterator[tuple[str, str]]:
-        """Add stored events. Yields violations as rule and text."""
+        """Add stored events. Yields each violation as a pair of rule and text."""
         for event in events:
             if event.seq != len(self.fingerprints) + 1:
                 yield "events", f"event {event.event_id} follows number {len(self.fingerprints)}"
@@ -188,7 +188,8 @@ class Record:
 class InvariantChecker:
     """Records leases, epochs, events, steps and handoffs, and compares them with the store.
 
-    It trusts neither the runtime nor the store: it computes from all calls who may write.
+    The checker trusts neither the runtime nor the store. It computes from all calls which process
+    may write.
     """
 
     def __init__(self, log: Callable[[str], None]) -> None:
@@ -219,7 +220,7 @@ class InvariantChecker:
         return self
 
     def __exit__(self, kind: object, exc: BaseException | None, traceback: object) -> bool:
-        """Report an exception of a check; otherwise it would look like a fault of the runtime."""
+        """Report an exception of a check. Otherwise it would look like a fault of the runtime."""
         if not isinstance(exc, Exception):
             return False
         self.violation("crash", f"the watch died of {exc!r}")
@@ -230,7 +231,7 @@ class InvariantChecker:
     def took_effect(
         self, process: Process, name: str, about: str, facts: Sequence[Any], result: Any
     ) -> None:
-        """A call was executed by the store."""
+        """Note that the store executed a call."""
         match name:
             case "commit":
                 self._committed(process, facts[0], facts[1])
@@ -249,7 +250,7 @@ class InvariantChecker:
     def refused(
         self, process: Process, name: str, about: str, facts: Sequence[Any], exc: EkidenError
     ) -> None:
-        """A call was refused by the store, and had no effect."""
+        """Note that the store refused a call, which had no effect."""
         if name in ("commit", "claim", "write"):
             self._log(f"{process.name} is refused: {name} {about}: {exc.code}")
         record = self.records.get(about)
@@ -348,7 +349,7 @@ class InvariantChecker:
     # Effects outside the store
 
     def computes(self, process: Process | None, session_id: str, step: str, agent: str) -> None:
-        """An agent begins an effect whose result is stored as `step`."""
+        """Note that an agent begins an effect whose result is stored as `step`."""
         name = "nobody" if process is None else process.name
         self._log(f"{name} computes {session_id} {step}")
         if agent not in self.serves.get(name, (agent,)):
@@ -368,7 +369,7 @@ class InvariantChecker:
     # Acknowledgements to people and programs
 
     def acknowledge(self, session_id: str, text: str) -> None:
-        """A submitter got the confirmation that its message is stored."""
+        """Note that a client got the confirmation that its message is stored."""
         self._log(f"acknowledged to a submitter: {text!r} in {session_id}")
         self.acknowledged.setdefault(session_id, []).append(text)
         self.check_acknowledged(session_id)
@@ -383,18 +384,18 @@ class InvariantChecker:
                 self.violation("lost", f"{text!r} was acknowledged and is not in {session_id}")
 
     def acknowledge_message(self, message_id: str) -> None:
-        """A sender on the bus got the confirmation that its message is stored."""
+        """Note that a sender on the bus got the confirmation that its message is stored."""
         self._log(f"acknowledged to a sender: {message_id}")
 
     def answered(self, talk_id: str, answer: object) -> None:
-        """A query on the bus was answered."""
+        """Note that a query on the bus was answered."""
         self._log(f"answered: {talk_id} with {answer!r}")
         first = self.answers.setdefault(talk_id, answer)
         if first != answer:
             self.violation("message", f"{talk_id} was answered {first!r}, and then {answer!r}")
 
     def decided(self, item_id: str, by: str, stored_by: str) -> None:
-        """A person got the confirmation that the answer counts."""
+        """Note that a person got the confirmation that the answer counts."""
         self._log(f"acknowledged to {by}: the answer to {item_id}")
         if stored_by != by:
             self.violation(

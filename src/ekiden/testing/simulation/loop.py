@@ -1,7 +1,8 @@
-"""The event loop of a simulation: seeded time and chance, and simulated processes.
+"""The event loop of a simulation, with simulated processes, time and random numbers. All of them
+depend only on the seed.
 
-Callbacks of one simulated process keep their order, as asyncio promises; the seed decides which
-process is next. Callbacks of a killed process do not run; callbacks of a frozen process wait.
+Callbacks of one simulated process keep their order, as in asyncio. The seed decides which process
+is next. Callbacks of a killed process do not run; callbacks of a frozen process wait.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.values import SystemClock, owner_name
 
 PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=None)
-"""The process of the current code; each task inherits it from its creator."""
+"""The process that runs the current code. Each task inherits the process of its creator."""
 
 
 class Process:
-    """A simulated process. After a restart, a program is another process."""
+    """A simulated process. A restarted program runs in a new process."""
 
     __slots__ = ("held", "is_dead", "is_frozen", "main", "name", "wall_us")
 
@@ -48,7 +49,7 @@ class Process:
         self.main: asyncio.Task[None] | None = None
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the program in a context that marks all its tasks as this process's."""
+        """Run the program in a context that marks all its tasks as tasks of this process."""
         context = copy_context()
         context.run(PROCESS.set, self)
         self.main = asyncio.get_running_loop().create_task(work, context=context)
@@ -65,7 +66,7 @@ _MANY = 50
 
 
 class Stuck(RuntimeError):
-    """Nothing is ready and nothing is due: the remaining waits would never end."""
+    """No callback is ready and no timer is due, so the remaining waits would never end."""
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
@@ -260,8 +261,8 @@ async def _wait_briefly(ended: asyncio.Future[Any]) -> None:
 
 
 def run_sync(work: Coroutine[Any, Any, T], *, may_yield: bool = False) -> T:
-    """The result of a coroutine that waits for nothing. With `may_yield` it may yield to other
-    tasks with ``sleep(0)``."""
+    """Run a coroutine that waits for nothing, and return its result. With `may_yield`, the
+    coroutine may yield to other tasks with ``sleep(0)``."""
     while True:
         try:
             work.send(None)
@@ -274,7 +275,7 @@ def run_sync(work: Coroutine[Any, Any, T], *, may_yield: bool = False) -> T:
 
 
 BEGIN_US = 1_700_000_000_000_000
-"""The wall clock at the start of every simulation."""
+"""The wall clock at the start of every simulation, in microseconds since 1970."""
 
 _CLOCK_READERS: tuple[ModuleType, ...] = (
     ekiden.bus.serving.delivery,

@@ -1,4 +1,4 @@
-"""The network of a simulation: fault rates, and store calls that are delayed or lost."""
+"""The network of a simulation, which delays and loses store calls at given fault rates."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ekiden.testing.simulation.checker import InvariantChecker
 from ekiden.testing.simulation.loop import BEGIN_US, Process, SimulatedLoop, run_sync
 
 Kind: TypeAlias = Literal["ok", "refused", "lost", "late"]
-"""`refused`: an error without the effect; `lost`: an error after the effect; `late`: an error, and
-the effect some time later."""
+"""How a call ends. `refused`: an error, and no effect. `lost`: an error after the effect. `late`:
+an error, and the effect follows some time later."""
 Death: TypeAlias = Literal["before", "after"]
 
 
@@ -30,7 +30,7 @@ class Delivery:
     """The delay of the reply."""
     kind: Kind = "ok"
     death: Death | None = None
-    """If set, the caller is killed just before or just after the effect."""
+    """If set, the caller is killed directly before or directly after the effect."""
     outlives: bool = True
     """Whether the call takes effect even if its caller was cancelled or killed meanwhile."""
     twice: bool = False
@@ -97,7 +97,7 @@ class FaultRates:
         return 0.0005 + 0.004 * chance.random()
 
     def hint_s(self) -> float | None:
-        """The delay of a change notification; `None`: it is lost."""
+        """The delay of a change notification, in seconds; `None` if the notification is lost."""
         number = self.chance.random()
         return None if number < 0.3 else 0.1 * number
 
@@ -160,8 +160,8 @@ class Network:
         effect: Callable[[], Coroutine[Any, Any, T]],
         facts: tuple[Any, ...],
     ) -> T:
-        """Deliver a call; returns the reply. After `StoreUnavailable` the effect may have happened
-        or not."""
+        """Deliver a call, and return the reply. After `StoreUnavailable`, the call may have had its
+        effect or not."""
         if self.is_closed:
             raise StoreUnavailable("the simulated world is over")
         loop, delivery = self._loop, self._faults.delivery()
@@ -181,7 +181,7 @@ class Network:
             raise
 
     def apply(self, call: _Call) -> Any:
-        """Execute the call; returns its result, or the exception that it raises."""
+        """Execute the call, and return its result, or the exception that it raises."""
         self.set_time()
         name, process = call.name, call.process
         checker = self._checker

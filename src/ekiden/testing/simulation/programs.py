@@ -54,7 +54,7 @@ def _forward(name: str) -> Any:
 class Handle:
     """The `Store` of one process: remote, unreliable, and shared with other processes.
 
-    The owner of its claims is the process, so that after a restart a program is another owner.
+    The process is the owner of its claims, so a restarted program is another owner.
     """
 
     def __init__(self, network: Network, process: Process) -> None:
@@ -285,8 +285,8 @@ class Programs:
             await asyncio.get_running_loop().create_future()
 
     async def ask(self, store: Store, talk: Talk) -> None:
-        """Send the agent all texts but the first as notifications, some more than once; then send
-        the first text as a query."""
+        """Send the agent all texts except the first as notifications, some of them more than once.
+        Then send the first text as a query."""
         assert talk.ask is not None
         await _until(talk.at_s)
         async with Bus(store, settings=_BUS) as bus:
@@ -314,7 +314,8 @@ class Programs:
             return
 
     async def answer(self, store: Store, name: str) -> None:
-        """Act as a person who answers inbox items, also items that others have answered."""
+        """Act as a person who answers inbox items, including items that other people have already
+        answered."""
         inbox = Inbox(store)
         while True:
             try:
@@ -338,7 +339,7 @@ class Programs:
         self._checker.decided(item.id, name, stored.closed_by)
 
     async def hand_over(self, store: Store, talk: Talk) -> None:
-        """Act as a program that requests a handoff; a refusal counts as an answer."""
+        """Act as a program that requests a handoff. A refusal counts as an answer."""
         assert talk.hand_to is not None
         await _until(talk.at_s + 0.2 + self._chance.random())
         scene, chance = self._scene, self._chance

@@ -1,4 +1,5 @@
-"""What a user of the simulation writes: a scene with its team and talks, and effects outside."""
+"""The values that a user of the simulation writes: a scene with its team and talks, and the outside
+world."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ class Outside:
 
     Tools of a simulated team report their side effects with `act` or `effect`. `act` makes one
     effect per idempotency key, even if the call is repeated. `effect` makes an effect for every
-    call, also for a repeated call. Use it in tools that detect repeated calls themselves, and in
+    call, including repeated calls. Use it in tools that detect repeated calls themselves, and in
     test doubles of your own services. The simulation reports an effect that was made twice, unless
-    the conversation allows it.
+    the conversation allows this.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Outside:
 
     async def act(self, ctx: ToolContext[Any], what: str) -> None:
         """Make an effect with the idempotency key of the call. Simulated time passes before and
-        after it."""
+        after the effect."""
         key = ctx.idempotency_key
         step = key.removeprefix(f"{ctx.session_id}:").partition(":")[2]
         self._checker.now_s = self._loop.time()
@@ -82,7 +83,8 @@ class Outside:
         await self._pause(key)
 
     async def effect(self, what: str) -> None:
-        """Make an effect, even if it was made before. Simulated time passes before and after it."""
+        """Make an effect, even if the same effect was made before. Simulated time passes before and
+        after the effect."""
         await self._pause(what)
         self._checker.now_s = self._loop.time()
         self.plain_effects[what] += 1
@@ -163,7 +165,7 @@ def _needs_approval(ctx: ToolContext[Any]) -> bool:
 
 
 CheckAnswer: TypeAlias = Callable[[str], bool]
-"""Whether an answer is correct."""
+"""A function that returns whether an answer is correct."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,13 +177,14 @@ class Talk:
     texts: Sequence[str]
     """The messages, in order."""
     waits_for_answer: bool = True
-    """Whether each message waits for the answer to the previous one."""
+    """Whether each message is sent only after the answer to the previous message."""
     answer: str | CheckAnswer | None = None
-    """The expected last answer, or a function that checks it. `None`: any answer."""
+    """The expected last answer, or a function that checks the last answer. `None` accepts any
+    answer."""
     effects: Mapping[str, int | Collection[int]] | None = None
     """The expected number of each effect at the end, or several allowed numbers. Repeats with the
-    same idempotency key count once. The name of an effect begins with the id of the talk, which is
-    left out here. `None`: no effect may be made twice."""
+    same idempotency key count once. Leave out the id of the talk, with which the name of an effect
+    begins. `None` means that no effect may be made twice."""
     variables: Mapping[str, int | Collection[int]] = field(default_factory=dict)
     """The expected values of numeric session variables at the end: one number, or several allowed
     numbers."""
@@ -192,8 +195,8 @@ class Talk:
     hand_to: str | None = None
     """If set, a program requests a handoff to this agent at some time."""
     ask: str | None = None
-    """If set, this is not a conversation: the first text is a query to this agent on the bus, and
-    the other texts are notifications to it, each sent more than once."""
+    """If set, the texts are sent on the bus instead of in a conversation. The first text is a query
+    to this agent. The other texts are notifications to this agent, each sent more than once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,14 +213,15 @@ class Scene:
     talks: Sequence[Talk] = ()
     config: RunConfig = field(default_factory=RunConfig)
     context: Callable[[Outside], Any] = lambda outside: outside
-    """A function that makes ``ctx.context`` for tools. By default this is the `Outside` object."""
+    """A function that creates ``ctx.context`` for tools. By default ``ctx.context`` is the
+    `Outside` object."""
     workers: int = 3
     serves: Sequence[Collection[str] | None] = ()
-    """For each worker: the agents that it runs. `None`, or a missing entry: all agents."""
+    """The agents that each worker runs. `None`, or a missing entry, means all agents."""
     people: int = 2
     """The number of people who answer items in the inbox."""
     choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The choices of people by kind of inbox item; by default the options of the item."""
+    """The choices of people, by kind of inbox item. The default is the options of the item."""
 
 
 _DEFAULT = "scene"
@@ -225,10 +229,11 @@ _CONFIG = RunConfig(approver="inbox", lease_s=2.0, model_timeout_s=5.0)
 
 
 def load_scene(name: str, texts: Sequence[str] = (), *, seed: int) -> Scene:
-    """The scene with the name ``file.py:name`` or ``module:name``. Raises `UserError`.
+    """Load the scene with the name ``file.py:name`` or ``module:name``.
 
-    It is a `Scene`, a function that takes a `Random` and returns a `Scene`, or an agent or a team,
-    which gets each of `texts` in its own conversation.
+    The name refers to a `Scene`, to a function that takes a `Random` and returns a `Scene`, or to
+    an agent or a team. An agent or a team gets each of `texts` in its own conversation. Raises
+    `UserError`.
     """
     place, _, attribute = name.partition(":")
     attribute = attribute or _DEFAULT

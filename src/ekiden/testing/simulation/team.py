@@ -44,7 +44,7 @@ async def run_archive(ctx: CodeContext[Outside]) -> str:
 
 
 async def run_part(ctx: CodeContext[Outside]) -> str:
-    """Do one task of a plan; the roof succeeds the second time."""
+    """Do one task of a plan. The task `roof` succeeds only in its second attempt."""
     words = re.split(r"[^\w/]+", ctx.text)
     what = words[words.index("please") + 2]
     if what.endswith("/roof"):
@@ -91,7 +91,7 @@ def _name(ctx: CodeContext[Outside]) -> str:
 
 
 OUTSIDE: list[Outside] = []
-"""The outside of the current simulation, because models get no context."""
+"""The outside world of the current simulation. It is global because models get no context."""
 
 
 @function_tool
@@ -111,7 +111,7 @@ async def reserve(ctx: ToolContext[Outside], what: str) -> str:
 
 
 async def undo(rollback: Rollback) -> None:
-    """Give back what was reserved."""
+    """Cancel a reservation."""
     await rollback.context.undo(rollback, f"{rollback.arguments} given back")
 
 
@@ -234,7 +234,7 @@ class _Parts:
 
 @cache
 def team() -> Team:
-    """All agents; created once, because they never change."""
+    """All agents. They are created only once, because they never change."""
     model = ScriptedModel(respond=_script, record=False)
     billing = Agent("billing", instructions="Bill it.", model=model, tools=[book])
     orders = Agent(

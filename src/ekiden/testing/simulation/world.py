@@ -1,4 +1,5 @@
-"""One simulation: processes on one store, injected faults, a time without faults, final checks."""
+"""One simulation: processes on one store, a time with injected faults, a time without faults, and
+final checks."""
 
 from __future__ import annotations
 
@@ -50,11 +51,11 @@ class Program:
 
 
 def simulate(scene: Scene | None = None, *, seed: int) -> SimulationReport:
-    """Run one simulation, and report its log and the guarantees that were violated.
+    """Run one simulation, and report its log and the violated guarantees.
 
-    The same seed gives the same simulation, independent of earlier work in this process. Without a
-    scene it simulates Ekiden's own test team, in a setup that the seed chooses. The call blocks a
-    running event loop.
+    The same seed always gives the same simulation, regardless of earlier work in this process.
+    Without a scene, Ekiden's own test team is simulated, in a setup that the seed chooses. The call
+    blocks a running event loop.
     """
     if asyncio._get_running_loop() is None:
         return _simulate(scene, seed)
@@ -305,8 +306,8 @@ _AT_MOST_ONCE = (0, 1)
 
 
 def is_over(truth: MemoryStore) -> bool:
-    """Whether all work, waits and leases have ended: the lease of a claim whose reply was lost must
-    expire first."""
+    """Whether all work, waits and leases have ended. The lease of a claim whose reply was lost must
+    also expire."""
     for each in truth._sessions.values():
         is_held = each.owner is not None and each.until > truth._advanced_s
         if each.status != "idle" or each.outcome is None or is_held:

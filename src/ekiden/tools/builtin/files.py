@@ -47,9 +47,9 @@ class ProjectFiles:
         """Read a text file of the project.
 
         Args:
-            path: From the project's folder, as in "docs/notes.md".
-            start_line: The first line to read; 1 is the first of the file.
-            max_lines: How many lines to read; null for all.
+            path: Relative to the project's folder, as in "docs/notes.md".
+            start_line: The number of the first line to read, from 1.
+            max_lines: The number of lines to read; null for all.
         """
         if start_line < 1 or (max_lines is not None and max_lines < 1):
             raise ToolError("start_line and max_lines must be 1 or more")
@@ -58,10 +58,11 @@ class ProjectFiles:
         return _lines(text, start_line, max_lines)
 
     def write_file(self, path: str, content: str) -> str:
-        """Write a text file of the project, whole: what it held before is replaced.
+        """Write a whole text file of the project. The old content is replaced.
 
         Args:
-            path: From the project's folder, as in "docs/notes.md"; folders are made as needed.
+            path: Relative to the project's folder, as in "docs/notes.md". Missing folders are
+                created.
             content: The whole text of the file.
         """
         with locate(self._root, path, by_handle=self._by_handle) as place:
@@ -70,14 +71,14 @@ class ProjectFiles:
             return f"{place.name}: {done}, {size:,} bytes"
 
     def edit_file(self, path: str, old_text: str, new_text: str, replace_all: bool = False) -> str:
-        """Replace a piece of a text file of the project; the rest of it stays as it is.
+        """Replace a part of a text file of the project. The rest of the file does not change.
 
         Args:
-            path: From the project's folder, as in "docs/notes.md".
-            old_text: The text to replace, exactly as it stands in the file, with its spaces; long
-                enough to be there only once.
-            new_text: The text to put in its place; empty to remove it.
-            replace_all: Whether to replace it wherever it stands.
+            path: Relative to the project's folder, as in "docs/notes.md".
+            old_text: The exact text to replace, with its spaces. Without replace_all, the text must
+                occur only once in the file.
+            new_text: The new text; empty to remove the old text.
+            replace_all: Whether to replace every occurrence of the old text.
         """
         if not old_text:
             raise ToolError("old_text is empty: give the text to replace, or use write_file")
@@ -196,7 +197,7 @@ def _check_regular(place: ResolvedPath, status: os.stat_result) -> None:
 
 
 def listing(place: ResolvedPath) -> str:
-    """The names in a folder."""
+    """The names of the entries in a folder."""
     names = place.folder.names()
     listed = ", ".join(names[:_LISTED]) or "nothing"
     return f"{listed} and {len(names) - _LISTED} more" if len(names) > _LISTED else listed
@@ -247,10 +248,10 @@ class FileSearch:
         self._by_handle = by_handle
 
     def list_folder(self, path: str = ".") -> str:
-        """List what is in a folder of the project; folders end with a slash.
+        """List the entries of a folder of the project. Names of folders end with a slash.
 
         Args:
-            path: From the project's folder, as in "docs"; "." is the project's folder itself.
+            path: Relative to the project's folder, as in "docs"; "." is the project's folder.
         """
         with locate(self._root, path, by_handle=self._by_handle) as place:
             return listing(_folder(place))
@@ -259,9 +260,9 @@ class FileSearch:
         """Find files of the project by their names.
 
         Args:
-            pattern: As in "*.md", "src/**/*.py" or "**/test_{a,b}.py"; without a slash it is
-                looked for in all folders.
-            path: The folder to search, from the project's folder; "." is all of it.
+            pattern: As in "*.md", "src/**/*.py" or "**/test_{a,b}.py". A pattern without a
+                slash applies to all folders.
+            path: The folder to search, relative to the project's folder; "." searches all of it.
         """
         matches = _name_pattern(pattern)
         with locate(self._root, path, by_handle=self._by_handle) as place:
@@ -272,13 +273,13 @@ class FileSearch:
     def grep(
         self, pattern: str, path: str = ".", glob: str | None = None, ignore_case: bool = False
     ) -> str:
-        """Find lines in text files of the project: file, number and text of each.
+        """Find lines in text files of the project. Shows the file, number and text of each line.
 
         Args:
             pattern: A regular expression, without look-around and back-references.
-            path: The file or folder to search, from the project's folder; "." is all of it.
-            glob: Only files with such names, as in "*.py"; null for all.
-            ignore_case: Whether capitals do not matter.
+            path: The file or folder to search, relative to the project's folder; "." searches all.
+            glob: Only files whose names match, as in "*.py"; null for all.
+            ignore_case: Whether to ignore case.
         """
         _check_length(pattern)
         line_pattern = _compiled(pattern, ignore_case=ignore_case)

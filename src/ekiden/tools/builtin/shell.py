@@ -163,7 +163,7 @@ class Programs:
         self._settings = settings
 
     async def shell(self, command: str) -> str:
-        """Run one program in the project's folder and give its output and exit code.
+        """Run one program in the project's folder, and return its output and exit code.
 
         There is no shell: no pipes, redirections, variables, wildcards, or several commands.
 

@@ -77,8 +77,8 @@ _EMBEDDED: tuple[tuple[IPv6Network, Callable[[int], tuple[int, ...]]], ...] = (
 def is_public(address: str) -> bool:
     """Whether an IP address belongs to the public internet.
 
-    An IPv6 address that contains IPv4 addresses is public if they are. Text that is not an address
-    is not public.
+    An IPv6 address that contains IPv4 addresses is public if these IPv4 addresses are public. Text
+    that is not an address is not public.
     """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
@@ -103,14 +103,14 @@ class ParsedUrl:
 
     scheme: str
     host: str
-    """In lower case, without brackets; international names as ``xn--``."""
+    """The host in lower case, without brackets. International names have the form ``xn--``."""
     port: int
     path: str
-    """Including the query."""
+    """The path, including the query."""
 
     @property
     def site(self) -> str:
-        """The host, and the port if it is not the default: the form of an allow list."""
+        """The host, with the port if it is not the default port. Allow lists have this form."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -164,9 +164,9 @@ class _Pattern:
 class AllowList:
     """The hosts that may be called.
 
-    ``example.org`` means this host at the default port, ``*.example.org`` its subdomains, ``*``
-    every host; ``:8080`` selects a port. An address that is not public, such as this machine or its
-    network, is called only if exactly its ``host:port`` is listed.
+    ``example.org`` means this host at the default port, ``*.example.org`` means its subdomains, and
+    ``*`` means every host. ``:8080`` selects a port. An address that is not public, such as this
+    machine or its network, may be called only if exactly its ``host:port`` is listed.
     """
 
     def __init__(self, entries: Sequence[str]) -> None:
@@ -188,7 +188,7 @@ class AllowList:
 def addresses_of(
     target: ParsedUrl, *, may_be_private: bool, resolve: Resolve = socket.getaddrinfo
 ) -> list[str]:
-    """The allowed addresses of the host. It blocks on DNS."""
+    """Return the allowed addresses of the host. The call blocks while it waits for DNS."""
     try:
         found = resolve(target.host, target.port, type=socket.SOCK_STREAM)
     except OSError as exc:

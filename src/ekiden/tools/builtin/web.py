@@ -94,7 +94,7 @@ class WebSearch:
         self._resolve = resolve
 
     async def web_search(self, query: str) -> str:
-        """Search the web: titles, addresses and a few words of the pages that are found.
+        """Search the web. Returns the titles, addresses and excerpts of the pages found.
 
         Args:
             query: The words to search for.

@@ -36,7 +36,7 @@ _DESTRUCTIVE = (
 
 
 class McpConnection:
-    """A server and its current link, which is renewed when it is lost. Call `close` at the end."""
+    """A server and its current link. A lost link is renewed. Call `close` at the end."""
 
     def __init__(self, server: McpServer, root: Path, environment: Mapping[str, str]) -> None:
         self._server = server
@@ -51,10 +51,11 @@ class McpConnection:
         return (await self._linked()).tools
 
     async def call(self, tool: str, arguments: dict[str, Any], meta: dict[str, Any]) -> Any:
-        """The result of a call. Raises `ToolError` if only the call failed.
+        """Return the result of a call. Raises `ToolError` if only the call failed.
 
-        A lost server is connected again once. Raises `McpUnavailable` if that fails, or if the
-        server is lost during the call: its effect is then unknown, so it is not repeated.
+        If the connection is lost before the call, Ekiden connects once more. Raises
+        `McpUnavailable` if this fails, or if the connection is lost during the call. The effect of
+        such a call is unknown, so it is not repeated.
         """
         link = await self._linked()
         try:
@@ -174,8 +175,8 @@ class McpTools:
         return list(found.values())
 
     async def close(self) -> None:
-        """Close the connections to all servers, and stop the programs that were started. Calls of
-        their tools fail from now on."""
+        """Close the connections to all servers, and stop the programs that were started. Later
+        calls of their tools fail."""
         async with asyncio.TaskGroup() as group:
             for connection in self._connections.values():
                 group.create_task(connection.close())
@@ -274,7 +275,8 @@ def is_destructive(tool: Any) -> bool:
 
 
 def schema_of(tool: Any) -> dict[str, Any]:
-    """The schema of a tool's arguments; a schema for any object if the server's is unusable."""
+    """The schema of a tool's arguments. If the server's schema is unusable, the result is a schema
+    for any object."""
     try:
         schema = _cleaned(tool.input_schema, 0)
         size = len(dumps(schema))
@@ -288,7 +290,8 @@ def schema_of(tool: Any) -> dict[str, Any]:
 
 
 def text_of(result: Any) -> str:
-    """A result as text: its texts, its structured content as JSON, and notes about other parts."""
+    """Convert a result to text: the texts of the result, its structured content as JSON, and notes
+    about other parts."""
     texts = [_block(block) for block in result.content]
     structured = result.structured_content
     if structured is not None and not any(_equals(text, structured) for text in texts):

@@ -49,7 +49,7 @@ class StderrTail:
         self._thread.start()
 
     def close(self) -> None:
-        """Close our copy of the write end; the process keeps its own."""
+        """Close this process's copy of the write end. The server process keeps its own copy."""
         self.file.close()
 
     def lines(self, *, wait_s: float = 0.0) -> str:
@@ -71,11 +71,11 @@ class SessionOver(Exception):
 
 
 class Link:
-    """A connection in its own task: the SDK's context managers must be left in the task that
-    entered them.
+    """A connection in its own task, because the SDK's context managers must be left in the task
+    that entered them.
 
-    Call `open` before use and `close` at the end. It is over after `close`, and when the server is
-    gone.
+    Call `open` before use and `close` at the end. The connection ends with `close`, or when the
+    server ends.
     """
 
     def __init__(self, server: McpServer, root: Path, environment: Mapping[str, str]) -> None:
@@ -106,7 +106,7 @@ class Link:
             raise
 
     async def close(self) -> None:
-        """Close the connection, and stop the server if we started it."""
+        """Close the connection. A server that Ekiden started is stopped."""
         self._over.set()
         if self._task is not None:
             await asyncio.wait({self._task})

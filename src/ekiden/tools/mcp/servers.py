@@ -259,7 +259,7 @@ class ToolReference:
 
     server: str
     tool: str | None
-    """`None`: all tools of the server."""
+    """The name of the tool. `None` means all tools of the server."""
     is_function_style: bool = False
     """Whether `tool` is in the form of `function_style`."""
 
@@ -300,7 +300,7 @@ def tool_name(server: str, tool: str, taken: Collection[str] = ()) -> str:
     """The name for models: ``server__tool``.
 
     A name that has other characters, is too long or is ambiguous gets a hash of the real names at
-    its end. It is never one of `taken`.
+    its end. The result is never one of `taken`.
     """
     plain = f"{function_style(server)}__{function_style(tool)}"
     is_clear = (
@@ -319,7 +319,8 @@ def tool_name(server: str, tool: str, taken: Collection[str] = ()) -> str:
 
 
 def function_style(name: str) -> str:
-    """`name` with ``_`` for every character that names of functions cannot have."""
+    """Return `name` with ``_`` in place of every character that is not allowed in names of
+    functions."""
     return _NOT_IN_NAMES.sub("_", name)
 
 
