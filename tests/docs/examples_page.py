@@ -1,4 +1,4 @@
-"""`docs/examples.md`, made of `examples`."""
+"""`docs/examples.md`, made of the docstrings of the programs in `examples`."""
 
 from __future__ import annotations
 
@@ -23,41 +23,25 @@ TITLES: Final[Mapping[str, str]] = {
 _HEAD = """\
 # Examples
 
-Ten small programs to copy. Each runs unchanged, without a key: its model is scripted, or its agents
-are plain code. A comment marks the line to change for a real model. The tests run all of them.
-
-| program | shows |
-| --- | --- |
+Ten small programs to copy from the folder [examples](../examples). Each runs unchanged, without a
+key: its model is scripted, or its agents are plain code. A comment marks the line to change for a
+real model. The tests run all of them.
 """
 _MORE = """
-Also in the folder: `travel_desk.py`, a larger supervisor in three languages; `offer.py`, agents
-that ask each other and a person; `served_desk.py`, a server and its Python client.
+## Further programs
+
+`travel_desk.py` is a larger supervisor in three languages. In `offer.py`, agents ask each other and
+a person. `served_desk.py` is a server and its Python client.
 """
 
 
 def examples_page() -> str:
     """All of it."""
-    rows = [f"| [{name}.py](#{_anchor(name)}) | {_about(name)[0]} |\n" for name in TITLES]
-    return "".join([_HEAD, *rows, _MORE, *_sections()])
+    return "".join([_HEAD, *_sections(), _MORE])
 
 
 def _sections() -> Iterator[str]:
+    """Each program's title, docstring and file."""
     for name, title in TITLES.items():
-        _, text, code = _about(name)
-        yield f"\n## {title}\n\n{text}\n\n"
-        yield "<!-- not run: tests/acceptance/test_example_programs.py runs it -->\n"
-        yield f"```python\n# examples/{name}.py\n{code}```\n"
-
-
-def _about(name: str) -> tuple[str, str, str]:
-    """The first line of a program's docstring, all of it, and the program below it."""
-    source = (EXAMPLES / f"{name}.py").read_text("utf-8")
-    tree = ast.parse(source)
-    about = ast.get_docstring(tree) or ""
-    end = tree.body[0].end_lineno or 0
-    code = "".join(source.splitlines(keepends=True)[end:]).lstrip("\n")
-    return about.partition("\n")[0].rstrip("."), about, code
-
-
-def _anchor(name: str) -> str:
-    return TITLES[name].lower().replace(" ", "-")
+        about = ast.get_docstring(ast.parse((EXAMPLES / f"{name}.py").read_text("utf-8"))) or ""
+        yield f"\n## {title}\n\nProgram: [{name}.py](../examples/{name}.py)\n\n{about}\n"

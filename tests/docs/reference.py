@@ -121,8 +121,13 @@ def _command(name: str, page: Command) -> str:
     parts.append("\n".join(f"    {line}" for line in EXAMPLES[name].split("\n")))
     shared = [name for name, text in page.entries if _common().get(name) == text]
     own = [each for each in page.entries if each[0] not in shared]
-    if own:
-        parts.append(_table(("option", "meaning"), ((_codes(n), _marked(t)) for n, t in own)))
+    before = {each: _before(name, each) for each in own}
+    if listed := [each for each in own if not before[each]]:
+        parts.append("\n".join(f"- {_codes(n)}: {_marked(t)}" for n, t in listed))
+    for other in dict.fromkeys(filter(None, before.values())):
+        names = _codes(", ".join(each[0] for each in own if before[each] == other))
+        link = f"[ekiden {other}](#ekiden-{other.replace(' ', '-')})"
+        parts.append(_filled(f"As in {link}: {names}."))
     shared = [name for name in shared if name != "--json"]
     if shared:
         parts.append(_filled(f"Common: {_codes(', '.join(shared))}."))
@@ -131,9 +136,17 @@ def _command(name: str, page: Command) -> str:
     return "\n\n".join(parts)
 
 
+def _before(name: str, entry: tuple[str, str]) -> str | None:
+    """The earlier command that describes the same argument or option."""
+    pages = list(command_pages().items())
+    earlier = pages[: [each for each, _ in pages].index(name)]
+    return next((each for each, page in earlier if entry in page.entries), None)
+
+
 def _marked(text: str) -> str:
     """Options in a text as code; brackets would be links."""
-    parts = re.split(r"(`[^`]*`)", _BRACKETS.sub(r"(\1)", text))
+    text = _BRACKETS.sub(r"(\1)", text).replace("(choices: ", "(")
+    parts = re.split(r"(`[^`]*`)", text)
     parts[::2] = (_OPTION.sub(r"`\g<0>`", each).replace("*", r"\*") for each in parts[::2])
     return "".join(parts)
 
