@@ -78,8 +78,7 @@ def _vendor(
     base_url: str | None,
     api_key: str | None,
 ) -> Embedder:
-    from ekiden.embeddings.remote import NO_KEY
-    from ekiden.embeddings.vendors import GeminiEmbedder, OpenAIEmbedder
+    from ekiden.embeddings.vendors import NO_KEY, GeminiEmbedder, OpenAIEmbedder
 
     inline = _INLINE_URL.fullmatch(rest)
     if inline and base_url:
@@ -110,7 +109,7 @@ def _local(dimension: int | None) -> Embedder:
 
 
 def _hashing(dimension: int | None) -> Embedder:
-    from ekiden.embeddings.remote import dimension_for, required
+    from ekiden.embeddings.vendors import dimension_for, required
 
     required(("numpy",), who="hashing")
     from ekiden.embeddings.letters import HashingEmbedder

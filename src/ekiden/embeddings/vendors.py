@@ -1,18 +1,267 @@
-"""Embeddings from OpenAI, from servers with its interface, and from Google's Gemini."""
+"""Embeddings over the network: from OpenAI, servers with its interface, and Google's Gemini."""
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import threading
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from urllib.parse import urlsplit
 
-from ekiden.core.errors import ModelError
-from ekiden.embeddings.remote import NO_KEY, RemoteEmbedder, Vendor
+from ekiden.core.errors import ModelError, UserError
 
 if TYPE_CHECKING:
+    import numpy as np
     from google.genai import Client
+    from numpy.typing import NDArray
     from openai import OpenAI
+
+Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+"""A function for one request: returns a vector for each text, in order; raises `ModelError`."""
+
+MAX_BYTES = 8_000
+"""Only this many bytes of a text are sent. A token has at least one byte and vendors accept 8,192
+tokens, so no text is refused for its length."""
+
+NO_KEY = "none"
+"""Sent if no key is needed, because the vendors' clients require one."""
+
+_LONGEST_REST_S = 300.0
+_BAD_TEXT = frozenset({400, 413, 422})
+"""Statuses that refuse the texts and do not mean that the vendor is unavailable."""
+_BATCH_TEXTS = 64
+_BATCH_BYTES = 256_000
+
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufeff\s]+")
+
+
+class Rest:
+    """A circuit breaker: after a failure it refuses requests for some seconds, then for twice as
+    long, up to five minutes.
+
+    While a vendor is unavailable, only one request waits for the timeout; others fail at once. A
+    refused text does not count as a failure.
+    """
+
+    def __init__(self, who: str, *, first_s: float) -> None:
+        self._who = who
+        self._first_s = first_s
+        self._failures = 0
+        self._until = 0.0
+        self._problem = ""
+        self._status: int | None = None
+
+    def ask(self, ask: Ask, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """The answer of `ask`. During a rest, raises `ModelError` without calling it."""
+        left_s = self._until - time.monotonic()
+        if left_s > 0:
+            message = f"{self._problem} (it is asked again in {max(left_s, 1):.0f} s)"
+            raise ModelError(message, status=self._status)
+        try:
+            answer = ask(texts)
+        except ModelError as exc:
+            if exc.status not in _BAD_TEXT:
+                pause_s = min(self._first_s * 2.0 ** min(self._failures, 20), _LONGEST_REST_S)
+                self._failures += 1
+                self._problem, self._status = str(exc), exc.status
+                self._until = time.monotonic() + pause_s
+            raise
+        self._failures = 0
+        return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """The facts about a vendor of embeddings."""
+
+    name: str
+    url: str
+    """The vendor's own address; only this address requires a key."""
+    url_variable: str
+    """The environment variable for another address."""
+    keys: Sequence[str]
+    """The environment variables for the key; the first that is set wins."""
+    packages: Sequence[str]
+    """Modules that must be installed."""
+    default_model: str
+    known: Mapping[str, int]
+    """Models, with the length of their vectors."""
+
+
+class RemoteEmbedder:
+    """Base class of embedders that call a vendor.
+
+    A call that fails for a transient reason is repeated `retries` times, the first time after about
+    `pause_s`; each attempt has the timeout `timeout_s`. If no attempt succeeds, `embed` raises
+    `ModelError`, with the HTTP status if there is one. After that it fails at once for `rest_s`,
+    and for twice as long after each further failure. Raises `UserError` if the key, a package or
+    the dimension is missing.
+    """
+
+    vendor: ClassVar[Vendor]
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        dimension: int | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float = 6.0,
+        retries: int = 1,
+        rest_s: float = 5.0,
+        pause_s: float = 0.5,
+    ) -> None:
+        vendor = self.vendor
+        self._model = model or vendor.default_model
+        self._who = f"{vendor.name}:{self._model}"
+        required((*vendor.packages, "numpy"), who=self._who)
+        url = base_url or os.environ.get(vendor.url_variable) or vendor.url
+        self._url = checked_url(url, who=self._who)
+        self._key = key_for(self._who, api_key, vendor.keys, needed=self._url == vendor.url)
+        self.dimensions = dimension_for(self._who, self._model, dimension, known=vendor.known)
+        self.name = f"{self._who}/{self.dimensions}"
+        self._timeout_s = timeout_s
+        self._retries = retries
+        self._pause_s = pause_s
+        self._rest = Rest(self._who, first_s=rest_s)
+        self._lock = threading.Lock()
+
+    @property
+    def target(self) -> tuple[str, str | None]:
+        """The address and the key."""
+        return self._url, self._key
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `Embedder.embed`. Only the first 8,000 bytes count."""
+        import numpy as np
+
+        plain = [_plain(text) for text in texts]
+        vectors = np.zeros((len(plain), self.dimensions), dtype=np.float32)
+        for rows in _batches(plain):
+            answer = self._rest.ask(self._ask, [plain[row] for row in rows])
+            vectors[rows] = _checked(
+                answer, count=len(rows), dimensions=self.dimensions, who=self._who
+            )
+        return vectors
+
+    def _ask(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """One request, repeated after transient failures: see `Ask`."""
+        raise NotImplementedError
+
+
+def required(modules: Sequence[str], *, who: str) -> None:
+    """Raises `UserError` with the command to install missing modules."""
+    missing = [module for module in modules if not _is_installed(module)]
+    if missing:
+        raise UserError(
+            f"{who} needs the package {' and '.join(missing)}: pip install 'ekiden[models,vectors]'"
+        )
+
+
+def key_for(who: str, given: str | None, variables: Sequence[str], *, needed: bool) -> str | None:
+    """The given key, or the key in the first variable that is set. Raises `UserError`."""
+    key = given or next(filter(None, map(os.environ.get, variables)), None)
+    if key is None and needed:
+        raise UserError(f"{who} needs an API key: set {variables[0]}, or pass api_key=")
+    if key is not None and not (key.isascii() and key.isprintable() and key == key.strip()):
+        raise UserError(
+            f"the API key for {who} has spaces around it, or signs that no header can carry"
+        )
+    return key
+
+
+def checked_url(url: str, *, who: str) -> str:
+    """`url` without a final slash. Raises `UserError` if it is invalid or contains a secret."""
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        parts, fits = urlsplit(""), None
+    if not fits or parts.query or parts.fragment or parts.username or parts.password:
+        raise UserError(
+            f"the base URL of {who} must look like https://host/v1, without a user, a password, "
+            "a query or a fragment"
+        )
+    return url.rstrip("/")
+
+
+def dimension_for(
+    who: str, model: str, given: int | None, *, known: Mapping[str, int], longest: int = 65_536
+) -> int:
+    """The length of the model's vectors. Raises `UserError` if it is unknown or invalid."""
+    if given is None:
+        if model not in known:
+            raise UserError(
+                f"how long are the vectors of {who}? Say dimension=…; known are those of "
+                f"{', '.join(sorted(known))}"
+            )
+        return known[model]
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= longest:
+        raise UserError(f"the dimension of {who} is a whole number from 1 to {longest:,}")
+    if model in known and given > known[model]:
+        raise UserError(f"{who} makes vectors of at most {known[model]} numbers, not {given}")
+    return given
+
+
+def _plain(text: str) -> str:
+    """The text to send: without control characters and invalid Unicode, and shortened."""
+    plain = _UNSEEN.sub(" ", text[:MAX_BYTES]).strip()
+    return plain.encode()[:MAX_BYTES].decode(errors="ignore")
+
+
+def _batches(plain: Sequence[str]) -> Iterator[list[int]]:
+    """The positions of the texts in each batch; empty texts are left out."""
+    rows: list[int] = []
+    size = 0
+    for row, text in enumerate(plain):
+        if not text:
+            continue
+        length = len(text.encode())
+        if rows and (len(rows) == _BATCH_TEXTS or size + length > _BATCH_BYTES):
+            yield rows
+            rows, size = [], 0
+        rows.append(row)
+        size += length
+    if rows:
+        yield rows
+
+
+def _checked(
+    answer: Sequence[Sequence[float]], *, count: int, dimensions: int, who: str
+) -> NDArray[np.float32]:
+    import numpy as np
+
+    if len(answer) != count:
+        raise ModelError(f"{who} answered {len(answer)} vectors for {count} texts")
+    lengths = {len(vector) for vector in answer} - {dimensions}
+    if lengths:
+        raise ModelError(
+            f"{who} answered a vector of {min(lengths)} numbers, not {dimensions}: "
+            f"set the dimension to {min(lengths)} if that is the model's"
+        )
+    try:
+        vectors = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as exc:
+        raise ModelError(f"{who} answered vectors that are not made of numbers") from exc
+    sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.isfinite(sizes).all() or not sizes.all():
+        raise ModelError(f"{who} answered a vector that has no direction")
+    rows: NDArray[np.float32] = (vectors / sizes).astype(np.float32)
+    return rows
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
 
 _TRANSIENT = frozenset({408, 409, 429})
 _LONGEST_WAIT_S = 2.0

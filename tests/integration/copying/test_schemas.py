@@ -13,7 +13,7 @@ from ekiden.project import open_store
 from ekiden.sessions import replica_progress, search
 from ekiden.storage.copying import FOLLOWERS, MARK, TABLES
 from ekiden.storage.postgres import copy_rows as postgres
-from ekiden.storage.sqlite import copy_rows as sqlite
+from ekiden.storage.sqlite import rows as sqlite
 from ekiden.tracing.otel import follower as otel_follower
 from tests.support.sqlite import execute
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.embeddings import local, remote
+from ekiden.embeddings import local, vendors
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.embeddings.local import LocalEmbedder
 from ekiden.embeddings.named import embedder_for
@@ -84,7 +84,7 @@ def test_what_cannot_be_is_told_with_the_way_out(
 
 
 def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "find_spec", lambda name: None)
+    monkeypatch.setattr(vendors, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'ekiden\[models,vectors\]'"):
         embedder_for("openai:text-embedding-3-small", api_key="k")
     with pytest.raises(UserError, match="google.genai and numpy"):

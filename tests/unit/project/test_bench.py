@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.core.conversation.messages import AgentMessage
+from ekiden.core.conversation.model import assistant_message
 from ekiden.project.bench import SCENARIOS, Sizes, bench
 from ekiden.project.bench.measure import ProcessMemory, WrongAnswer
 
@@ -38,7 +39,8 @@ async def test_a_figure_has_the_floor_beside_it(tmp_path: Path) -> None:
 async def test_a_run_that_did_something_else_is_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.project.bench.scenarios.ANSWER", "something else")
+    other = assistant_message("something else")
+    monkeypatch.setattr("ekiden.project.bench.measure.assistant_message", lambda _: other)
     with pytest.raises(WrongAnswer):
         await bench(["s1"], Sizes.quick(), tmp_path)
     with pytest.raises(WrongAnswer):
@@ -47,7 +49,7 @@ async def test_a_run_that_did_something_else_is_not_counted(
     async def deaf(message: AgentMessage) -> str:
         return "pardon?"
 
-    monkeypatch.setattr("ekiden.project.bench.scenarios._echo", deaf)
+    monkeypatch.setattr("ekiden.project.bench.measure._echo", deaf)
     with pytest.raises(WrongAnswer):
         await bench(["s5"], Sizes.quick(), tmp_path)
 

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import os
 import secrets
-import sqlite3
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -357,6 +356,8 @@ class SqliteDatabase(BenchDatabase):
         return await asyncio.to_thread(self._insert)
 
     def _insert(self) -> float:
+        import sqlite3  # Worker processes, whose memory is measured, do without it.
+
         path = self._path.with_name(f"{self._path.name}-probe")
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("pragma journal_mode = wal")

@@ -43,7 +43,6 @@ from ekiden.storage.sqlite.connection import (
     query,
     unavailable,
 )
-from ekiden.storage.sqlite.copy_rows import count_sql, count_tables, from_file, select_sql
 from ekiden.storage.sqlite.open_store import (
     MIGRATIONS_TABLE,
     OpenStore,
@@ -51,6 +50,7 @@ from ekiden.storage.sqlite.open_store import (
     migrate,
     shipped,
 )
+from ekiden.storage.sqlite.rows import count_sql, count_tables, from_file, select_sql
 from ekiden.storage.sqlite.store import SqliteStore
 from ekiden.storage.values import EXACT_COUNT, parse_feed_cursor
 

@@ -50,9 +50,9 @@ from ekiden.storage.sqlite.connection import (
     machine_clock,
     query,
 )
-from ekiden.storage.sqlite.copy_rows import count_tables
 from ekiden.storage.sqlite.open_store import OpenStore, StoreFile, shipped
 from ekiden.storage.sqlite.readers import Read, in_own_thread
+from ekiden.storage.sqlite.rows import count_tables
 from ekiden.storage.sqlite.search import SqliteSearch, vector_engine
 from ekiden.storage.sqlite.writer import Work, Writer
 from ekiden.storage.timers import DEAD_CHECK_S, LAPSE_S
