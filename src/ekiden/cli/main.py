@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -121,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json = wants_json(arguments)
     prepare_log(as_json=as_json)
     try:
-        return _dispatch(arguments)
+        return _dispatch(arguments, ends_process=argv is None)
     except EkidenError as exc:
         debug_trace(exc)
         complain(exc.code, str(exc), as_json=as_json)
@@ -172,11 +173,14 @@ def wants_json(arguments: Sequence[str]) -> bool:
     return "--json" in options or "--json-lines" in options
 
 
-def _dispatch(arguments: list[str]) -> int:
+def _dispatch(arguments: list[str], *, ends_process: bool) -> int:
     if arguments[0] == "route":
         from ekiden.cli.quick_route import quick_route
 
         if (code := quick_route(arguments)) is not None:
+            if ends_process:
+                # At its end, the interpreter would search all objects for garbage several times.
+                gc.freeze()
             return code
     from cyclopts import CycloptsError, UnknownCommandError, UnusedCliTokensError
 

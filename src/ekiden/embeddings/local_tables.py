@@ -35,18 +35,49 @@ _SAMPLES: Final = (
 )
 
 
+_FEW_LOOKUPS: Final = 3_000
+"""A short request needs a few hundred."""
+
+
+class _Pieces(Sequence[str]):
+    """The vocabulary, as one text in UTF-8. A request needs few of its 128,000 pieces."""
+
+    __slots__ = ("_starts", "_text")
+
+    def __init__(self, text: bytes, starts: Sequence[int]) -> None:
+        self._text = text
+        self._starts = starts
+        """The place of each piece, and one more than the place of the end."""
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._text[self._starts[number] : self._starts[number + 1] - 1].decode()
+
+    def to_list(self) -> list[str]:
+        """All pieces, for many requests: each is found faster."""
+        return self._text.decode().split("\n")
+
+
 class _Prefixes:
     """The vocabulary as the tokenizer needs it: piece id + 1, 0 for the beginning of a piece, and
     `None` for any other text."""
 
-    __slots__ = ("_order", "_pieces")
+    __slots__ = ("_all", "_left", "_order", "_pieces")
 
-    def __init__(self, pieces: Sequence[str], order: NDArray[np.int32]) -> None:
-        self._pieces = pieces
+    def __init__(self, pieces: _Pieces, order: NDArray[np.int32]) -> None:
+        self._all = pieces
+        self._pieces: Sequence[str] = pieces
+        self._left = _FEW_LOOKUPS
         self._order = array("i", order.tobytes())
 
     def get(self, text: str) -> int | None:
         pieces = self._pieces
+        if self._left:
+            self._left -= 1
+            if not self._left:
+                pieces = self._pieces = self._all.to_list()
         at = bisect_left(self._order, text, key=pieces.__getitem__)
         if at == len(self._order):
             return None
@@ -90,6 +121,7 @@ def _tables(encoder: Any) -> Arrays:
     charsmap = pack("<I", len(units)) + units + normalizer._normalized
     found: dict[str, NDArray[Any]] = {
         "pieces": np.frombuffer("\n".join(pieces).encode(), dtype="|u1"),
+        "starts": np.cumsum([0, *(len(each.encode()) + 1 for each in pieces)], dtype="<i4"),
         "order": np.array(sorted(range(len(pieces)), key=pieces.__getitem__), dtype="<i4"),
         "longest": np.array([tokens._max_len], dtype="<i4"),
         "scores": np.array(tokens._scores, dtype="<f4"),
@@ -116,7 +148,11 @@ def _encoder(package: Any, tables: Arrays) -> Any:
 def _tokenizer(package: Any, tables: Mapping[str, NDArray[Any]]) -> Any:
     source: Any = import_module(f"{package.__name__}.pure_tokenizer")
     made = source.UsePureTokenizer.__new__(source.UsePureTokenizer)
-    made._pieces = tables["pieces"].tobytes().decode().split("\n")
+    text = tables["pieces"].tobytes()
+    starts = array("i", tables["starts"].tobytes())
+    made._pieces = _Pieces(text, starts)
+    if starts[0] != 0 or starts[-1] != len(text) + 1:
+        raise ValueError("the vocabulary is not whole")
     made._scores = array("f", tables["scores"].tobytes())
     if not len(made._pieces) == len(made._scores) == len(tables["order"]):
         raise ValueError("the vocabulary is not whole")

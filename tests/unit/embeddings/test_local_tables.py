@@ -59,6 +59,12 @@ def test_the_file_gives_the_same_tokens_and_vectors_as_the_package(
         assert told[0] == told[1]
     assert np.allclose(quick.encode(TEXTS), own.encode(TEXTS), atol=1e-6)
 
+    assert isinstance(quick._tokenizer._prefixes._pieces, local_tables._Pieces)
+    quick._tokenizer.encode(TEXTS * 50)
+    assert quick._tokenizer._prefixes._pieces == own._tokenizer._pieces
+    assert list(quick._tokenizer._pieces) == own._tokenizer._pieces
+    assert quick._tokenizer.encode(TEXTS) == own._tokenizer.encode(TEXTS)
+
     (path,) = tmp_path.rglob("*.tables")
     good = path.read_bytes()
     key = json.loads(good.partition(b"\n")[0])["key"]
