@@ -122,22 +122,23 @@ class DirectWriter:
         return await self._store.put_messages(puts)
 
     async def settle(self, settle: MessageSettle, event: Event | None = None) -> Settled:
-        if event is None:
-            return self.settle_now(settle)
-        written = await self._store.write(Batch(settles=(settle,), events=(event,)))
-        return self._note(settle, written.settled[0])
-
-    def settle_now(self, settle: MessageSettle) -> Settled:
-        """Like `settle`, without ``await``."""
-        settled = self._store.settle_now(settle)
-        return self._note(settle, settled) if settled == "settled" else settled
-
-    def _note(self, settle: MessageSettle, settled: Settled) -> Settled:
+        events = () if event is None else (event,)
+        settled = (await self._store.write(Batch(settles=(settle,), events=events))).settled[0]
         if settled == "settled" and settle.state != "dead":
-            self._ended.append(settle.key)
-            if len(self._ended) > self._keep_most:
-                self._store.forget_now(self._ended.popleft())
+            self._note_end(settle.key)
         return settled
+
+    def answer_now(self, key: str, answer: Any) -> bool:
+        """Settle a message as answered, without ``await``; returns whether it was open."""
+        if self._store.answer_now(key, answer) != "settled":
+            return False
+        self._note_end(key)
+        return True
+
+    def _note_end(self, key: str) -> None:
+        self._ended.append(key)
+        if len(self._ended) > self._keep_most:
+            self._store.forget_now(self._ended.popleft())
 
     def reopened(self, keys: Collection[str]) -> None:
         self._ended = deque(key for key in self._ended if key not in keys)

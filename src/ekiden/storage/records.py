@@ -427,9 +427,6 @@ class MessageSettle:
     is ignored. Use this if the answer is stored elsewhere."""
 
 
-new_settle = maker(MessageSettle)
-"""Creates a `MessageSettle` in half the time of the constructor."""
-
 Settled: TypeAlias = Literal["settled", "late", "no"]
 """The result of a `MessageSettle`. With `forget`, the result is `settled` if the message
 existed."""

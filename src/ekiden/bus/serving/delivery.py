@@ -29,7 +29,6 @@ from ekiden.storage.records import (
     OwnJson,
     QueueMessage,
     Settled,
-    new_settle,
 )
 
 Stage: TypeAlias = Literal["line", "running", "ending", "later", "gone"]
@@ -203,9 +202,8 @@ class DeliveryResults:
             except UserError:
                 return False
             answer = OwnJson(payload=own) if type(own) in LEAVES else answer_json(own)
-        settle = new_settle(key=message.id, state="answered", answer=answer)
         # Otherwise another process settled the message first, and woke the waiting agent.
-        if direct.settle_now(settle) == "settled":
+        if direct.answer_now(message.id, answer):
             self._parts.waits.end(message.id, "answered", answer)
             if self._parts.room:
                 self._parts.room.freed(self._agent)

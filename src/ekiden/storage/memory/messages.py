@@ -12,6 +12,7 @@ from ekiden.storage.memory.queues import MemoryMessage, MemoryQueue
 from ekiden.storage.records import (
     MessageFilter,
     MessageSettle,
+    MessageState,
     OwnJson,
     PutReceipt,
     QueueMessage,
@@ -194,15 +195,25 @@ class MemoryMessages:
         if settle.forget:
             self._forget(message)
             return "settled"
+        return self.end_one(settle.key, settle.state, answer, now_us, woken)
+
+    def end_one(
+        self, key: str, state: MessageState, answer: Any, now_us: int, woken: list[str]
+    ) -> Settled:
+        """Give the message its final state; a session to wake is added to `woken`."""
+        message = self._by_key.get(key)
+        if message is None:
+            return "no"
         if message.state == "open":
             self._queues[message.queue].remove(message)
             self._leaves_open(message)
-            message.state, message.answer = settle.state, answer
+            message.state = state
+            message.answer = answer
             message.settled_us = now_us
             if message.session_id is not None:
                 woken.append(message.session_id)
             return "settled"
-        if is_late(message.state, settle.state):
+        if is_late(message.state, state):
             message.state, message.answer = "late", answer
             message.settled_us = now_us
             return "late"

@@ -281,16 +281,18 @@ class MemoryStore(MemorySessions):
             self._changes.notify()
         return number
 
-    def settle_now(self, settle: MessageSettle) -> Settled:
-        """Settle one message as `settle_messages` does, but without ``await``."""
+    def answer_now(self, key: str, answer: Any) -> Settled:
+        """Settle one message as answered, as `settle_messages` does, but without ``await`` and
+        without a check: the answer is JSON, or `None`."""
         if self._closed:
             self._check_open()
-        answer = settle.answer
-        if type(answer) is not OwnJson:
-            answer = self._messages.own_answer(settle)
+        if answer is not None and type(answer) is not OwnJson:
+            answer = copy_json(answer)
         now = self._clock.monotonic() + self._advanced_s
         woken: list[str] = []
-        settled = self._messages.settle_one(settle, answer, self._begin_us + int(now * 1e6), woken)
+        settled = self._messages.end_one(
+            key, "answered", answer, self._begin_us + int(now * 1e6), woken
+        )
         if woken:
             self._wake(woken)
         self._changed = True
