@@ -260,7 +260,7 @@ class AgentDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class AgentFileProblem:
-    """An error in an agent file, with its position, for the author of the file to fix.
+    """An error in an agent file, with its position.
 
     For example::
 

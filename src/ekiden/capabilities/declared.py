@@ -111,13 +111,13 @@ class Fit(Value):
     """The proficiency of the agent in that capability."""
     by: By
     similarity: float | None = None
-    """For a match by meaning: the similarity of the two capabilities, from 0 to 1. `None` for other
+    """For a match by meaning, the similarity of the two capabilities, from 0 to 1. `None` for other
     matches."""
 
     @property
     def score(self) -> float:
-        """The score, from 0 to 1. It is the proficiency; for a match by meaning, it is proficiency
-        times similarity."""
+        """The score, from 0 to 1. It is the proficiency. For a match by meaning, it is the
+        proficiency multiplied by the similarity."""
         return self.proficiency * (1.0 if self.similarity is None else self.similarity)
 
 

@@ -37,11 +37,12 @@ class CapabilityMatcher:
     A required name matches the agent's capability with that name. If the agent has none, the
     required name matches the agent's best capability with that tag. ``tag:name`` matches tags only.
     If no registered agent has the name or tag, an `embedder` compares the required name by meaning.
-    A match with a similarity above `min_similarity` has the score proficiency times similarity.
-    Comparisons of names ignore case, character width, spaces, underscores and hyphens.
+    For a match with a similarity above `min_similarity`, the score is the proficiency multiplied by
+    the similarity. Comparisons of names ignore case, character width, spaces, underscores and
+    hyphens.
 
-    `availability` and `load` are called with an agent's name during a search, and override the
-    registered values. Use a matcher from one thread only::
+    The functions `availability` and `load` are called with an agent's name during a search. Their
+    results override the registered values. Use a matcher from one thread only::
 
         matcher = CapabilityMatcher.of(team)
         match = matcher.best(["refunds", "tag:money"], exclude=["triage"])
@@ -79,7 +80,7 @@ class CapabilityMatcher:
         availability: Callable[[str], bool] | None = None,
         load: Callable[[str], float] | None = None,
     ) -> Self:
-        """A matcher for `agents`, such as a team.
+        """Create a matcher for `agents`, such as a team.
 
         Routers and agents of scope `system` are left out, as in routing. Raises `UserError` for two
         agents with the same name.
@@ -113,8 +114,8 @@ class CapabilityMatcher:
         """Register the capabilities of `agent`. They replace its earlier capabilities.
 
         If two capabilities have the same name, the higher proficiency counts. Raises `UserError`
-        for a proficiency outside 0 to 1, an empty name, or a negative or invalid load; then nothing
-        is changed.
+        for a proficiency outside 0 to 1, an empty name, or a negative or invalid load. After an
+        error, nothing is changed.
         """
         if not isinstance(agent, str) or not agent.strip():
             raise UserError(f"an agent's name is a text that is not empty, not {agent!r:.80}")
@@ -133,7 +134,8 @@ class CapabilityMatcher:
     def set_status(
         self, agent: str, *, available: bool | None = None, load: float | None = None
     ) -> None:
-        """Set whether an agent can take work, and its load; `None` leaves a value unchanged.
+        """Set whether an agent can take work, and the load of the agent. `None` leaves a value
+        unchanged.
 
         Raises `UnknownAgent`, and `UserError` for a negative or invalid load.
         """
@@ -158,16 +160,17 @@ class CapabilityMatcher:
         limit: int | None = None,
         available_only: bool = False,
     ) -> list[Match]:
-        """The agents with a score of at least `min_score`, best match first, at most `limit`.
+        """Return the agents with a score of at least `min_score`, best match first, at most `limit`
+        agents.
 
-        The score is the mean proficiency of the agent in the required capabilities; a missing
+        The score is the mean proficiency of the agent in the required capabilities. A missing
         capability counts as 0, and a repeated name counts once. Agents with the same score are
         sorted by availability, then by lower load, then by name. Without requirements every agent
         has a score of 1. `exclude` are names of agents, registered or not.
 
-        With an embedder this call blocks while it computes missing vectors; call `prepare` before
-        to compute them in a thread. Raises `UserError` for an empty name, a text instead of a list,
-        or a `min_score` outside 0 to 1.
+        With an embedder, this call blocks while it computes missing vectors. To compute them in a
+        thread, call `prepare` first. Raises `UserError` for an empty name, a text instead of a
+        list, or a `min_score` outside 0 to 1.
         """
         _check_share("min_score", min_score)
         if limit is not None and limit < 1:
@@ -191,7 +194,7 @@ class CapabilityMatcher:
         exclude: Iterable[str] = (),
         min_score: float = MIN_SCORE,
     ) -> Match | None:
-        """The first available match of `find`, or `None`."""
+        """Return the first available match of `find`, or `None`."""
         found = self.find(
             required, exclude=exclude, min_score=min_score, limit=1, available_only=True
         )

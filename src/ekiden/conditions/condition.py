@@ -118,10 +118,10 @@ class ConditionSource:
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
     """The result of a condition for given facts, with a trace. Later changes of the facts do not
-    change it."""
+    affect this object."""
 
     value: bool
-    """Whether the condition holds."""
+    """Whether the condition is true."""
     result: Any
     """The value of the whole expression; `None` if it has no value."""
     _source: ConditionSource = field(repr=False)
@@ -152,7 +152,7 @@ class Evaluation:
         return tuple(names)
 
     def to_json(self) -> dict[str, Any]:
-        """The result and its trace as JSON, for an event; at most about 25,000 characters."""
+        """The result and its trace as JSON, with at most about 25,000 characters."""
         trace = self.trace
         shown: dict[str, Any] = {
             "text": self.text,
@@ -265,9 +265,10 @@ _REMEMBERED = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """An expression over facts, made by `compile_condition`.
+    """An expression over facts.
 
-    It is safe to use from several threads. Two conditions with the same text are equal.
+    `compile_condition` creates this object. Several threads can use the object at the same time.
+    Two conditions with the same text are equal.
     """
 
     text: str
@@ -295,8 +296,8 @@ class Condition:
         return Evaluation(value, _plain_result(found), self._source, seen)
 
     def holds(self, facts: Mapping[str, Any], *, now: float | None = None) -> bool:
-        """Return the same as `evaluate(facts).value`, but in half the time, because no trace is
-        made. Never raises."""
+        """Return the same value as `evaluate(facts).value`, but in half the time, because no trace
+        is made. Never raises an exception."""
         try:
             return is_true(self._plain(ConditionRun(facts, now, [])))
         except Exception:

@@ -35,7 +35,7 @@ def embedder_for(
     base_url: str | None = None,
     api_key: str | None = None,
 ) -> Embedder:
-    """The embedder with this `name`.
+    """Return the embedder with this `name`.
 
     ``local`` runs a language model in this process, and needs the extra ``local``. ``hashing`` also
     runs in this process, but without a language model. ``openai:text-embedding-3-small`` and

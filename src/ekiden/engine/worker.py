@@ -194,7 +194,7 @@ class Worker:
         return self._store_worker.finished
 
     def stop(self) -> None:
-        """Claim no further session, and end when the current sessions are done."""
+        """Claim no further sessions, and end when the current sessions are done."""
         self._fleet.stop()
 
     async def cancel(self, session_id: str) -> bool:
@@ -225,11 +225,12 @@ async def submit(
     run_config: RunConfig | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> None:
-    """Store a message for the session, and return at once. The session is created if necessary.
+    """Store a message for the session, and return without waiting for the answer. The session is
+    created if necessary.
 
-    The session is then `ready`: a `Worker` claims it and runs it to an outcome. Raises
+    The session is then `ready`, so a `Worker` claims it and runs it to an outcome. Raises
     `SessionBusy` if another run uses the session for longer than `RunConfig.busy_timeout_s`.
-    `variables` are as in `Runner.run`::
+    `variables` have the same meaning as in `Runner.run`::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
     """

@@ -40,7 +40,7 @@ class HandoffQuery(Checked):
     the session was created for another task."""
     correlation_id: str | None = None
     status: StatusName | None = None
-    """Only handoffs that have this status now."""
+    """Only handoffs whose current status is this status."""
     session_id: str | None = None
     policy: PolicyName | None = None
     by: str | None = None
@@ -53,8 +53,8 @@ class HandoffQuery(Checked):
     """Only handoffs recorded before this time."""
 
     def matches(self, record: HandoffRecord) -> bool:
-        """Whether the record passes the filter. The caller must check task, correlation id and
-        time, which the record does not have."""
+        """Whether the record passes the filter. Task, correlation id and time are not in the
+        record, so the caller must check them."""
         return (
             self.matches_first_event(record)
             and (self.status is None or record.status == self.status)
@@ -120,15 +120,15 @@ async def find_handoffs(
     limit: int = 50,
     cursor: str | None = None,
 ) -> HandoffPage:
-    """One page of the handoffs that match `query`, newest first. Each handoff appears once, with
-    its current state.
+    """Return one page of the handoffs that match `query`, newest first. Each handoff appears once,
+    with its current state.
 
     The first page begins with requested handoffs that still wait for a running session, newest
-    first. These do not count towards the limit. Handoffs are sorted by the time of their first
-    event, so the order never changes, and pages stay consistent. Handoffs that a forked session
-    inherited are listed only if `query` names that session. Raises `UserError` for a malformed
-    cursor and for a limit below 1. Filters by session and time use an index; for other filters the
-    events are read. For example::
+    first. These requests do not count towards the limit. Handoffs are sorted by the time of their
+    first event, so the order never changes, and pages stay consistent. Handoffs that a forked
+    session inherited are listed only if `query` names that session. Raises `UserError` for a
+    malformed cursor and for a limit below 1. Filters by session and time use an index. For other
+    filters, the events are read. For example::
 
         page = await find_handoffs(store, HandoffQuery(agent="billing"), limit=20)
         for record in page.records:

@@ -47,9 +47,10 @@ class HandoffRecord:
     code: str | None = None
     error: str | None = None
     trigger: Mapping[str, Any] | None = None
-    """The trigger that fired, and why; `None` if no trigger fired."""
+    """The trigger that fired, with the facts that made it fire; `None` if no trigger fired."""
     request: str | None = None
-    """The id of the request, if a person or a program made it while the session was running."""
+    """The id of the handoff request, if a person or a program requested the handoff while the
+    session was running."""
     filter: str | None = None
     """The key of the stored step that has the items that the target saw. `None` if no filter
     changed the items."""
@@ -86,7 +87,7 @@ class HandoffRecord:
         return was_made(self.moves)
 
     def result(self) -> HandoffResult:
-        """The same facts as a `HandoffResult`."""
+        """The result of the handoff, as a `HandoffResult`."""
         failure = None
         if self.code is not None:
             code: Any = self.code
@@ -110,7 +111,7 @@ class HandoffRecord:
         return replace(self, reason="", trigger=facts or None, evaluation=None, metadata=None)
 
     def to_json(self) -> dict[str, Any]:
-        """The record as JSON; empty and hidden fields are left out."""
+        """The record as JSON. Empty and hidden fields are left out."""
         shown = self.shown()
         data: dict[str, Any] = {
             "id": self.id,

@@ -23,7 +23,7 @@ def redact(*kinds: str, mask: str = DEFAULT_MASK) -> SyncFilter:
     """Mask sensitive data in all texts that the target sees: messages, tool calls, tool outputs and
     reasoning.
 
-    By default all `SENSITIVE_KINDS` are masked; ``{kind}`` in `mask` is replaced by the kind.
+    By default all `SENSITIVE_KINDS` are masked. ``{kind}`` in `mask` is replaced by the kind.
     Arguments and outputs that are JSON are still valid JSON afterwards. Images, files, encrypted
     reasoning and the ids that link items are not changed. Raises `UserError` for an unknown kind,
     and for a `mask` that itself looks like sensitive data. For example::

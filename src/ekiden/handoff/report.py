@@ -292,13 +292,13 @@ class FilterReport:
 
 
 def filter_report(before: Sequence[Item], after: Sequence[Item]) -> FilterReport:
-    """The difference between two versions of a conversation, both as plain items.
+    """Return the difference between two versions of a conversation, both as plain items.
 
     Items with equal content count as the same item. An item counts as changed if an item with the
     same id or call id has different content, or if the item at the same position is a masked or
     shortened version of it. A missing item counts as summarised if a nested history or a summary in
-    `after` covers it; otherwise it counts as dropped. The time is linear in the number of items.
-    For example::
+    `after` covers it; otherwise it counts as dropped. The function takes linear time in the number
+    of items. For example::
 
         report = filter_report(what_the_source_saw, what_the_target_sees)
         print(report.counts)

@@ -223,8 +223,8 @@ _MAX_RECORD, _MAX_TRANSCRIPT = 4_000, 100_000
 def summarise(keep_last: int = 10, max_chars: int = 2_000) -> SyncFilter:
     """Replace everything before the last `keep_last` entries by one message with a summary.
 
-    The summary is made without a model, from shortened messages, tool calls and outputs, and has at
-    most `max_chars` characters. The same input always gives the same summary. A tool call and its
+    The summary consists of shortened messages, tool calls and outputs, and has at most `max_chars`
+    characters. No model is used. The same input always gives the same summary. A tool call and its
     output count as one entry. Messages with the roles `system` and `developer` are kept, because
     their role would be lost in a summary. An earlier summary becomes part of the new summary. For
     example::
@@ -251,14 +251,14 @@ def summarise_with(
     instructions: str = SUMMARY_INSTRUCTIONS,
     timeout_s: float = 30.0,
 ) -> HandoffFilter:
-    """The same as `summarise`, but a model or a function writes the summary.
+    """Like `summarise`, but a model or a function writes the summary.
 
-    `model` is ``provider:model``, a model, or a function that gets the older part as text and
-    returns the summary; a sync function runs in a thread. The model or function sees everything
+    `model` is ``provider:model``, a `Model`, or a function that gets the older part as text and
+    returns the summary. A sync function runs in a thread. The model or function sees everything
     that reaches this filter. To hide sensitive data, put `redact` before this filter. If the model
-    or function fails, returns nothing or takes longer than `timeout_s` seconds, the summary is made
-    as by `summarise`, with a note; the handoff does not fail. Raises `UserError` for any other
-    `model`. For example::
+    or function fails, returns nothing, or takes longer than `timeout_s` seconds, the summary is
+    made like that of `summarise`, with a note. The handoff does not fail. Raises `UserError` for
+    any other `model`. For example::
 
         handoff(billing, input_filter=redact() | summarise_with("openai:gpt-5-mini"))
     """

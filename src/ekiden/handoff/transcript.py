@@ -239,8 +239,8 @@ nest_handoff_history = _NestHistory()
 def nest_history(history_mapper: HistoryMapper | None = None) -> SyncFilter:
     """A filter that replaces earlier turns by one message, and keeps the last turn unchanged.
 
-    `history_mapper` may replace this message: it gets the earlier turns, and returns the items to
-    show instead. For example::
+    `history_mapper` may change the replacement: this function gets the earlier turns, and returns
+    the items that replace them. For example::
 
         handoff(billing, input_filter=redact("card") | nest_history())
     """

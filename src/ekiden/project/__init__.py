@@ -1,4 +1,4 @@
-"""Opens stores by address, and loads settings, teams and projects from folders."""
+"""Opens stores by address, and loads settings, teams and projects."""
 
 from typing import TYPE_CHECKING
 

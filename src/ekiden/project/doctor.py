@@ -41,7 +41,7 @@ class Check:
 
     name: str
     status: Literal["ok", "missing", "problem"]
-    """`missing` means an optional part that is not installed; it is no error."""
+    """The status. `missing` means that an optional part is not installed, which is not an error."""
     detail: str
     not_checked: str = ""
     """A description of the parts that were not checked."""
@@ -49,7 +49,7 @@ class Check:
 
 async def examine(store_url: str) -> list[Check]:
     """Run all checks. Nothing is changed, except that a store of an older format is migrated.
-    Errors become results."""
+    Errors are returned as results."""
     store = await _store(store_url)
     return [
         _python(),
@@ -64,8 +64,8 @@ async def examine(store_url: str) -> list[Check]:
 
 
 def extras(requirements: Sequence[str] | None) -> Iterator[Check]:
-    """A check for every extra in the `requirements` of the package, except `dev`. `None`: the
-    package has no metadata."""
+    """Return a check for every extra in the `requirements` of the package, except `dev`.
+    `requirements` is `None` if the package has no metadata."""
     if requirements is None:
         detail = "not known: ekiden runs from its source and is not installed by pip"
         yield Check(name="extras", status="missing", detail=detail)

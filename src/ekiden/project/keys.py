@@ -21,8 +21,8 @@ MAX_AGE_S: Final = 30 * 24 * 3600
 _TOKEN_BYTES: Final = 32
 KEYS: Final = "api_keys"
 USES: Final = "api_key_uses"
-"""The collection with the last use of each key. It is separate from the keys, so that noting a use
-does not conflict with a change of a key."""
+"""The collection with the time of the last use of each key. It is separate from the keys, so that
+storing a use does not conflict with a change of a key."""
 _PREFIX_CHARS: Final = string.ascii_lowercase + string.digits
 _SECRET_CHARS: Final = string.ascii_letters + string.digits
 _PREFIX_LENGTH: Final = 8
@@ -33,7 +33,7 @@ _MAX_NAME: Final = 100
 
 
 def login_id(token: str) -> str:
-    """The id under which a login is stored: a hash, so that the store does not have the token."""
+    """The id of a stored login. The id is a hash, so that the store does not contain the token."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
@@ -44,7 +44,8 @@ class Logins:
         self._store = store
 
     async def begin(self, key_id: str) -> str:
-        """Create a login for the key; returns its token, which is not stored."""
+        """Create a login for the key, and return the token of the login. The token is not
+        stored."""
         token = secrets.token_hex(_TOKEN_BYTES)
         expires_at_us = await self._store.now_us() + MAX_AGE_S * 1_000_000
         body = {"v": 1, "key_id": key_id, "expires_at_us": expires_at_us}
@@ -72,10 +73,10 @@ class Logins:
 
 
 Scope: TypeAlias = Literal["read", "run", "answer", "history", "admin"]
-"""`read`: read everything of the tenant; `run`: start runs, make handoffs, change sessions, state
-and memory; `answer`: answer inbox items; `history`: together with `run`, send system messages,
-answers and tool calls that are stored as given; `admin`: everything, including deletion and
-restore."""
+"""What a key may do. `read`: read all data of the tenant. `run`: start runs, make handoffs, change
+sessions, state and memory. `answer`: answer inbox items. `history`: together with `run`, add system
+messages, agents' answers and tool calls to a conversation. `admin`: everything, including deletion
+and restore."""
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
@@ -85,7 +86,7 @@ class StoredKey:
     """A stored key, without its secret."""
 
     id: str
-    """The public prefix."""
+    """The id of the key: the public prefix of its text."""
     name: str
     tenant: str
     scopes: frozenset[Scope]
@@ -102,7 +103,8 @@ class StoredKey:
         )
 
     def fits(self, secret: str) -> bool:
-        """Whether the secret belongs to this key. The duration does not depend on the secret."""
+        """Whether the secret belongs to this key. The duration of the check does not depend on the
+        secret."""
         return hmac.compare_digest(self.digest, _digest(secret))
 
 
@@ -112,11 +114,12 @@ class NewKey:
 
     key: StoredKey
     text: str = field(repr=False)
-    """The key as callers send it. It is not stored, so it is available only here."""
+    """The text of the key that callers send. The text is not stored, so this object is the only
+    source of it."""
 
 
 def parse_key(text: str) -> tuple[str, str] | None:
-    """The id and the secret of a key; `None` for text that is not a key."""
+    """Split a key into its id and its secret. Returns `None` for text that is not a key."""
     found = _FORM.fullmatch(text)
     return None if found is None else (found[1], found[2])
 
@@ -172,16 +175,16 @@ class KeyStore:
             return NewKey(key=key, text=f"ek_{key.id}_{secret}")
 
     async def find(self, key_id: str) -> StoredKey | None:
-        """The key with this id; `None` if there is none."""
+        """The key with this id; `None` if no key has this id."""
         document = await self._store.get_document(KEYS, key_id)
         return None if document is None else _key(document)
 
     async def exist(self) -> bool:
-        """Whether any key exists, of any tenant, valid or not."""
+        """Whether any tenant has a key, whether the key is valid or not."""
         return bool(await self._store.list_documents(KEYS, limit=1))
 
     async def list(self, *, tenant: str | None = None) -> Sequence[StoredKey]:
-        """The keys of all tenants or of one, the oldest first."""
+        """The keys of all tenants or of one tenant, oldest first."""
         found = [_key(document) async for document in each_document(self._store, KEYS)]
         mine = [key for key in found if tenant is None or key.tenant == tenant]
         return sorted(mine, key=lambda key: (key.created_at_us, key.id))
@@ -189,7 +192,7 @@ class KeyStore:
     async def revoke(self, key_id: str) -> StoredKey:
         """Revoke a key permanently. A revoked key is unchanged. Raises `KeyNotFound`.
 
-        `key_id` is the id as it is listed, or a whole key.
+        `key_id` is the id of the key, or the whole key.
         """
         found = _ID.fullmatch(key_id)
         if found is None:

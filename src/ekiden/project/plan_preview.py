@@ -35,7 +35,7 @@ class PlannedTask(Value):
     parameters: Mapping[str, Any]
     """Additional JSON for the agent."""
     depends_on: Sequence[str]
-    """Ids of tasks whose results this one needs."""
+    """The ids of the tasks whose results this task needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +50,9 @@ class PlanPreview(Value):
     supervisor's own code."""
     tasks: Sequence[PlannedTask]
     notes: Sequence[str]
-    """Corrections of the proposal of the model or the rules."""
+    """Corrections that Ekiden made to the plan of the model or of the rules."""
     supervisor: str | None
-    """The supervisor of the plan. `null`: the plan uses all agents that can get requests."""
+    """The supervisor of the plan. `null` if the plan uses all agents that can get requests."""
     model: str | None = left_out()
     """The model that split the request."""
 
@@ -62,12 +62,13 @@ async def plan_request(
 ) -> PlanPreview:
     """Split `text` into tasks. Nothing is stored, and no agent works on the tasks.
 
-    The supervisor is `agent`, otherwise the only supervisor of the project, otherwise a new one
-    with all agents that can get requests. The model is `model`, otherwise the supervisor's,
-    otherwise the project's. Without a model, and with the demo model, rules split the request.
+    The supervisor is `agent`. By default it is the only supervisor of the project, or a new
+    supervisor with all agents that can get requests. The model is `model`. By default it is the
+    model of the supervisor, or the model of the project. Without a model, and with the demo model,
+    rules split the request.
 
-    Raises `UnknownAgent`, `UserError` if the agent is no supervisor or if there are several, and
-    errors of the model.
+    Raises `UnknownAgent`, `UserError` if the agent is not a supervisor or if the project has
+    several supervisors, and the errors of the model.
     """
     name, settings, own_model = _supervisor(project, agent)
     chosen = model or own_model or project.settings.model

@@ -1,4 +1,5 @@
-"""Loads a project: a folder with agents and settings, or a named object, becomes a team."""
+"""Loads a project: makes a team from a folder with agents and settings, or from a named Python
+object."""
 
 from __future__ import annotations
 
@@ -41,11 +42,12 @@ DEMO_TEAM = "ekiden.project.demo:team"
 
 
 def load_team(target: str) -> Team:
-    """The team at ``module:attribute``: a `Team`, an `Agent`, or a function that returns one.
+    """Load the team at ``module:attribute``, which is a `Team`, an `Agent`, or a function that
+    returns a `Team` or an `Agent`.
 
-    A module in the current folder is preferred to an installed one. Raises `UserError` for a wrong
-    name, and if the module or the function raises an exception; the message then has the type and
-    text of that exception::
+    A module in the current folder has precedence over an installed module. Raises `UserError` for a
+    wrong name. If the module or the function raises an exception, raises `UserError` with the type
+    and text of that exception::
 
         team = load_team("desk:team")
     """
@@ -190,7 +192,7 @@ class CheckedFiles:
     """The definitions, including readable parts of files with errors."""
     problems: Sequence[AgentFileProblem]
     no_model: Sequence[str] = ()
-    """The agents without a model, if neither the project nor ``EKIDEN_MODEL`` has one either."""
+    """The agents that have no model, if neither the project nor ``EKIDEN_MODEL`` names a model."""
 
 
 def load_project(
@@ -209,10 +211,10 @@ def load_project(
     setting `team` names as ``module:attribute``, the agent files, the demo team. `overrides` are
     settings by their dotted names. Raises `AgentFilesInvalid` with every error of every file; with
     `keep_going` such files are skipped instead. With `inert`, no code that the agent files name is
-    imported: you can inspect the project and route requests, but not call the project's own tools.
-    A team named by `team` is imported even then. `files` are agent files that were already read,
-    for example by an `AgentWatcher`. Raises `SettingsInvalid` for invalid settings, and `UserError`
-    if no agent can get requests.
+    imported, so you can inspect the project and route requests, but you cannot call the project's
+    own tools. A team that `team` names is imported in any case. `files` are agent files that were
+    already read, for example by an `AgentWatcher`. Raises `SettingsInvalid` for invalid settings,
+    and `UserError` if no agent can get requests.
     """
     root = Path.cwd() if root is None else root
     loaded = load_settings(root, overrides=overrides, home=home)
@@ -244,8 +246,8 @@ def check_files(root: Path, *, inert: bool = True, home: Path | None = None) -> 
     """Check the agent files of the folder `root` without creating a team.
 
     With `inert`, functions in the files are not imported. If the settings name a team in Python,
-    which may register tools, tools are not checked. Raises `SettingsInvalid`, and `UserError` for
-    valid files that make no team.
+    tools are not checked, because the team may register tools. Raises `SettingsInvalid`, and
+    `UserError` if the files are valid but do not make a team.
     """
     settings = load_settings(root, home=home).settings
     files = _read_files(root, settings, home)
@@ -286,7 +288,7 @@ def _from_code(root: Path, loaded: LoadedSettings, name: str) -> Project:
 
 
 def project_of(team: Team, loaded: LoadedSettings, *, root: Path | None = None) -> Project:
-    """A project with a team of Python objects. A team without a router gets one."""
+    """Create a project with a team of Python objects. A team without a router gets a router."""
     own = None if team.router is None else team.router.router
     router = own if isinstance(own, Router) else _router(team, loaded.settings)
     if team.router is None:

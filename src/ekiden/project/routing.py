@@ -41,7 +41,7 @@ class AddressedMessage:
 def parse_address(text: str) -> AddressedMessage:
     """Split ``@name``, or ``@auto`` with its options, from the text.
 
-    The mention must be at the beginning; an ``@`` elsewhere is part of the text, and ``\\@`` at the
+    The mention must be at the beginning. Any other ``@`` is part of the text, and ``\\@`` at the
     beginning means a plain ``@``. A name with a space needs quotation marks, and ``@auto`` may be
     in upper case. Quotation marks around the whole text after the mention are removed. Raises
     `UserError` for an unknown option or strategy::
@@ -63,7 +63,7 @@ def parse_address(text: str) -> AddressedMessage:
 
 
 def check_strategy(value: str) -> Strategy:
-    """`value` as a strategy; `UserError` for an unknown one."""
+    """Return `value` as a strategy. Raises `UserError` for an unknown strategy."""
     for known in STRATEGIES:
         if value == known:
             return known
@@ -93,8 +93,8 @@ def _unquoted(text: str) -> str:
 
 
 async def decide(project: Project, address: AddressedMessage, *, limit: int = 20) -> RouteDecision:
-    """The routing analysis of a request, with at most `limit` candidates; `UnknownAgent` for an
-    unknown name."""
+    """Return the routing analysis of a request, with at most `limit` candidates. Raises
+    `UnknownAgent` for an unknown name."""
     if address.to is None or address.to == AUTO:
         cause: RouteCause = "asked" if address.to == AUTO else "new"
         return await project.router.route(
@@ -104,15 +104,15 @@ async def decide(project: Project, address: AddressedMessage, *, limit: int = 20
 
 
 def parse_names(words: Iterable[str]) -> list[str]:
-    """The names in `words`. A word may contain several names, separated by commas (also Chinese
-    ones)."""
+    """The names in `words`. A word may contain several names, separated by ASCII or Chinese
+    commas."""
     commas = str.maketrans("，、", ",,")
     split = (name.strip() for word in words for name in word.translate(commas).split(","))
     return [name for name in split if name]
 
 
 def capable(project: Project, required: Sequence[str], *, exclude: Iterable[str]) -> list[Match]:
-    """All agents except `exclude`, the best match first, including agents without a match.
+    """All agents except `exclude`, best match first, including agents without a match.
 
     Raises `UnknownAgent` for an unknown name in `exclude`.
     """

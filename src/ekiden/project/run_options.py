@@ -80,7 +80,8 @@ def prices_of(settings: Settings) -> dict[str, Price]:
 
 @lru_cache(maxsize=8)
 def embedder_of(name: str, dimension: int | None) -> Embedder:
-    """The embedder with this name, shared by the process; `UserError` if it is unavailable."""
+    """Return the embedder with this name. All callers in the process share it. Raises `UserError`
+    if the embedder is unavailable."""
     from ekiden.embeddings.named import embedder_for
 
     return embedder_for(name, dimension=dimension)
@@ -94,8 +95,8 @@ async def costs(
     since: datetime | None = None,
     by: Sequence[CostKey] = ("agent", "model"),
 ) -> CostReport:
-    """The usage and cost of model calls: of all sessions, or of one session and the sessions that
-    answered its queries. Raises `SessionNotFound`. For example::
+    """Return the usage and cost of the model calls of all sessions, or of one session and the
+    sessions that answered its queries. Raises `SessionNotFound`. For example::
 
         report = await costs(store, project.settings, by=["day"])
     """
@@ -117,8 +118,8 @@ from a project's files, because this address gets the token of this machine."""
 
 
 def session_replica(settings: ReplicaSettings) -> SessionReplica:
-    """The replica in the settings. Raises `UserError` if there is none, or if the extra ``vertex``
-    is missing.
+    """Create the replica that the settings name. Raises `UserError` if the settings name no
+    replica, or if the extra ``vertex`` is missing.
 
     For example::
 
@@ -181,7 +182,7 @@ class Telemetry:
         self._is_wanted = _is_wanted()
 
     def watch(self, tenant: Watched) -> None:
-        """Send the spans of the tenant. A second call does nothing; a failure is only logged."""
+        """Send the spans of the tenant. A second call does nothing. A failure is only logged."""
         if not self._is_wanted or tenant.tenant in self._followers:
             return
         from ekiden.tracing.otel.follower import OtelFollower

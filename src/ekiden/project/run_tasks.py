@@ -1,4 +1,4 @@
-"""Orders for runs, the tasks of this process that run them, and following and stopping a run."""
+"""Orders for runs, and the tasks of this process that execute, follow and stop runs."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class RunOrder:
 
     input: str | Iterable[Any]
     session_id: str | None = None
-    """`None`: a new session."""
+    """The id of the session. `None` means a new session."""
     to: str | None = None
-    """The recipient: an agent's name, or ``auto`` for the router. `None`: the session's active
+    """The recipient: an agent's name, or ``auto`` for the router. `None` means the session's active
     agent."""
     strategy: Strategy | None = None
     user_id: str | None = None
@@ -64,17 +64,18 @@ class RunOrder:
     variables: Mapping[str, Any] | None = None
     """Variables that are set in the session together with the message."""
     limits: Mapping[str, float] = field(default_factory=dict)
-    """The limits of this run by name; the settings have the others."""
+    """The limits of this run, by name. Missing limits come from the settings."""
     on_busy: Literal["wait", "refuse"] = "refuse"
     may_write_history: bool = False
-    """Whether all items of the input are stored as given. Otherwise only user messages are, and all
-    other items are quoted as data (see `as_caller_data`)."""
+    """Whether all items of the input are stored unchanged. If false, only user messages are stored
+    unchanged, and all other items are quoted as data (see `as_caller_data`)."""
     along: Callable[[int], DocumentWrite] | None = None
-    """A function that returns a document for the number of the run. The document is stored together
-    with the message. If its version has changed, nothing is stored (`StaleDocument`)."""
+    """A function that gets the number of the run and returns a document. The document is stored
+    together with the message. If the version of the document has changed, nothing is stored, and
+    `StaleDocument` is raised."""
 
     def stored_input(self) -> str | Iterable[Any]:
-        """The input as it is stored; `UserError` for an invalid item."""
+        """The input in its stored form. Raises `UserError` for an invalid item."""
         if self.may_write_history or isinstance(self.input, str):
             return self.input
         return as_caller_data(read_input(self.input))
@@ -97,8 +98,9 @@ class StartedRun:
 
 @asynccontextmanager
 async def mark_ready(options: RunOptions, session: Session) -> AsyncIterator[RunState]:
-    """Claim the session, and mark its run as unfinished in the store. Then a worker resumes the run
-    if this process dies, and its earlier outcome is not taken for the new one."""
+    """Claim the session, and mark its run as unfinished in the store. After this, a worker resumes
+    the run if this process dies, and the outcome of the previous run is not mistaken for the
+    outcome of this run."""
     async with resumed(options, session) as run:
         patch = SessionPatch(status="ready", outcome="", cursor=run.cursor.to_json())
         await run.store.commit(run.claim, Commit(patch=patch, events=()))
@@ -106,7 +108,7 @@ async def mark_ready(options: RunOptions, session: Session) -> AsyncIterator[Run
 
 
 def started_run(run: RunState) -> StartedRun:
-    """The order's result for a run that has just begun."""
+    """The `StartedRun` of a run that has just begun."""
     cursor = run.cursor
     return StartedRun(
         session_id=run.session_id,
@@ -117,7 +119,7 @@ def started_run(run: RunState) -> StartedRun:
 
 @dataclass(slots=True, eq=False)
 class RunTask(SessionTask):
-    """A task that runs a session, or waits until it is free."""
+    """A task that runs a session, or waits until the session is free."""
 
     session_id: str = ""
     number: int | None = None
@@ -167,8 +169,8 @@ class RunTasks:
         return None
 
     async def drain(self, grace_s: float) -> None:
-        """Wait for all tasks, and cancel those that are not done in time; do not wait for code that
-        ignores cancellation."""
+        """Wait for all tasks, and cancel tasks that are not done in time. The call does not wait
+        for code that ignores cancellation."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace_s)
         left = list(self._tasks)
@@ -186,11 +188,12 @@ async def is_stopped(
     *,
     began: float,
 ) -> bool:
-    """Stop a run without an owner, or request it from its owner; returns whether it is stopped.
+    """Stop a run without an owner, or request its owner to stop it. Returns whether the run is
+    stopped.
 
-    If the owner dies or releases the session meanwhile, `stop_suspended` stops the run here. The
-    wait begins at the time `began` of the event loop. After it, the request stays in the store
-    until a process handles it.
+    If the owner dies or releases the session meanwhile, `stop_suspended` stops the run in this
+    process. The wait begins at the time `began` of the event loop. After the wait, the request
+    stays in the store until a process handles it.
     """
     clock = asyncio.get_running_loop()
     deadline = began + _PATIENCE_S
@@ -231,7 +234,7 @@ def start_run(
     strategy: Strategy | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> RunResultStreaming:
-    """A run of the message `text` in the session. With `live`, models stream their answers.
+    """Start a run with the message `text` in the session. With `live`, models stream their answers.
 
     `to` is an agent's name, or ``auto`` for the router with `strategy`. The default is the active
     agent of the session.
@@ -250,7 +253,8 @@ def start_run(
 def resume_run(
     team: Team | Agent[Any], session: Session, *, config: RunConfig, live: bool = False
 ) -> RunResultStreaming:
-    """The unfinished run of the session. Reading it raises `UserError` if there is none."""
+    """Resume the unfinished run of the session. Reading the result raises `UserError` if the
+    session has no unfinished run."""
     options = RunOptions(root=team, config=config, live=live)
     return RunResultStreaming(lambda: resumed(options, session))
 
@@ -288,7 +292,7 @@ class RunWatch:
     async def shown(
         self, after: int | None, tail: Tail | None
     ) -> AsyncGenerator[Shown | None, None]:
-        """See `RunStarter.watch`; `tail` was prepared before the start of the run."""
+        """See `RunStarter.watch`. `tail` was prepared before the start of the run."""
         if self.here is None or after is None:
             self._first, _ = await run_range(self._store, self._run_id)
         else:

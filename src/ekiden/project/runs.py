@@ -1,4 +1,4 @@
-"""Starts runs for the callers of an interface; the runs survive a disconnect.
+"""Starts runs for the callers of an interface. The runs survive a disconnect of the caller.
 
 A run starts in the transaction that stores its message, and runs in its own task of this process.
 If the process dies, the session stays `ready` in the store, and any worker, or this process after a
@@ -83,7 +83,7 @@ _NO_LIMITS: Mapping[str, float] = MappingProxyType({})
 
 
 class RunStarter:
-    """Starts runs in one store, at most `most` concurrently; workers run the others."""
+    """Starts runs in one store, at most `most` at a time. Workers execute all other runs."""
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class RunStarter:
         stop_elsewhere: Callable[[str], Awaitable[bool]] | None = None,
         serves: Collection[str] | None = None,
     ) -> None:
-        """`stop_elsewhere` stops a session that the tenant's worker runs in this process, and
-        returns whether it did. `serves` are the agents that may run here; workers run other
-        agents."""
+        """The function `stop_elsewhere` stops a session that the tenant's worker runs in this
+        process, and returns whether it stopped a session. `serves` are the agents that may run in
+        this process. Workers run all other agents."""
         self._store = store
         self._team = team
         self._tails = tails
@@ -123,7 +123,7 @@ class RunStarter:
     async def start(self, order: RunOrder) -> StartedRun:
         """Store the message and start the run, which survives a disconnect of the caller.
 
-        A session with an active or queued run is busy; a run that waits for people is ended. Raises
+        A session with an active or queued run is busy. A run that waits for people is ended. Raises
         `SessionBusy`, `UnknownAgent` and `UserError` like `Runner.run`, `ServerStopping`, and
         `TooManyRequests` if too many runs are queued.
         """
@@ -184,8 +184,9 @@ class RunStarter:
     async def resume(
         self, session_id: str, *, limits: Mapping[str, float] = _NO_LIMITS
     ) -> StartedRun:
-        """Resume the session's unfinished run, with these limits instead of its own. Raises
-        `UserError` if there is none, and `SessionBusy` while another task or process runs it.
+        """Resume the session's unfinished run, with these limits instead of the run's own limits.
+        Raises `UserError` if the session has no unfinished run, and `SessionBusy` while another
+        task or process runs the session.
         """
         self._check_open()
         await take_back(self._store, session_id)
@@ -205,11 +206,11 @@ class RunStarter:
         limits: Mapping[str, float],
         wait_s: float,
     ) -> HandoffResult:
-        """Hand off the session to an agent, and run it here within these limits.
+        """Hand off the session to an agent, and run this agent in this process within these limits.
 
         `asked` are the arguments of `HandoffController.start`. Returns the recorded state after at
-        most `wait_s` seconds; the agent continues after a disconnect of the caller. If too many
-        runs are active here, a worker runs the agent.
+        most `wait_s` seconds. The agent continues after a disconnect of the caller. If too many
+        runs are active in this process, a worker runs the agent.
         """
         self._check_open()
         options = self._options(None, limits)
@@ -264,8 +265,8 @@ class RunStarter:
         return self._ended.pop(run_id, None) or await self.read(run_id)
 
     async def wait(self, run_id: str, *, timeout_s: float) -> Run:
-        """Wait until the run is not active, the time is over, or the server stops; returns the
-        state of the run."""
+        """Wait until the run is not active, the time has passed, or the server stops, and return
+        the state of the run."""
         session_id, number = parse_run_id(run_id)
         clock = asyncio.get_running_loop()
         deadline = clock.time() + timeout_s
@@ -297,11 +298,12 @@ class RunStarter:
         through_waits: bool = False,
         quiet_s: float = QUIET_S,
     ) -> AsyncGenerator[Shown | None, None]:
-        """Follow a run: its events after the event number `after`, by default from its message on,
-        with the deltas of answers between them.
+        """Follow a run: yield its events after event number `after`, and the deltas of answers
+        between them.
 
-        Ends when the run is not active, with `through_waits` only at an outcome other than waiting
-        for people. Also ends when the server stops; `read` tells the difference. Yields `None`
+        By default the events begin with the message of the run. The stream ends when the run is not
+        active. With `through_waits`, a wait for people does not end the stream. The stream also
+        ends when the server stops. Call `read` to find out which of these happened. Yields `None`
         after `quiet_s` seconds without an event. The first item raises `RunNotFound` or
         `SessionNotFound`.
         """
@@ -326,13 +328,14 @@ class RunStarter:
                     yield shown
 
     async def cancel(self, run_id: str) -> Run:
-        """Stop the run; its work is kept, and it can be resumed. A finished run does not change.
+        """Stop the run. Its work is kept, and the run can be resumed. A finished run does not
+        change.
 
-        Its questions to people and agents are cancelled. If another process runs it, a request to
-        stop is stored; if that process dies, the next owner of the session stops the run. The same
-        applies to code in this process that ignores cancellation. Returns the state of the run
-        after a few seconds at most. A program that runs the session by itself ignores such
-        requests.
+        Its questions to people and agents are cancelled. If another process runs the session, a
+        request to stop is stored. If that process dies, the next owner of the session stops the
+        run. The same applies to code in this process that ignores cancellation. Returns the state
+        of the run after a few seconds at most. A program that runs the session with its own
+        `Runner` ignores such requests.
         """
         began = asyncio.get_running_loop().time()
         run = await self.read(run_id)
@@ -353,7 +356,7 @@ class RunStarter:
         return replace(run, status="stopped") if run.is_active else run
 
     async def stop_here(self, session_id: str) -> bool:
-        """Stop the session's run in this process; returns whether a run was stopped."""
+        """Stop the session's run in this process, and return whether a run was stopped."""
         mine = self._tasks.of_session(session_id)
         if mine is None or not await mine.stop(status_on_cancel="idle", timeout_s=_STOP_HERE_S):
             return False

@@ -35,15 +35,15 @@ class Scaffold:
     root: Path
     written: tuple[Path, ...]
     kept: tuple[Path, ...]
-    """Files that existed before; they are unchanged."""
+    """Files that existed before. They are unchanged."""
 
 
 def scaffold(root: Path, template: str = "support", *, model: str = _MODEL) -> Scaffold:
-    """Write the team `template` into the folder `root`, which is created if it is missing. The
-    settings name the `model`.
+    """Write the team `template` into the folder `root`. A missing folder is created. The settings
+    name the `model`.
 
-    Existing files are not changed. New files are written atomically; after a crash, a second call
-    writes the missing ones. Raises `UserError` for an unknown template, and for a folder that is
+    Existing files are not changed. New files are written atomically. After a crash, a second call
+    writes the missing files. Raises `UserError` for an unknown template, and for a folder that is
     not writable.
     """
     known = _template(template)

@@ -38,9 +38,10 @@ _LEAVING_S = 2.0
 class TenantService:
     """The sessions of one tenant with the project's team, for the requests of a server.
 
-    With `workers` above 0, this process also resumes sessions that became `ready`, after a restart,
-    the answer of a person or the question of another agent. `workers` is the maximum number of such
-    sessions, and also of runs of its own callers. With 0 other workers resume them.
+    With `workers` above 0, this process also resumes sessions that became `ready` after a restart,
+    after the answer of a person, or after the question of another agent. `workers` is the maximum
+    number of such sessions, and also the maximum number of runs for callers of this process. With
+    0, other workers resume the sessions.
     """
 
     def __init__(
@@ -52,8 +53,8 @@ class TenantService:
         workers: int = 1000,
         labels: Collection[str] = (),
     ) -> None:
-        """`labels` are the worker labels of this process. Agents that need other labels are left to
-        other workers."""
+        """`labels` are the worker labels of this process. Other workers run agents that need other
+        labels."""
         self.project = project
         self.store = store
         self.tenant = tenant
@@ -123,11 +124,11 @@ class TenantService:
 
     @property
     def is_working(self) -> bool:
-        """Whether the worker runs; also true if this service has no worker."""
+        """Whether the worker runs. Also true if this service has no worker."""
         return self._worker is None or (self._working is not None and not self._working.done())
 
     async def check_writable(self) -> None:
-        """`StoreError` if the store is not writable now.
+        """Raise `StoreError` if the store is not writable now.
 
         Concurrent callers share one test: a caller that waits for the lock uses the result of a
         test that began after its call.
@@ -145,19 +146,19 @@ class TenantService:
         return self._worker is not None and await self._worker.cancel(session_id)
 
     async def end_streams(self) -> None:
-        """Refuse new runs, and end all streams; current runs continue."""
+        """Refuse new runs, and end all streams. Runs in progress continue."""
         self.runs.refuse_new()
         await self.tails.close()
         await self.hub.close()
 
     async def close(self, *, grace_s: float = 3.0) -> None:
-        """`stop`, and close the store."""
+        """Call `stop`, and close the store."""
         await self.stop(grace_s=grace_s)
         await self.store.close()
 
     async def stop(self, *, grace_s: float = 3.0) -> None:
-        """Refuse new runs. Runs that are not finished after `grace_s` seconds are left to
-        others."""
+        """Refuse new runs. Other processes resume runs that are not finished after `grace_s`
+        seconds."""
         working, self._working = self._working, None
         agreeing, self._agreeing = self._agreeing, None
         if agreeing is not None:
@@ -182,7 +183,8 @@ def _log_failure(done: asyncio.Task[Any]) -> None:
 
 
 class Service:
-    """Opens the services of tenants on demand, and closes them together; for one event loop.
+    """Opens the services of tenants on demand, and closes them together. A `Service` belongs to one
+    event loop.
 
     For example::
 
@@ -221,7 +223,7 @@ class Service:
         return MappingProxyType(self._services)
 
     def each_tenant(self, watch: Callable[[TenantService], None]) -> None:
-        """Call `watch` with every tenant service: the open ones, and each one that opens later."""
+        """Call `watch` with every tenant service that is open or opens later."""
         self._watchers.append(watch)
         for service in self._services.values():
             watch(service)
@@ -255,13 +257,13 @@ class Service:
         return self._services[tenant]
 
     async def end_streams(self) -> None:
-        """Refuse new work, and end all streams; clients reconnect to another server."""
+        """Refuse new work, and end all streams, so that clients reconnect to another server."""
         self.is_stopping = True
         for service in list(self._services.values()):
             await service.end_streams()
 
     async def stop(self, *, grace_s: float = 3.0) -> None:
-        """Close all tenant services concurrently; a second call does nothing."""
+        """Close all tenant services concurrently. A second call does nothing."""
         self.is_stopping = True
         async with self._opening:
             services = list(self._services.values())
@@ -271,8 +273,8 @@ class Service:
     async def __aenter__(self) -> Self:
         """Open the services of all tenants with a valid key, so that their sessions resume.
 
-        Waits for a main store that is unreachable. A tenant whose store cannot be opened gets the
-        error with its requests; other tenants are not affected.
+        If the main store is unreachable, the call waits for it. If the store of a tenant cannot be
+        opened, the requests of this tenant get the error. Other tenants are not affected.
         """
         await once_reachable(self._open, self.store_name)
         return self

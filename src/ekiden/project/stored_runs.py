@@ -32,14 +32,14 @@ from ekiden.sessions.session import run_number
 from ekiden.storage.base import SessionRow, Store
 
 ENDINGS = ("agent_complete", "agent_error")
-"""The types of the events at the end of a run, and of an agent's part in it."""
+"""The types of the events at the end of a run, and at the end of an agent's part in a run."""
 _LOOK_EVERY_S = 1.0
 
 
 async def questions_to_people(store: Store, session_id: str) -> list[InboxItem]:
     """The open inbox items that the session waits for, directly or through agents that it asked.
 
-    Empty if it waits only for agents, or not at all.
+    Empty if the session does not wait, or waits only for agents.
     """
     found: dict[str, InboxItem] = {}
     seen: set[str] = set()
@@ -99,8 +99,8 @@ async def until_free(
 
 
 async def run_range(store: Store, run_id: str) -> tuple[int, int | None]:
-    """The numbers of the first and the last event of the run; the last one is `None` for the
-    session's last run. Raises `RunNotFound` and `SessionNotFound`."""
+    """Return the numbers of the first and the last event of the run. For the session's last run,
+    the number of the last event is `None`. Raises `RunNotFound` and `SessionNotFound`."""
     session_id, number = parse_run_id(run_id)
     cursor = Cursor.from_json((await store.get(session_id)).cursor)
     if not 1 <= number <= cursor.progress.run:
@@ -147,8 +147,9 @@ async def read_run(store: Store, run_id: str) -> Run:
 
 
 def done_run(run: RunState, events: Sequence[Event]) -> Run | None:
-    """The record of a run that has just ended, equal to the result of `read_run`. `None` if it must
-    be read, because it did not end with a text, or because `events` are not complete."""
+    """Create the record of a run that has just ended, equal to the result of `read_run`. Returns
+    `None` if the record must be read from the store, because the run did not end with a text, or
+    because `events` are not complete."""
     cursor, outcome, output = run.cursor, run.outcome, answer_of(events)
     if not isinstance(outcome, Done) or output is None or outcome.output != output:
         return None
@@ -232,7 +233,7 @@ def _updated_at(row: SessionRow, events: Sequence[Event]) -> float:
 
 
 def answer_of(events: Sequence[Event]) -> str | None:
-    """The text of the last answer; `None` if there is none."""
+    """The text of the last answer; `None` if there is no answer."""
     answer: str | None = None
     for event in said(events):
         texts = [

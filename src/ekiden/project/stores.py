@@ -12,7 +12,7 @@ from ekiden.core.values import is_tenant
 from ekiden.storage.base import Store
 
 DEFAULT_STORE = ".ekiden/ekiden.db"
-"""In the current folder; the first run creates it."""
+"""The path of the default store in the current folder. The first run creates this store."""
 
 _POSTGRES = ("postgresql", "postgres")
 
@@ -23,9 +23,8 @@ def open_store(url: str = DEFAULT_STORE, *, create: bool = True) -> Store:
 
     `url` is ``memory:``, a path, ``sqlite:///path`` or ``postgresql://…``; any other value raises
     `UserError`. With ``create=False`` the store must exist: a missing SQLite file raises
-    `StoreUnavailable`, and a file or database without tables raises `StoreEmpty`. Without
-    ``create=False``, a missing store is created; a missing folder is created only for the default
-    path::
+    `StoreUnavailable`, and a file or database without tables raises `StoreEmpty`. Otherwise a
+    missing store is created. A missing folder is created only for the default path::
 
         async with open_store("postgresql://localhost/desk") as store:
             print(await store.info())
@@ -43,7 +42,7 @@ def open_store(url: str = DEFAULT_STORE, *, create: bool = True) -> Store:
 
 
 def check_store_url(url: str) -> None:
-    """`UserError` for an invalid address of a store; nothing is opened."""
+    """Raise `UserError` for an invalid address of a store. Nothing is opened."""
     if url == "memory:":
         return
     if url.partition("://")[0] in _POSTGRES:
@@ -104,7 +103,7 @@ JOINT = "__"
 
 
 def check_tenant(name: str) -> str:
-    """`name` unchanged; `UserError` for an invalid tenant name."""
+    """Return `name` unchanged. Raises `UserError` for an invalid tenant name."""
     if not is_tenant(name):
         raise UserError(
             f"a tenant cannot be called {name!r:.60}: use up to 32 lower-case letters, digits "
@@ -114,7 +113,8 @@ def check_tenant(name: str) -> str:
 
 
 def tenant_store(url: str, tenant: str) -> Store:
-    """The store of `tenant`, beside the main store at `url`. It connects at its first use."""
+    """Return the store of `tenant`, which is beside the main store at `url`. The store connects at
+    its first use."""
     address = tenant_url(url, tenant)
     path = sqlite_path(address)
     if path is not None and tenant != DEFAULT_TENANT:
@@ -125,8 +125,8 @@ def tenant_store(url: str, tenant: str) -> Store:
 def tenant_url(url: str, tenant: str) -> str:
     """The address of the tenant's store, beside the main store at `url`.
 
-    Beside a SQLite file ``desk.db`` it is ``desk.tenants/NAME.db``. In PostgreSQL it is a schema
-    whose name ends in ``__NAME``. Each ``memory:`` store is separate.
+    For a SQLite file ``desk.db``, the address is ``desk.tenants/NAME.db``. In PostgreSQL, it names
+    a schema that ends in ``__NAME``. Each ``memory:`` store is separate.
     """
     check_tenant(tenant)
     if tenant == DEFAULT_TENANT or url == "memory:":
@@ -167,6 +167,7 @@ def _in_schema(url: str, tenant: str) -> str:
 def tenant_app(app: str, tenant: str) -> str:
     """The owner of a tenant's memories and of its ``app:`` state.
 
-    Each tenant has its own, because a memory service may hold copies for all tenants together.
+    Each tenant has its own owner name, because a memory service may have copies of the memories of
+    all tenants.
     """
     return app if tenant == DEFAULT_TENANT else f"{app}@{tenant}"

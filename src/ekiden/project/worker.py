@@ -48,13 +48,13 @@ class WorkOrder:
     concurrency: int = 100
     """The maximum number of concurrent sessions."""
     agents: Collection[str] | None = None
-    """The agents to serve; `None`: all agents that can run with these labels."""
+    """The agents to serve. `None` means all agents that can run with these labels."""
     labels: Collection[str] = ()
     tenants: Collection[str] | None = None
-    """The tenants to serve; `None`: all existing and future tenants."""
+    """The tenants to serve. `None` means all existing and future tenants."""
     lease_s: float | None = None
     """The duration of a lease in seconds. After this time without a heartbeat, other workers take
-    over the sessions. `None`: the default of `RunConfig`."""
+    over the sessions. `None` means the default of `RunConfig`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,8 @@ class _Tenant:
 
 
 class Workforce:
-    """Serves all tenants of a store, including new ones; they share its concurrency.
+    """Serves all tenants of a store, including new tenants. The tenants share the concurrency of
+    the process.
 
     For example::
 
@@ -121,17 +122,17 @@ class Workforce:
         return self._fleet.running
 
     def stop(self) -> None:
-        """Take no further sessions, and end when the current ones are done."""
+        """Take no further sessions, and end when the current sessions are done."""
         self._fleet.stop()
 
     async def run(
         self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
     ) -> None:
-        """Work until `stop`, or with `until_idle` until no session is ready. `ready` is called once
-        the stores are open.
+        """Work until `stop` is called. With `until_idle`, work only until no session is ready. The
+        function `ready` is called when the stores are open.
 
-        Waits for a main store that is unreachable; other errors of it are raised as `StoreError`. A
-        tenant's store that cannot be opened is tried again.
+        If the main store is unreachable, the call waits for it. Other errors of the main store
+        raise `StoreError`. If a tenant's store cannot be opened, the worker tries again.
         """
         search: asyncio.Task[None] | None = None
         try:

@@ -138,7 +138,7 @@ class RouteDecision:
 
     @property
     def usage(self) -> Usage | None:
-        """The usage of the model calls for this decision; `None` if there were none."""
+        """The usage of the model calls for this decision; `None` if no model was called."""
         spent = [each.usage for each in self.stages if each.usage is not None]
         if not spent:
             return None

@@ -103,10 +103,10 @@ def _line(agent: Agent[Any]) -> str:
 
 
 class Router:
-    """Chooses the agent for a request: by rules, by meaning, by asking a model, or by all three in
-    turn.
+    """Chooses the agent for a request by rules, by meaning, by asking a model, or by all three
+    methods in turn.
 
-    A router reads the agents only when it is created: create a new router when the agents change.
+    A router reads the agents only when it is created. If the agents change, create a new router.
     Several tasks can use one router at the same time::
 
         router = Router([debugger, writer], model="openai:gpt-5-mini")
@@ -130,9 +130,9 @@ class Router:
         """Agents with the scope `system`, and routers, are never chosen.
 
         The router uses `model` if `settings.llm.model` is not set. `semantic` replaces the built-in
-        semantic stage; `embedder` replaces its embedder. Raises `UserError` for two agents with the
-        same name, for invalid patterns and priorities, and if the default agent is not one of
-        `agents`.
+        semantic stage. `embedder` replaces the embedder of that stage. Raises `UserError` for two
+        agents with the same name, for invalid patterns and priorities, and if the default agent is
+        not one of `agents`.
         """
         check_argument("`settings` of a router", RoutingSettings | None, settings)
         check_argument("`model` of a router", ModelName | Model | None, model)
@@ -169,7 +169,7 @@ class Router:
         return self._llm is not None
 
     async def prepare(self) -> str | None:
-        """Load the model for semantic routing now, and not at the first request.
+        """Load the model for semantic routing now instead of at the first request.
 
         Returns `None` if semantic routing is ready, otherwise the reason why it is unavailable.
         """
@@ -184,12 +184,12 @@ class Router:
         cause: RouteCause = "new",
         limit: int = 20,
     ) -> RouteDecision:
-        """Choose an agent for `text`, but none of `exclude`.
+        """Choose an agent for `text`. The agents in `exclude` are never chosen.
 
         The default of `strategy` is the strategy in the settings. `limit` is the maximum number of
-        candidates in the decision. If no agent matches, `agent` of the decision is `None`; with the
-        fallback `default_agent` it is the default agent. Raises `UserError` for an unknown
-        strategy. If the model fails, nothing is raised, and the decision has the reason.
+        candidates in the decision. If no agent matches, `agent` of the decision is `None`, or the
+        default agent with the fallback `default_agent`. Raises `UserError` for an unknown strategy.
+        A failure of the model raises no exception, and the decision contains the reason.
         """
         began = perf_counter()
         chosen = _strategy(strategy or self.settings.strategy)
@@ -202,8 +202,8 @@ class Router:
         return _decision(taken, stages, chosen, cause, began, limit=limit)
 
     def named(self, name: str) -> RouteDecision:
-        """The decision for a message that begins with ``@name``. Raises `UnknownAgent` if there is
-        no such agent."""
+        """Return the decision for a message that begins with ``@name``. Raises `UnknownAgent` if no
+        agent has this name."""
         if name not in self._agents:
             raise UnknownAgent(name, known=self._agents)
         taken = RoutingVerdict(
@@ -236,8 +236,8 @@ class Router:
         )
 
     async def keep(self, text: str, *, agent: str) -> Assignment:
-        """Decide whether the next message `text` of a conversation goes to its current `agent` or
-        to another one.
+        """Decide whether the next message `text` of a conversation goes to the current `agent` or
+        to another agent.
 
         The agent stays the same unless `settings.sticky.switch` is on and the message clearly fits
         another agent. The check uses rules and semantic similarity, never a model.
@@ -254,8 +254,8 @@ class Router:
         return Assignment(agent=decision.agent, details=decision.to_json())
 
     def question(self, decision: RouteDecision, *, exclude: Collection[str] = ()) -> str:
-        """A question for the person, if `decision` has no agent: which agent should get the
-        request?"""
+        """If `decision` has no agent, return a question that asks the person which agent should get
+        the request."""
         likeliest = [score.agent for score in decision.candidates]
         names = dict.fromkeys([*likeliest, *sorted(self._agents)])
         agents = [

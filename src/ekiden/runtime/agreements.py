@@ -33,11 +33,10 @@ _MAX_REASON = 500
 class HandoffExecutor:
     """Executes agreements of `Collaborations`: the initiator hands the task to its partner.
 
-    The task is in the session that the context of the collaboration names as ``session_id``.
-    Without a ``session_id``, a new session is created: it has the id of the collaboration, and the
-    task as its first message. The usual checks of handoffs apply: the initiator must have a handoff
-    to its partner. One agreement makes one handoff, even if its execution is started several
-    times::
+    The ``session_id`` in the context of the collaboration names the session of the task. Without a
+    ``session_id``, a new session is created. Its id is the id of the collaboration, and its first
+    message is the task. The usual checks of handoffs apply: the initiator must have a handoff to
+    its partner. One agreement makes one handoff, even if its execution is started several times::
 
         executor = HandoffExecutor(team, store)
         collaborations = Collaborations(bus, executor=executor)

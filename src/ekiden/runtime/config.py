@@ -67,8 +67,8 @@ HandoffInputFilter: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Checked):
-    """The limits of a run. At a limit the run stops; its work is kept, and it can be resumed. A
-    field of `None` means no limit.
+    """The limits of a run. At a limit the run stops. Its work is kept, and the run can be resumed.
+    `None` in a field means no limit.
 
     For example::
 
@@ -78,8 +78,8 @@ class Limits(Checked):
     turns: WholeAmount | None = 10
     """The maximum number of turns of all agents of the run together."""
     depth: WholeAmount | None = 5
-    """The maximum number of handoffs in one run. A further handoff is refused, and the model is
-    informed."""
+    """The maximum number of handoffs in one run. A further handoff is refused, and the model gets
+    the reason."""
     tokens: WholeAmount | None = None
     """The maximum number of tokens of all model calls of the run."""
     seconds: Amount | None = None
@@ -89,7 +89,7 @@ class Limits(Checked):
     """The maximum cost of the model calls of the run, in the currency of `RunConfig.prices`."""
     calls: WholeAmount | None = 64
     """The maximum number of tool calls in one turn. Further calls are not executed, and the model
-    is informed."""
+    gets an error text for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ class Price(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """Settings of one run; you can use all defaults.
+    """Settings of one run. All settings have defaults.
 
     For example::
 
@@ -141,7 +141,7 @@ class RunConfig:
     `confirm` is made. With ``"inbox"``, people answer in the inbox, and the session is suspended
     until then. With `None`, these tools never run, and these handoffs are refused."""
     operator: Name = "operator"
-    """The role of the people who get questions without a role of their own."""
+    """The role of the people who get questions that name no role."""
     escalation: Sequence[EscalationStep] = ()
     """The roles to ask next if a question is not answered in time, and when."""
     bus: BusLimits = DEFAULT_LIMITS
@@ -155,20 +155,22 @@ class RunConfig:
     """The embedder for memories of the type `vector`, or a function that returns the embedder.
     `None` means the embedder of the extra ``local``, which runs in this process."""
     input_guardrails: Sequence[InputGuardrail[Any]] = ()
-    """Input guardrails for every agent of the run; they run before the guardrails of the agent."""
+    """Input guardrails for every agent of the run. They run before the guardrails of the agent
+    itself."""
     output_guardrails: Sequence[OutputGuardrail[Any]] = ()
-    """Output guardrails for every agent of the run; they run before the guardrails of the agent."""
+    """Output guardrails for every agent of the run. They run before the guardrails of the agent
+    itself."""
     handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()
-    """Handoff guardrails for every agent of the run; they run before the guardrails of the
-    agent."""
+    """Handoff guardrails for every agent of the run. They run before the guardrails of the agent
+    itself."""
     handoff_input_filter: HandoffInputFilter | None = None
     """The input filter of handoffs that have no filter of their own."""
     call_model_input_filter: CallModelInputFilter | None = None
     """A function that may change the input of every model call."""
     limits: Limits = field(default_factory=Limits)
     given: Mapping[str, float] = field(default_factory=dict)
-    """The limits that `with_limits` set for this run, by name. They are stored with the run, and
-    apply in every process that continues the run."""
+    """The limits that `with_limits` set for this run, by name. These limits are stored with the
+    run, and apply in every process that continues the run."""
     daily: Budget | None = None
     """The limits, per day, of all runs of the store together. A day begins at midnight UTC."""
     returns: Literal["declared", "always"] = "declared"
@@ -176,8 +178,8 @@ class RunConfig:
     through handoffs with `allow_return`. With `always`, it may return through every handoff, and
     only `Limits.depth` ends a loop."""
     model_retries: WholeAmount = 3
-    """The maximum number of invalid model answers in a row; also the maximum number of rolled-back
-    handoffs in a run. If there are more, the run fails."""
+    """The maximum number of consecutive invalid model answers, and also the maximum number of
+    rolled-back handoffs in a run. If one of these numbers is exceeded, the run fails."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """The prices by model name. The name may be the one in the agent, in this config or in the
     model's response."""
@@ -191,7 +193,8 @@ class RunConfig:
     threads, before it undoes effects. If a call takes longer, a person has to decide about its
     effects."""
     on_busy: Literal["wait", "refuse"] = "wait"
-    """What to do if another run uses the session: `wait` for it, or `refuse` with `SessionBusy`."""
+    """What happens if another run uses the session. `wait`: this run waits. `refuse`: `SessionBusy`
+    is raised."""
     busy_timeout_s: Amount = 30.0
     lease_s: Seconds = 30.0
     """After this many seconds without a heartbeat, other processes may take over the session."""
@@ -202,7 +205,7 @@ class RunConfig:
     any process shows prompts, answers, arguments, results or reasons of the run. The conversation
     itself is stored in any case."""
     sinks: Sequence[EventSink] = ()
-    """Objects that get every event after it was stored."""
+    """Objects that get every event after the event was stored."""
     clock: Clock = SYSTEM_CLOCK
 
     def __post_init__(self) -> None:
@@ -226,7 +229,7 @@ class RunConfig:
                     )
 
     def with_limits(self, limits: Mapping[str, float | None]) -> RunConfig:
-        """A copy with other limits of the run. `None` leaves a limit unchanged."""
+        """Return a copy with other limits of the run. `None` leaves a limit unchanged."""
         given = {name: limit for name, limit in limits.items() if limit is not None}
         if not given:
             return self

@@ -90,20 +90,20 @@ class HandoffController:
         """Hand the session to the agent `to`, and return the result.
 
         The session's agent must have a handoff to `to`. If no process runs the session, the target
-        runs in this process until it answers; with ``run=False`` a worker runs the target. If a
-        process runs the session, that process performs the handoff: after the current step
+        runs in this process until it answers. With ``run=False``, a worker runs the target. If a
+        process already runs the session, that process makes the handoff: after the current step
         (`graceful`), or at once (`immediate`). A request that would be refused does not interrupt
-        the step. The call waits for the handoff up to `timeout_s` seconds; the target has the same
-        time to confirm. Without `timeout_s`, the target has the time in the handoff's policy, and
-        the call waits up to 300 seconds. If another process runs the session, `wait_s` limits the
-        wait for that process. After this time the call returns the status ``initiated`` with the id
-        of the request, which stays open until it is done or cancelled.
+        the step. The call waits for the handoff up to `timeout_s` seconds. The target must confirm
+        the handoff within the same time. Without `timeout_s`, the target has the time in the
+        handoff's policy, and the call waits up to 300 seconds. If another process runs the session,
+        `wait_s` limits the wait for that process. After this time the call returns the status
+        ``initiated`` with the id of the request, which stays open until it is done or cancelled.
 
         If the handoff has started but has not ended, for example because the run is out of budget,
         the status is `transferring`. The `request_id` of the result is always the id of the
         handoff.
 
-        A refusal is returned as a result; it is not raised as an exception. Raises `UserError` for
+        A refusal is returned as a result, and not raised as an exception. Raises `UserError` for
         invalid arguments, `SessionNotFound`, and `StoreUnavailable`.
         """
         plain_text("session_id", session_id)
@@ -128,7 +128,7 @@ class HandoffController:
     async def initiate(
         self, request: HandoffRequest, *, run: bool = True, wait_s: float | None = None
     ) -> HandoffResult:
-        """Hand over the task of `request`; the id of its session is the task id.
+        """Hand over the task of `request`. The task id is the id of the task's session.
 
         The transaction of the handoff appends `request.context.conversation_history` to the
         conversation, and sets variables from `task_state`. A refusal or a rollback restores both. A
@@ -137,7 +137,7 @@ class HandoffController:
         `metadata["handoff_chain"]` names agents that had the task before; the checks for depth and
         cycles include them. The default of `timeout` is the timeout of the handoff between the two
         agents. In all other respects the call works like `start`. The controller creates the id of
-        the handoff: pass the `request_id` of the result to `get` and `cancel`.
+        the handoff. Pass the `request_id` of the result to `get` and `cancel`.
         """
         given = request.context
         source = agent_name("source", request.source)
@@ -171,7 +171,7 @@ class HandoffController:
         return await self._request_runner(task_id, asked, wait_s=wait_s, new=new).finish(run=run)
 
     async def get(self, handoff_id: str) -> HandoffRecord:
-        """The handoff with all its details. Raises `HandoffNotFound` for an unknown id."""
+        """Return the handoff with all its details. Raises `HandoffNotFound` for an unknown id."""
         await self._store.open()
         return await read_handoff(self._store, handoff_id)
 
@@ -186,7 +186,7 @@ class HandoffController:
         """Roll back an unconfirmed handoff, or withdraw a handoff request.
 
         Later unconfirmed handoffs of the session are rolled back first. A finished handoff is not
-        changed; the result shows its status. With `wait_s`, the call waits at most this many
+        changed, and the result shows its status. With `wait_s`, the call waits at most this many
         seconds for the process that runs the session, and then returns the current status. Raises
         `HandoffNotFound`.
         """
@@ -220,9 +220,9 @@ class HandoffController:
         """Answer a session that waits for people, in the name of the person `by`.
 
         The text becomes the answer of the run. With `give_back`, the agent that handed the
-        conversation to people gets the text, and continues. If that agent fails, the failure is in
-        the outcome; it is not raised. Raises `SessionNotWaiting` if the session is not waiting for
-        a person, and `SessionNotFound`. For example::
+        conversation to people gets the text, and continues. If that agent fails, the outcome
+        contains the failure, and no exception is raised. Raises `SessionNotWaiting` if the session
+        is not waiting for a person, and `SessionNotFound`. For example::
 
             result = await controller.answer("customer-42", "We replace it.", by="anna")
         """

@@ -266,7 +266,7 @@ _MOST_LIVES = 100
 
 
 async def plan_state(store: Store, session_id: str) -> MultiAgentState:
-    """The plan of the session's last run, with its progress. Raises `SessionNotFound`.
+    """Return the plan of the session's last run, with its progress. Raises `SessionNotFound`.
 
     Raises `UserError` if that run had no supervisor. For example::
 

@@ -128,7 +128,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def context_wrapper(self) -> RunContextWrapper[TContext]:
-        """The context that the code of the agents got, with the caller's own object and the
+        """The context that the code of the agents got. It contains the caller's own object and the
         usage."""
         return self._run.context
 
@@ -151,7 +151,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def handoffs(self) -> list[str]:
-        """The ids of the handoffs of this run, including rolled-back ones."""
+        """The ids of the handoffs of this run, including rolled-back handoffs."""
         return [
             event.details["id"]
             for event in self._run.events
@@ -160,9 +160,9 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def warnings(self) -> list[str]:
-        """Errors in your own code that did not end the run, each with its place: for example,
-        exceptions in a filter, a hook, `on_handoff`, a guardrail or an aggregator. The log has the
-        traceback.
+        """Errors in your own code that did not end the run, for example exceptions in a filter, a
+        hook, `on_handoff`, a guardrail or an aggregator. Each entry names the function that failed.
+        The log has the tracebacks.
         """
         return warnings_of(self._run.events)
 
@@ -214,14 +214,14 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     def to_input_list(self) -> list[Item]:
         """The conversation so far, as the last agent sees it. Use it as the input of another run.
-        It does not contain content that guardrails blocked.
+        The list does not contain content that guardrails blocked.
         """
         run = self._run
         return view_for_others(run) if has_withheld(run) else list(run.visible)
 
     def final_output_as(self, kind: type[T]) -> T:
-        """The answer of the run, checked for its type: raises `TypeError` if it does not have the
-        type `kind`."""
+        """Return the answer of the run. Raises `TypeError` if the answer does not have the type
+        `kind`."""
         output = self.final_output
         if not isinstance(output, kind):
             raise TypeError(f"the output is {type(output).__name__}, not {kind.__name__}")
@@ -250,7 +250,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
         return error
 
     def to_json(self) -> dict[str, Any]:
-        """The result as the command line prints it."""
+        """The result as JSON, in the form that the command line prints."""
         data = {
             "session_id": self.session_id,
             "agent": self.last_agent.name,

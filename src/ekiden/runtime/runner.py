@@ -47,12 +47,12 @@ class Runner:
         to: str | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> RunResult[TContext, TOutput]:
-        """Send `input` to the session's active agent, and run to an outcome. A new session starts
-        with `starting_agent`.
+        """Send `input` to the session's active agent, and run the session to an outcome. A new
+        session starts with `starting_agent`.
 
         The outcome in the result says how the run ended: for example done, refused or out of
         budget. If a model, tool or callback raises an exception, the exception is stored as the
-        failure of the session, and raised. Without `session` the run is kept only in memory. `to`
+        failure of the session, and raised. Without `session`, the run is kept only in memory. `to`
         is the name of the agent that gets this message; with ``auto``, the team's router chooses
         the agent. `variables` are set in the session together with the message; ``ctx.get`` returns
         them from the first step on. Raises `SessionBusy` if another run uses the session (see
@@ -80,7 +80,7 @@ class Runner:
         to: str | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> RunResult[TContext, TOutput]:
-        """The same as `run`, for programs without an event loop."""
+        """Call `run` from a program without an event loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -176,11 +176,12 @@ class Runner:
     ) -> RunResult[TContext, TOutput]:
         """Wait until the questions of the session are answered, then run the session to an outcome.
 
-        This may take days. The questions are in the store: after a restart, you can call this again
-        in any process. If another process, such as a worker, continues the session, the call waits
-        for that process, and reads the result from the store. In this case a failure is not raised:
-        it is the outcome of the result. Raises `TimeoutError` if there is no answer within
-        `timeout_s`; the session does not change. Raises `UserError` if the session is not waiting::
+        The wait may take days. The questions are in the store, so after a restart you can call this
+        method again in any process. If another process, such as a worker, continues the session,
+        the call waits for that process, and reads the result from the store. In this case a failure
+        raises no exception, and the result has the failure as its outcome. Raises `TimeoutError` if
+        there is no answer within `timeout_s` seconds. The session does not change then. Raises
+        `UserError` if the session is not waiting::
 
             result = await Runner.run(desk, "May I have a discount?", session=session)
             if isinstance(result.outcome, Waiting):

@@ -47,7 +47,7 @@ class Supervisor(Agent[TContext]):
 
         Supervisor("desk", agents=[weather, general], decomposer=each_line)
 
-    `PlanSettings` describes the settings; `task_budget` sets `PlanSettings.budget`.
+    `PlanSettings` describes the settings. `task_budget` sets `PlanSettings.budget`.
     """
 
     @checked_arguments
@@ -99,7 +99,7 @@ class Supervisor(Agent[TContext]):
     ) -> MultiAgentState:
         """Split `text`, run the tasks, and return the final state of the plan.
 
-        If there is no answer, the field `error` of this state says why. If the plan waits for
+        If there is no answer, the field `error` of this state has the reason. If the plan waits for
         people, its field `phase` is ``executing``. Without `session`, the plan is kept only in
         memory.
         """
@@ -111,8 +111,8 @@ class Supervisor(Agent[TContext]):
         return await plan_state(session.store, session.session_id)
 
     def clone(self, **changes: Any) -> Supervisor[TContext]:
-        """A copy with some fields changed. Lists that you do not pass are shared with the
-        original."""
+        """Return a copy with some fields changed. The copy shares all lists that you do not pass
+        with the original."""
         other = copy(self)
         for name, value in changes.items():
             if name == "run" or not hasattr(self, name):

@@ -151,10 +151,10 @@ class JoinAggregator:
     """
 
     titles: Mapping[str, str] = field(default_factory=dict)
-    """The titles of agents, by name. An agent without a title has its name."""
+    """The titles of agents, by name. For an agent without a title, its name is used."""
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """Join the results, and list the missing ones; `ask` is not used."""
+        """Join the results, and list the missing results. `ask` is not used."""
         return joined(state, self.titles)
 
 
@@ -171,8 +171,8 @@ class ModelAggregator:
     titles: Mapping[str, str] = field(default_factory=dict)
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """The answer of the model, followed by the missing results. Raises `ModelBehaviorError` if
-        the answer is empty."""
+        """Return the answer of the model, followed by the missing results. Raises
+        `ModelBehaviorError` if the answer is empty."""
         if ask is None:
             return joined(state, self.titles)
         request = ModelRequest(instructions=_INSTRUCTIONS, input=[_item(state)])

@@ -220,8 +220,8 @@ class ModelDecomposer:
         fallback: str | None,
         ask: AskModel | None,
     ) -> TaskDecomposition:
-        """The plan that the model made. Raises `UserError` if `ask` is `None`, because there is no
-        model."""
+        """Return the plan that the model made. Raises `UserError` if `ask` is `None`, which means
+        that there is no model."""
         if ask is None:
             raise UserError("the plan needs a model, and there is none")
         last = fallback_of(members, fallback)

@@ -1,1 +1,1 @@
-"""From agent files to agents: tools, handoffs, guardrails, memory."""
+"""Creates agents from agent files, with their tools, handoffs, guardrails and memory."""

@@ -30,7 +30,8 @@ from ekiden.project.agent_files.edges import Edges, FileGuardrails, file_guardra
 from ekiden.project.settings.model import MemoryDefaults
 
 ResolveTool: TypeAlias = Callable[[str], FunctionTool]
-"""Returns the tool with a name in a file. Raises `EkidenError` if there is none."""
+"""A function that returns the tool that a file names. It raises `EkidenError` if there is no such
+tool."""
 
 _NOWHERE: Place = (1, 1)
 _MEMORY = MemoryDefaults()
@@ -80,7 +81,8 @@ def _add_memory(
 
 
 def remote_agent(definition: AgentDefinition, remote: RemoteDefinition) -> Agent[Any]:
-    """The agent that calls a remote agent; nothing is sent before its first task."""
+    """Create an agent that calls a remote agent. Nothing is sent before the first task of the
+    agent."""
     in_header = remote.header is not None and remote.token_env is not None
     a2a = integration("a2a").load()
     settings = a2a.RemoteA2A(
@@ -113,11 +115,14 @@ class Assembled:
     agents: Mapping[str, Agent[Any]]
     problems: Sequence[AgentFileProblem] = ()
     mcp_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By agent, its MCP tools, which are added when the servers are connected."""
+    """The MCP tools of each agent, by the agent's name. They are added when the servers are
+    connected."""
     to_router: Mapping[str, Sequence[HandoffDefinition]] = field(default_factory=dict)
-    """By agent, the handoffs to the router, which are added when the router exists."""
+    """The handoffs of each agent to the router, by the agent's name. They are added when the router
+    exists."""
     guardrails: Mapping[str, FileGuardrails] = field(default_factory=dict)
-    """By agent, the guardrails of its file, also for tools that are added later."""
+    """The guardrails of each agent's file, by the agent's name. They also apply to tools that are
+    added later."""
 
 
 def assemble(
@@ -133,10 +138,11 @@ def assemble(
 ) -> Assembled:
     """Create an agent for every definition. Parts with errors are left out and become problems.
 
-    `model` is for agents without a model of their own. The definitions in `partial`, from files
-    with other errors, are only checked. All handoffs to people of one role have the same target. A
-    supervisor without a fallback uses `default_agent`, if that is one of its agents. Validators are
-    imported from the folder `root` first; with `inert` they are not imported.
+    Agents without a model of their own use `model`. The definitions in `partial` come from files
+    with other errors, and are only checked. All handoffs to people of one role have the same
+    target. A supervisor without a fallback uses `default_agent`, if this agent is one of the
+    supervisor's agents. Modules of validators are searched first in the folder `root`. With
+    `inert`, validators are not imported.
     """
     problems: list[AgentFileProblem] = []
     agents: dict[str, Agent[Any]] = {}
@@ -173,7 +179,8 @@ def assemble(
 def confirmed(
     definition: AgentDefinition, tool: FunctionTool, names: Collection[str]
 ) -> FunctionTool:
-    """The tool with the approval that the file requires for its name, or for one of `names`.
+    """Return the tool with the approval that the file requires for the tool's name, or for one of
+    `names`.
 
     If the tool already needs approval, the settings in the file replace those of the tool, except
     for settings that the file leaves at their defaults.

@@ -49,11 +49,12 @@ class Edges:
     """
 
     definitions: Sequence[AgentDefinition]
-    """The definitions of all agents, including files with other errors."""
+    """The definitions of all agents, including those in files with other errors."""
     agents: Mapping[str, Agent[Any]]
     problems: list[AgentFileProblem]
     to_router: dict[str, list[HandoffDefinition]] = field(default_factory=dict)
-    """By agent, the handoffs to the router, which is created after the agents."""
+    """The handoffs of each agent to the router, by the agent's name. The router is created after
+    the agents."""
     _by_name: dict[str, AgentDefinition] = field(init=False)
     _people: dict[str, Agent[Any]] = field(default_factory=dict)
     _unreadable: set[str] = field(default_factory=set)
@@ -303,7 +304,7 @@ class FileGuardrails:
 
     inputs: list[InputGuardrail[Any]] = field(default_factory=list)
     outputs: list[OutputGuardrail[Any]] = field(default_factory=list)
-    """The schema first, then the validator."""
+    """The guardrails of answers: first the schema, then the validator."""
     handoffs: list[HandoffGuardrail[Any]] = field(default_factory=list)
     tool_inputs: list[ToolInputGuardrail[Any]] = field(default_factory=list)
     tool_outputs: list[ToolOutputGuardrail[Any]] = field(default_factory=list)
@@ -314,7 +315,7 @@ class FileGuardrails:
             agent.tools[at] = self.guarded(tool)
 
     def guarded(self, tool: FunctionTool) -> FunctionTool:
-        """The tool with the guardrails of the file; each guardrail is added only once."""
+        """Return the tool with the guardrails of the file. Each guardrail is added only once."""
         if not (self.tool_inputs or self.tool_outputs):
             return tool
         inputs, outputs = tool.tool_input_guardrails or [], tool.tool_output_guardrails or []
@@ -333,10 +334,11 @@ def file_guardrails(
     inert: bool,
     problems: list[AgentFileProblem],
 ) -> FileGuardrails:
-    """The guardrails of a file; an invalid one is left out and added to `problems`.
+    """Create the guardrails of a file. An invalid guardrail is left out, and its error is added to
+    `problems`.
 
-    Functions are searched in the folder `root` first. With `inert` no function is imported; a
-    guardrail that refuses everything replaces it.
+    Functions are searched first in the folder `root`. With `inert`, no function is imported, and a
+    guardrail that refuses everything replaces each function.
     """
     declared, found = definition.guardrails, FileGuardrails()
     if declared is None:

@@ -20,7 +20,7 @@ from ekiden.core.profile import Confirmation
 from ekiden.project.settings.files import replace_file
 
 ImportStatus: TypeAlias = Literal["written", "replaced", "exists", "refused", "no_agent"]
-"""`exists`: there is already a file with this name; `refused`: the file has errors; `no_agent`: the
+"""`exists`: a file with this name already exists. `refused`: the file has errors. `no_agent`: the
 file does not define an agent."""
 
 

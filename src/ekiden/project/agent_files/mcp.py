@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ekiden.tools.mcp import McpServer, McpTools
 
 SLOW_S = 1.0
-"""Seconds after which a message says which servers are slow."""
+"""Seconds after which a message names the slow servers."""
 
 
 async def serve(
@@ -28,10 +28,10 @@ async def serve(
     names: Mapping[str, Sequence[str]],
     tell: Callable[[str], None] | None,
 ) -> list[str]:
-    """Connect the servers and add their tools to the agents; returns notes for people.
+    """Connect the servers, add their tools to the agents, and return notes for people.
 
-    `names` are the MCP tools in each agent's file. Unavailable tools are left out and noted. `tell`
-    is called while connecting if that takes long.
+    `names` are the MCP tools in each agent's file. Unavailable tools are left out, with a note. If
+    the connection takes long, the function `tell` is called meanwhile.
     """
     wanted = {name for each in names.values() for name in each}
     await _connect(mcp, servers, wanted, tell)

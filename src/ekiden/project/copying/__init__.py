@@ -1,4 +1,4 @@
-"""Whole stores: backup, restore, copy from SQLite to PostgreSQL, and verification."""
+"""Backs up, restores and verifies whole stores, and copies them from SQLite to PostgreSQL."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,5 @@
-"""Backups: the backup of a SQLite store is a SQLite file, that of a PostgreSQL store is a dump."""
+"""Backups of stores. The backup of a SQLite store is a SQLite file. The backup of a PostgreSQL
+store is a dump."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _BODY: Final = TABLES["documents"].index("body")
 async def followed(
     rows: Sequence[Row], source: SqliteSnapshot, target: PostgresTarget
 ) -> Sequence[Row]:
-    """The rows of documents, with their event cursors translated to the target."""
+    """Convert the event cursors in rows of documents for the target."""
     return [await _translated(row, source, target) if row[0] in FOLLOWERS else row for row in rows]
 
 

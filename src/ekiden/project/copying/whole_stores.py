@@ -1,4 +1,5 @@
-"""Whole stores with their tenants: addresses, verification, and reports of copies and backups."""
+"""Whole stores with their tenants: their addresses, their verification, and the reports of copies
+and backups."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class CopyStep:
     tenant: str
     phase: Phase
     done: int
-    """The number of finished rows; in the phase `audit`, of finished sessions."""
+    """The number of finished rows. In the phase `audit`, the number of finished sessions."""
     total: int
 
 
@@ -123,7 +124,7 @@ class StoreFindings:
     tenant: str
     url: str
     faults: Sequence[str]
-    """Damage, orphaned rows, and unreadable rows; one text each."""
+    """Descriptions of damage, orphaned rows and unreadable rows."""
     audit: Verification
     """The verification of all sessions: event numbers, hashes, and the head of each chain."""
     checked: Sequence[str] = ()
@@ -203,7 +204,8 @@ def tenant_file(url: str, tenant: str = DEFAULT_TENANT) -> Path:
 
 
 async def target_state(url: str, tenant: str = DEFAULT_TENANT) -> TargetState:
-    """The content at the place where the tenant's store will be written; nothing is changed."""
+    """Check the content at the address where the tenant's store will be written. Nothing is
+    changed."""
     if file_at(url) is None:
         from ekiden.storage.postgres.connection.errors import parse_address
         from ekiden.storage.postgres.snapshot import PostgresSnapshot
@@ -242,8 +244,8 @@ async def check_source(source: StoreSnapshot, *, final: bool) -> Mapping[str, An
 async def refuse_other_tenants(
     url: str, neighbours: Collection[str], known: Collection[str]
 ) -> None:
-    """`StoreNotEmpty` if the target at `url` has the store of a tenant that the source does not
-    know: the copied API keys would give access to it."""
+    """Raise `StoreNotEmpty` if the target at `url` has the store of a tenant that the source does
+    not have, because the copied API keys would give access to that store."""
     for name in neighbours:
         if is_tenant(name) and name not in known:
             state = await target_state(url, name)
@@ -255,8 +257,8 @@ async def refuse_other_tenants(
 
 
 async def tenants_at(url: str, wanted: Collection[str] | None) -> Sequence[str]:
-    """The wanted tenants, by default all tenants with a store at `url`; the default tenant is
-    first. Raises `UserError` for a tenant without a store."""
+    """Return the requested tenants, by default all tenants with a store at `url`. The default
+    tenant comes first. Raises `UserError` for a tenant without a store."""
     async with snapshot_at(url) as main:
         neighbours = [name for name in await main.neighbours(JOINT) if is_tenant(name)]
     found = [DEFAULT_TENANT, *sorted({*neighbours} - {DEFAULT_TENANT})]
@@ -283,7 +285,8 @@ def shown(url: str) -> str:
 
 
 def file_at(url: str) -> Path | None:
-    """The file of the store at `url`; `None` for PostgreSQL. Raises `UserError` for others."""
+    """The file of the store at `url`; `None` for PostgreSQL. Raises `UserError` for other
+    addresses."""
     if url.partition("://")[0] in _POSTGRES:
         if find_spec("asyncpg") is None:
             raise UserError("PostgreSQL needs asyncpg: pip install 'ekiden[postgres]'")
@@ -401,8 +404,8 @@ def _is_json(row: Row, places: Sequence[int]) -> bool:
 
 @contextmanager
 def work_folder(target: Path) -> Iterator[Path]:
-    """A temporary folder beside `target`, in which it is created. Errors of the file system become
-    `StoreUnavailable`. The parent folder is created only for the default store."""
+    """A temporary folder beside `target`. The target is created in this folder. Errors of the file
+    system become `StoreUnavailable`. The parent folder is created only for the default store."""
     try:
         if target == Path(DEFAULT_STORE).absolute():
             target.parent.mkdir(exist_ok=True)

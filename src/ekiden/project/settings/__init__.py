@@ -1,4 +1,5 @@
-"""Settings: `settings.json` of the user and of the project, environment and call, merged."""
+"""Settings, merged from `settings.json` of the user and of the project, the environment, and
+arguments of the call."""
 
 from ekiden.project.settings.changes import (
     SettingChange as SettingChange,

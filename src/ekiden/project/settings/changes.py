@@ -73,14 +73,14 @@ def set_setting(
     home: Path | None = None,
     check: Callable[[Settings], None] | None = None,
 ) -> SettingChange:
-    """Set `key` in the project's or the user's file, which is created if it is missing.
+    """Set `key` in the project's or the user's file. A missing file is created.
 
     Text is read as on the command line: ``true``, ``80``, ``null``, JSON for lists and objects, and
-    ``rule`` as well as ``"rule"``. The change is atomic, and on disk when this function returns.
-    Concurrent writers take turns. `check` gets the resulting settings, and raises an exception to
-    refuse them. An unknown name raises `UnknownSetting`. An invalid value, a contradiction or a
-    faulty file raises `SettingsInvalid`. A file that cannot be written raises `SettingsNotWritten`.
-    After an error nothing is changed::
+    ``rule`` as well as ``"rule"``. The change is atomic, and it is on disk when this function
+    returns. Concurrent writers take turns. `check` gets the resulting settings, and raises an
+    exception to refuse them. An unknown name raises `UnknownSetting`. An invalid value, a
+    contradiction or a faulty file raises `SettingsInvalid`. A file that cannot be written raises
+    `SettingsNotWritten`. After an error nothing is changed::
 
         set_setting("agents.routing.strategy", "rule")
     """
@@ -113,8 +113,8 @@ def unset_setting(
 ) -> SettingChange:
     """Remove `key`, a setting or a whole group, from the project's or the user's file.
 
-    Comments are kept. An unknown name can be removed if it is in the file; otherwise it raises
-    `UnknownSetting`. Other errors are the same as in `set_setting`.
+    Comments are kept. An unknown name can be removed if it is in the file. Otherwise an unknown
+    name raises `UnknownSetting`. Other errors are the same as in `set_setting`.
     """
     files = settings_files(root, home)
     path = _file(files, where)
@@ -229,7 +229,7 @@ _MAX_LIST_LINE = 80
 
 
 def with_value(text: str, path: KeyPath, value: Any) -> str:
-    """`text` with `value` at `path`; missing objects on the path are added.
+    """Return `text` with `value` at `path`. Missing objects on the path are added.
 
     A new member is added at the end of its object, in the style of the file: indentation, line ends
     and trailing comma. Raises `JsoncError` if the text is not JSON, or if a value on the path is
@@ -258,7 +258,7 @@ def with_value(text: str, path: KeyPath, value: Any) -> str:
 
 
 def without(text: str, path: KeyPath) -> str:
-    """`text` without the value at `path`; the same text if there is none.
+    """Return `text` without the value at `path`. If there is no such value, the text is unchanged.
 
     Comments and the objects around the value stay. Raises `JsoncError` for text that is not JSON.
     """

@@ -47,11 +47,12 @@ class SettingsProblem:
     """An error in the settings."""
 
     where: str | None = None
-    """A file, an environment variable, or ``the call``; `None` for a new value."""
+    """The source of the error: a file, an environment variable, or ``the call``. `None` for an
+    error in a new value."""
     line: int | None = None
-    """The line in the file; 1 is the first line."""
+    """The line in the file. 1 is the first line."""
     column: int | None = None
-    """The column in the line, in characters; 1 is the first."""
+    """The column in the line, in characters. 1 is the first column."""
     code: ProblemCode
     message: str
     """The error, and a suggestion for the correct text."""
@@ -74,7 +75,7 @@ class SettingsProblem:
 
 
 Where: TypeAlias = Literal["project", "user"]
-"""The file of the project, or of the user."""
+"""Which file is meant: the settings file of the project, or of the user."""
 
 
 class Unreadable(Exception):
@@ -99,7 +100,7 @@ class SettingsFiles:
 
     @property
     def are_one(self) -> bool:
-        """Whether both are the same file, because the project is in the home folder."""
+        """Whether both files are the same, because the project is in the home folder."""
         return self.user is not None and os.path.realpath(self.project) == os.path.realpath(
             self.user
         )
@@ -307,13 +308,13 @@ class Content:
     """The values and problems of a file."""
 
     values: dict[str, FoundValue]
-    """The values by the name of the setting; each MCP server has its own name."""
+    """The values, by the name of the setting. Each MCP server has its own name."""
     problems: list[SettingsProblem]
     """At most `MAX_PROBLEMS` problems."""
 
 
 def read_content(text: str, *, where: str) -> Content:
-    """The values in `text`, the content of the file `where`, and its problems."""
+    """Read the values and the problems in `text`, the content of the file `where`."""
     try:
         document = parse(text)
     except JsoncError as exc:

@@ -1,7 +1,7 @@
 """Parses JSON with comments and trailing commas, and keeps the position of every value.
 
-Messages with line and column need the positions, and so does a change that keeps the rest of the
-file. The parser of the standard library does not have them.
+Messages with line and column need the positions, and a change that keeps the rest of the file needs
+them too. The parser of the standard library does not return positions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LITERALS: dict[str, object] = {"true": True, "false": False, "null": None}
 
 
 class JsoncError(ValueError):
-    """The text is not JSON; `offset` is the position of the error."""
+    """The text is not JSON. `offset` is the position of the error."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -76,7 +76,7 @@ class ObjectNode(JsoncNode):
 
 @dataclass(frozen=True, kw_only=True)
 class JsoncDocument:
-    """A parsed text."""
+    """A parsed JSON text with comments."""
 
     text: str
     root: JsoncNode | None
@@ -100,7 +100,7 @@ def line_starts(text: str) -> list[int]:
 
 
 def parse(text: str) -> JsoncDocument:
-    """Parse `text`; `JsoncError` at the first position that is not JSON.
+    """Parse `text`. Raises `JsoncError` with the first position that is not JSON.
 
     ``// …`` and ``/* … */`` comments and a trailing comma are allowed. A byte order mark at the
     beginning counts as space. A repeated key is no error here; see `JsoncDocument.duplicates`.

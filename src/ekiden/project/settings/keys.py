@@ -97,7 +97,7 @@ class Budgets:
     whose: str
     """The plural noun of the owners, for messages."""
     is_name: Callable[[str], bool] | None = None
-    """Whether a name is valid; `None`: every name is."""
+    """A function that returns whether a name is valid. `None` accepts every name."""
 
     @property
     def expects(self) -> str:
@@ -160,7 +160,7 @@ class Setting:
     """The definition of a setting."""
 
     name: str
-    """The dotted name; each dot is a level of nesting in the file."""
+    """The dotted name. Each dot is a level of nesting in the file."""
     kind: Kind
     env: str
     """The environment variable that also sets this value."""
@@ -263,7 +263,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEntry:
-    """One of the MCP servers. Files, origins and commands treat it like a setting."""
+    """One of the MCP servers. Files, origins and commands treat a server like a setting."""
 
     setting: Setting
     server: str
@@ -278,7 +278,7 @@ class ServerEntry:
 
 
 Place: TypeAlias = Group | Setting | ServerEntry
-"""The meaning of a dotted name."""
+"""The setting, group or server that a dotted name means."""
 
 
 def _tree() -> Group:
@@ -296,7 +296,8 @@ def _tree() -> Group:
 
 
 def place_of(name: str) -> Place:
-    """The meaning of a dotted name; `UnknownSetting` if there is none.
+    """Find the setting, group or server that a dotted name means. Raises `UnknownSetting` for an
+    unknown name.
 
     Parts may be in snake_case or camelCase, and ``routing`` is short for ``agents.routing``::
 
@@ -328,8 +329,8 @@ def _walk(name: str) -> Place | None:
 
 
 def key_path(place: Place) -> list[tuple[str, ...]]:
-    """The keys in a file that lead to `place`, each with all its spellings; the first is
-    written."""
+    """The keys in a file that lead to `place`, each with all its spellings. New keys are written in
+    the first spelling."""
     if isinstance(place, ServerEntry):
         return [*key_path(place.setting), (place.server,)]
     return [_spellings(part) for part in place.name.split(".")]

@@ -1,4 +1,5 @@
-"""Loaded settings with the source of each value, their JSON Schema, and display without secrets."""
+"""Loaded settings with the source of each value, their JSON Schema, and their display without
+secrets."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class SettingEntry(Value):
 
     key: str
     value: Any
-    """The value as JSON; servers mask secrets in it."""
+    """The value as JSON. Servers mask secrets in this value."""
     origin: SettingOrigin
 
 
@@ -64,7 +65,8 @@ class LoadedSettings:
         return self.origins.get(place.name, _DEFAULT)
 
     def value(self, key: str) -> Any:
-        """The value of `key` as JSON; for a group, an object of its settings.
+        """The value of `key` as JSON. For a group, the value is an object with the settings of the
+        group.
 
         Raises `UnknownSetting` for an unknown name or an unknown MCP server.
         """
@@ -89,8 +91,8 @@ class LoadedSettings:
 
 
 def lookup_value(values: Mapping[str, Any], key: str) -> Any:
-    """The value of `key` in `values`, the values of all settings; for a group, an object with its
-    settings.
+    """The value of `key` in `values`, the values of all settings. For a group, the value is an
+    object with the settings of the group.
 
     Raises `UnknownSetting` for an unknown name.
     """
@@ -244,7 +246,7 @@ def _text(text: str) -> str:
 
 
 SCHEMA_KEY = "$schema"
-"""The key with the schema of a file, for editors; it is not a setting."""
+"""The key in a file that names the schema for editors. It is not a setting."""
 
 
 def settings_schema() -> dict[str, Any]:

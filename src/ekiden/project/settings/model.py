@@ -1,6 +1,8 @@
-"""All settings: name, type, default, limits and description, each declared once; their kinds.
+"""All settings, each declared once with its name, type, default, limits and description, and the
+kinds of their values.
 
-The check functions return the fault of a text, or `None` for a valid one. They contact nothing.
+The check functions return the fault of a text, or `None` for a valid text. They make no network
+request.
 
 The key in a file, the environment variable, the validation, the JSON Schema and the tables of the
 documentation follow from the fields here and in the classes that they name.
@@ -88,7 +90,7 @@ def _price(name: str, value: object) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerEntry:
-    """An MCP server in the format of other tools; an unusable one is refused."""
+    """An MCP server in the format of other tools. An unusable entry is refused."""
 
     expects: str = 'an object with "command" or "url", or null'
 

@@ -34,11 +34,11 @@ _FLAGS = {
 
 
 def from_text(kind: Kind, text: str) -> object:
-    """The value of `kind` that `text` means; it is not checked.
+    """Convert `text` to a value of `kind`, without checking the value.
 
-    A flag may also be ``yes``, ``on``, ``1`` and their opposites, in any case. A text in double
-    quotes is JSON; any other text is taken as it is, except ``null`` for an optional setting. A
-    list is JSON, or texts separated by commas.
+    A flag may also be ``yes``, ``on``, ``1`` and their opposites, in upper or lower case. A text in
+    double quotes is JSON. Any other text is used unchanged, except ``null`` for an optional
+    setting. A list is JSON, or texts separated by commas.
     """
     if isinstance(kind, Flag):
         return _FLAGS.get(text.lower(), text)
@@ -90,7 +90,7 @@ class Merge:
             self.columns[name] = found.column
 
     def add_environment(self, environ: Mapping[str, str]) -> None:
-        """Add environment variables; an empty variable counts as missing."""
+        """Add environment variables. An empty variable counts as missing."""
         for setting in SETTINGS:
             text = environ.get(setting.env, "") if setting.env else ""
             if setting.env and text.strip():
@@ -211,8 +211,8 @@ def load_settings(
 
     The value of a setting comes from the first source that has one: `overrides` (values by dotted
     name; `None` counts as missing), the environment, the settings file of the project, the settings
-    file of the user, the default. MCP servers are merged one by one. Raises one `SettingsInvalid`
-    that lists all errors in both files and in the environment, including settings that contradict
+    file of the user, the default. MCP servers are merged one by one. Raises `SettingsInvalid`,
+    which lists all errors in both files and in the environment, including settings that contradict
     each other. Raises `UnknownSetting` for an unknown name in `overrides`::
 
         loaded = load_settings(overrides={"agents.routing.strategy": "rule"})
@@ -344,7 +344,7 @@ def agent_names_check(
 
 
 def check_default_agent(loaded: LoadedSettings, agents: Mapping[str, Scope]) -> None:
-    """Raises `SettingsInvalid`, with file and line, if a required default agent does not exist."""
+    """Raise `SettingsInvalid`, with file and line, if a required default agent does not exist."""
     fault = _fault(loaded.settings, agents) if _is_needed(loaded.settings) else None
     if fault is not None:
         origin = loaded.origin(DEFAULT_AGENT)

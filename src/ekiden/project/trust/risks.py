@@ -41,7 +41,7 @@ def is_module_of(name: str, root: Path) -> bool:
 
 
 class Started(NamedTuple):
-    """The parts of a project's folder that an MCP server is started with."""
+    """The parts of a project's folder from which an MCP server is started."""
 
     files: Sequence[Path] = ()
     modules: Sequence[str] = ()
@@ -206,12 +206,12 @@ class Risk:
     """A line of a settings or agent file that takes effect only in a trusted folder."""
 
     path: Path
-    """The path of the file; relative to the project folder if the file is inside it."""
+    """The path of the file. It is relative to the project folder if the file is in this folder."""
     line: int
     key: str
     """The key of the line, such as ``mcpServers.files.command``, or the key in an agent file."""
     value: str
-    """The value on one line, safe to print to a terminal; tokens of well-known services are
+    """The value on one line, safe to print to a terminal. Tokens of well-known services are
     masked."""
     effect: str
     """The effect of the line, such as "starts this program"."""

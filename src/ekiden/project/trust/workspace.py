@@ -1,4 +1,5 @@
-"""Project folders as workspaces: their risks, the hash of their content, the trusted folders."""
+"""Project folders as workspaces: their risks, the hash of their content, and the list of trusted
+folders."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class TrustedFolder:
 
     folder: str
     hashes: Mapping[str, float]
-    """The hashes of its trusted contents with the time of the approval, in seconds since 1970."""
+    """The hashes of the trusted contents of the folder. The values are the times of approval, in
+    seconds since 1970."""
 
 
 class TrustedFolders:
@@ -86,8 +88,7 @@ class TrustedFolders:
         self._change(added)
 
     def remove(self, folder: Path) -> bool:
-        """Stop trusting the folder, whatever its content. Returns whether the folder was
-        trusted."""
+        """Stop trusting the folder with any content. Returns whether the folder was trusted."""
         name = os.path.realpath(folder)
         if name not in self._read():
             return False
@@ -160,9 +161,10 @@ class Workspace:
 
     root: Path
     risks: tuple[Risk, ...] = ()
-    """The lines that apply to the current command. If there are none, no trust is needed."""
+    """The lines that apply to the current command. If there are no such lines, no trust is
+    needed."""
     files: tuple[Path, ...] = ()
-    """The settings file, the agent files, and the files that they name; empty if there are no
+    """The settings file, the agent files, and the files that they name. Empty if there are no
     risks."""
     content: str = ""
     """A hash of `files`."""
@@ -170,7 +172,7 @@ class Workspace:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether nothing here needs trust, or the user trusts the folder with this content."""
+        """Whether the folder needs no trust, or the user trusts the folder with this content."""
         return not self.risks or TrustedFolders(self.home).has(self.root, self.content)
 
     def lines(self) -> tuple[Risk, ...]:
@@ -262,7 +264,8 @@ def was_trusted(root: Path) -> Workspace | None:
 
 
 def trust_written(root: Path, written: Collection[Path], *, before: Workspace | None) -> bool:
-    """Trust the folder if each of its files was just `written`, or was trusted `before`.
+    """Trust the folder if each of its files was just written (`written`), or was trusted before
+    (`before`).
 
     Returns whether the folder is trusted now. Files that an agent wrote are not trusted.
     """

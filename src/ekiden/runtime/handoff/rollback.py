@@ -209,7 +209,8 @@ class Rollback:
     context: Any
     """The caller's own object, as in ``ctx.context``."""
     idempotency_key: str
-    """The same key for every attempt of the compensation; pass it to external systems."""
+    """The idempotency key of the compensation. It is the same for every attempt. Pass this key to
+    external systems."""
     epoch: int = 0
     """The fencing token, as in ``ctx.epoch``."""
 

@@ -47,13 +47,13 @@ async def delete_session(
 ) -> bool:
     """Delete the session, including its questions and waits.
 
-    Its questions to people and agents are withdrawn. If an agent waits for the session's answer, it
-    is notified that it gets none. Searches no longer find the session. Sessions that answer
+    Its questions to people and agents are withdrawn. An agent that waits for the session's answer
+    is notified that it gets no answer. Searches no longer find the session. Sessions that answer
     queries of this session are also deleted, unless they are running. A session that only got a
-    notification from this one is deleted if it is finished. `only_if` is called while no other
-    process can change the session. If it returns false, nothing is deleted, and the result is
-    `False`. If the process crashes during the call, call this function again. Raises
-    `SessionNotFound`, and `SessionBusy` while it is running::
+    notification from this session is deleted if it is finished. The function `only_if` is called
+    while no other process can change the session. If it returns false, nothing is deleted, and the
+    result is `False`. If the process crashes during the call, call `delete_session` again. Raises
+    `SessionNotFound`, and `SessionBusy` while the session is running::
 
         await delete_session(store, "customer-42")
     """
@@ -152,8 +152,8 @@ async def _goes_along(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned(Value):
-    """The result of deleting old data: how many objects were deleted. After a dry run, how many
-    would be deleted."""
+    """The numbers of objects that `prune_sessions` deleted. After a dry run, the numbers of objects
+    that would be deleted."""
 
     sessions: int = 0
     messages: int = 0
@@ -191,14 +191,14 @@ async def prune_sessions(
     """Delete old sessions. A session is deleted if it has no event for `older_than_s` seconds, or
     if it is not among the `keep_last` most recent sessions.
 
-    A session and the sessions that answer its queries count as one, and are deleted together; a new
-    event in one of them keeps them all. A session that is `ready` or `waiting` is kept, unless
-    `status` is this state; an interrupted session counts as `ready`. A running session is never
-    deleted. Each session is deleted as by `delete_session`, unless it has got new events in the
-    meantime. With `older_than_s` and without `user_id`, old settled messages and closed inbox items
-    are also deleted, unless a session still needs the answer. `progress` is called with the id of
-    each deleted session. After a crash, call this function again. Raises `UserError` if both
-    `older_than_s` and `keep_last` are missing. For example::
+    A session and the sessions that answer its queries count as one session, and are deleted
+    together. A new event in one of them keeps all of them. A session that is `ready` or `waiting`
+    is kept, unless `status` is this state. An interrupted session counts as `ready`. A running
+    session is never deleted. Each session is deleted with `delete_session`, unless it has got new
+    events in the meantime. With `older_than_s` and without `user_id`, old settled messages and
+    closed inbox items are also deleted, unless a session still needs the answer. `progress` is
+    called with the id of each deleted session. After a crash, call this function again. Raises
+    `UserError` if both `older_than_s` and `keep_last` are missing. For example::
 
         print(await prune_sessions(store, older_than_s=30 * 86400, keep_last=1000))
     """

@@ -58,26 +58,26 @@ async def fork_session(
 
     Name the point in one of two ways:
 
-    * `before_seq`: before the message of that event;
-    * `at_seq`: after that event, and after all events that were stored together with it. For
-      example, a turn is stored together with all outputs of its tools, and an answer together with
-      the end of its run. `meta["forked_at"]` of the new session is the number of the last event
-      that counts.
+    * `before_seq`: the point before the message of that event;
+    * `at_seq`: the point after that event, and after all events that were stored together with it.
+      For example, a turn is stored together with all outputs of its tools, and an answer together
+      with the end of its run. `meta["forked_at"]` of the new session is the number of the last
+      event that counts.
 
     The original session is unchanged, and may be running. The new session continues as if later
     events had never happened: it has the same agent, view, variables and unfinished run.
     `Runner.resume` continues the run. Unanswered tool calls are made again, and need a new
     approval, because an approval is valid for one call. "Always" approvals of the original session
-    do not apply. Unconfirmed handoffs count as confirmed. Open queries are asked again; finished
+    do not apply. Unconfirmed handoffs count as confirmed. Open queries are asked again. Finished
     tasks of a plan are not repeated. Variables of the user and of the app are not copied, because
     all sessions of the user or the app share them.
 
     A fork before the first message stores nothing: the first run creates the session, as usual. A
     crash during the call leaves at most an empty session.
 
-    Raises `SessionNotFound`, and `SessionExists` if `new_id` is taken. Raises `UserError` if the
-    event does not exist, or if its state is unknown because an older version of Ekiden stored it.
-    For example::
+    Raises `SessionNotFound`, and `SessionExists` if a session with the id `new_id` exists. Raises
+    `UserError` if the event does not exist, or if its state is unknown because an older version of
+    Ekiden stored it. For example::
 
         branch = await fork_session(store, "customer-42", before_seq=7)
         await Runner.run(team, "Let me put it differently.", session=branch)

@@ -39,11 +39,11 @@ _DEEPEST = MAX_DEPTH + 50
 
 
 async def export_session(store: Store, session_id: str) -> dict[str, Any]:
-    """The session as a document for `import_session`, even while the session is running.
+    """Return the session as a document for `import_session`. The session may be running.
 
-    The document contains all messages, the variables, and the state of an unfinished run: protect
-    it like the store itself. Variables of the user and of the app are not included. Raises
-    `SessionNotFound`. For example::
+    The document contains all messages, the variables, and the state of an unfinished run, so
+    protect the document like the store itself. Variables of the user and of the app are not
+    included. Raises `SessionNotFound`. For example::
 
         document = await export_session(store, "customer-42")
         await import_session(elsewhere, document)

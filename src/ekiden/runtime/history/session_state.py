@@ -66,14 +66,15 @@ async def update_state(
     on_busy: Literal["wait", "refuse"] = "wait",
     busy_timeout_s: float = 30.0,
 ) -> int:
-    """Set and delete variables of a session, as one change; returns the new version.
+    """Set and delete variables of a session in one change, and return the new version.
 
-    Names are as in ``ctx.set``; for users and apps use `update_shared_state`. `expected_version` is
-    the `SessionState.version` that you read. If the version has changed since then, `StaleState` is
-    raised, and nothing is written. An event records the change and its author `by`. Setting an
-    equal value is not a change. Raises `SessionNotFound`, `UserError` for invalid values, and
-    `StateRefused` in the code of agents. Raises `SessionBusy` if the session is running: at once or
-    after `busy_timeout_s`, depending on `on_busy`. For example::
+    Names have the same form as in ``ctx.set``. For variables of users and apps, use
+    `update_shared_state`. `expected_version` is the `SessionState.version` that you read. If the
+    version has changed since then, `StaleState` is raised, and nothing is written. An event records
+    the change and its author `by`. Setting an equal value is not a change. Raises
+    `SessionNotFound`, `UserError` for invalid values, and `StateRefused` in the code of agents.
+    Raises `SessionBusy` if the session is running, at once or after `busy_timeout_s` seconds,
+    depending on `on_busy`. For example::
 
         state = await session.state()
         await update_state(store, session.session_id, {"tier": "gold"},
@@ -162,7 +163,8 @@ async def _keep_in_rollbacks(
 
 
 async def shared_state(store: Store, scope: SharedScope, owner: str) -> dict[str, SharedVariable]:
-    """The variables of a user or an app, by name. Raises `StateRefused` in the code of agents.
+    """Return the variables of a user or an app, by name. Raises `StateRefused` in the code of
+    agents.
 
     For example::
 
@@ -193,12 +195,12 @@ async def update_shared_state(
     expected: Mapping[str, int] | None = None,
     by: str = "outside",
 ) -> dict[str, int]:
-    """Set and delete variables of a user or an app, as one change; returns their new versions.
+    """Set and delete variables of a user or an app in one change, and return their new versions.
 
-    Names have no prefix. `expected` has the versions that you read, by name; 0 for a variable that
-    did not exist. If a version has changed since then, `StaleState` is raised, and nothing is
-    written. Current runs see the change when they resume; what they write later overwrites it. For
-    example::
+    Names have no prefix. `expected` has the versions that you read, by name. The version of a
+    variable that did not exist is 0. If a version has changed since then, `StaleState` is raised,
+    and nothing is written. Runs in progress see the change when they resume. Later writes of these
+    runs overwrite the change. For example::
 
         await update_shared_state(store, "user", "u7", {"language": "fr"}, by="ada")
     """

@@ -59,8 +59,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     """The context that a code agent's function gets.
 
     The function is run again after a crash. Results of `call` are stored, and stored calls are not
-    repeated; for this, the function must make its calls in a deterministic order. All other code in
-    the function must be idempotent::
+    repeated. For this reason, the function must make its calls in a deterministic order. All other
+    code in the function must be idempotent::
 
         async def orders(ctx: CodeContext) -> str:
             return f"It is {await ctx.call('lookup_order', order_id='A-42')}."
@@ -94,20 +94,20 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def session_key(self) -> str:
-        """A unique key of the session, for use in other systems. If a session is deleted and
-        created again with the same id, or exists in another store, the key is different."""
+        """A unique key of the session, for use in other systems. A session with the same id in
+        another store, or after a deletion, has a different key."""
         return self._run.session_key
 
     async def recall(self, name: str) -> Any:
-        """The value that `keep` stored under this name in the session; `None` if there is no
+        """Return the value that `keep` stored under this name in the session; `None` if there is no
         value."""
         run, prefix = self._run, f"{KEPT}{name}/"
         stored = await run.store.steps(run.session_id, prefix=prefix)
         return kept_values({**stored, **run.remembered_under(prefix)}).get(name)
 
     def keep(self, name: str, value: Any) -> None:
-        """Store a JSON value under this name, at the end of the turn. Only `recall` can read the
-        value; it is not a variable of the session.
+        """Store a JSON value under this name at the end of the turn. Only `recall` can read the
+        value. The value is not a variable of the session.
 
         A rollback, a rewind and a fork restore the value, as they restore variables. An export of
         the session does not include the value.
@@ -119,7 +119,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def items(self) -> list[Item]:
-        """The conversation, as a copy."""
+        """A copy of the conversation."""
         return list(self._run.visible)
 
     @property
@@ -186,7 +186,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         context: Any = None,
         **arguments: Any,
     ) -> HandOff:
-        """Create a value that hands the conversation to another agent: the code must return it."""
+        """Create a value that hands the conversation to another agent. The code must return this
+        value."""
         name = to if isinstance(to, str) else to.name
         edges = [each for each in self._run.offer.by_name.values() if isinstance(each, Handoff)]
         for edge in edges:
@@ -208,8 +209,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             self._calling.discard(task)
 
     async def leave(self) -> None:
-        """Suspend the code; the runtime calls this. Calls and questions that other asyncio tasks of
-        the code have started finish first. No new ones start."""
+        """Suspend the code. The runtime calls this method. Calls and questions that other asyncio
+        tasks of the code have started finish first. No new calls and questions start."""
         self._is_left = True
         while self._calling:
             await asyncio.wait(self._calling)
@@ -223,8 +224,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     async def settle(self) -> None:
         """Handle calls that the code started before an interruption and did not make again
-        afterwards. The runtime calls this at the end of the code; a person must decide about each
-        such call."""
+        afterwards. The runtime calls this method at the end of the code. A person must decide about
+        each such call."""
         run = self._run
         for number in range(self._made + 1, last_place(run) + 1):
             place, before = await place_of(run, number, None)

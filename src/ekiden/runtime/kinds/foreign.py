@@ -72,7 +72,8 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def foreign_agent(obj: Any, name: str, *, description: str | None = None, **fields: Any) -> Agent:
-    """Make an agent of another framework a member of a team; see docs/frameworks.md.
+    """Make an agent of another framework a member of a team. `docs/frameworks.md` describes the
+    frameworks.
 
     `obj` is an object of a framework that Ekiden knows (a graph of LangGraph, an agent of
     PydanticAI, …), or your own `ForeignAdapter`. You can also pass fields of `Agent`::

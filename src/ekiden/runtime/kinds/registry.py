@@ -62,11 +62,11 @@ class AgentKind(Protocol):
     async def take_turn(self, run: RunState) -> None:
         """Run the next part of the active agent's turn, and store it.
 
-        Input guardrails, limits and triggers were already checked. Ekiden calls this method again
-        and again, until the turn has ended with an answer, a handoff or a wait. After a crash, work
+        Input guardrails, limits and triggers were already checked. Ekiden calls this method
+        repeatedly until the turn has ended with an answer, a handoff or a wait. After a crash, work
         that was not stored is repeated. If the turn is an async function of a `CodeContext`,
-        `run_code` does all of this. An exception rolls back the handoff to this agent; without a
-        handoff, the run fails.
+        `run_code` does all of this. An exception rolls back the handoff to this agent. If there was
+        no handoff, the run fails.
         """
 
 
@@ -323,7 +323,7 @@ def register_agent_kind(kind: AgentKind) -> None:
         research = Agent("research", kind="graph", implementation=graph)
 
     Every process must register the kind before it creates agents of this kind. A kind replaces an
-    earlier one with the same name. Raises `UserError` for the name of a built-in kind.
+    earlier kind with the same name. Raises `UserError` for the name of a built-in kind.
     """
     if not isinstance(getattr(kind, "traits", None), KindTraits):
         raise UserError(f"a kind of agents has `traits`, a KindTraits; {kind!r:.80} has none")
