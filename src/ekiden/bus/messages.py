@@ -78,7 +78,7 @@ def check_contents(message: AgentMessage, settings: BusLimits) -> Any:
 
 def copied_payload(value: Any, settings: BusLimits, what: str, name: str) -> Any:
     """Return a deep copy of the value, converted as by JSON. Raises `UserError` if the value is not
-    JSON or is too long. `what.format(name)` names the value in the message."""
+    JSON or is too long. In the error message, `what.format(name)` is the name of the value."""
     kind = type(value)
     if value is None or kind is bool or (kind is int and _SHORTEST < value < _LONGEST):
         return value

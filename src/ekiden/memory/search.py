@@ -355,7 +355,8 @@ def threads_of(embedder: Embedder) -> EmbedderThreads:
 
 
 async def embedded(embedder: Embedder, texts: Sequence[str], *, seconds: float) -> Any:
-    """The unchecked result of the embedder, within `seconds`.
+    """Return the result of the embedder without checking it. The call may take at most `seconds`
+    seconds.
 
     The time for reading a local model's weights does not count.
     """

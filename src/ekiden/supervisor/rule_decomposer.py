@@ -176,11 +176,13 @@ class RuleDecomposer:
     The request is split into sentences, and sentences are split at commas and at "and". A part
     becomes a separate task only if it matches another member than the part before it. Neighbouring
     parts that match the same member stay together, in the original words. After "then", "after
-    that", 然后, それから and similar words, a task depends on the task before it. A part that matches
-    no member becomes a task of the fallback member. If such a part has only one or two words, such as
-    "please" or "你好", it is joined to a neighbouring part. A part that is unclear without the rest
-    ("the weather there") gets the whole request as a parameter. If the split gives more than
-    `max_tasks` tasks, the whole request becomes one task of the fallback member.
+    that", 然后, それから and similar words, a task depends on the task before it.
+
+    A part that matches no member becomes a task of the fallback member. If such a part has only one
+    or two words, such as "please" or "你好", it is joined to a neighbouring part. A part that is
+    unclear without the rest ("the weather there") gets the whole request as a parameter. If the
+    split gives more than `max_tasks` tasks, the whole request becomes one task of the fallback
+    member.
 
     The same request always gives the same tasks, with the ids t1, t2, … To split requests by rules
     in a supervisor with a model::

@@ -22,7 +22,7 @@ from ekiden.storage.base import (
 Rows: TypeAlias = dict[str, StoredMessage]
 """Messages by key."""
 Group: TypeAlias = tuple[str, str]
-"""A waiter, and the name of a group of its queries."""
+"""A group of queries: the waiter, and the name of the group."""
 
 _OPEN: frozenset[MessageState] = frozenset({"open"})
 _ANSWERED: frozenset[MessageState] = frozenset({"answered"})

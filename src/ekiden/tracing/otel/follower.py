@@ -361,7 +361,8 @@ class OtelFollower:
 
 
 PLACES = "otel.exporters"
-"""The collection; a document's key is the name of the exporter."""
+"""The collection with the positions of exporters. The key of a document is the name of the
+exporter."""
 
 
 class PlaceLost(Exception):
