@@ -14,14 +14,15 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 _HEAD = """\
 # The HTTP API
 
-All operations of the [server](server.md), with the scope that an API key needs. This page is
-generated from the OpenAPI document, [openapi.json](openapi.json), which also has the parameters,
-bodies and answers. A server serves it at `/openapi.json`.
+All operations of the [server](server.md). The scope that an API key needs is in brackets;
+[security](security.md#who-may-call) lists the paths that need no key. Parameters, bodies and
+responses are in the OpenAPI document [openapi.json](openapi.json), which a server serves at
+`/openapi.json`.
 
 Lists take `limit` and `cursor`, a `POST` takes an `Idempotency-Key`, and errors are
 `application/problem+json`; see [the server](server.md). `/api/v1/events` is a
-[WebSocket](server.md#websocket), which OpenAPI cannot describe; it needs `read`. [A2A](a2a.md) and
-[MCP](mcp-server.md) have descriptions of their own.
+[WebSocket](server.md#websocket) and needs `read`; OpenAPI cannot describe it. [A2A](a2a.md) and
+[MCP](mcp-server.md) have their own pages.
 """
 
 
@@ -30,16 +31,15 @@ document = cache(openapi_document)
 
 def api_page() -> str:
     """All of it."""
-    return "\n".join([_HEAD, *_tables(document())])
+    return "\n".join([_HEAD, *_lists(document())])
 
 
-def _tables(document: Mapping[str, Any]) -> Iterator[str]:
+def _lists(document: Mapping[str, Any]) -> Iterator[str]:
     for tag, operations in _by_tag(document).items():
         yield f"## {tag}\n"
-        yield "| operation | scope | |\n| --- | --- | --- |"
         for method, path, operation in operations:
-            scope = f"`{operation[SCOPE]}`" if SCOPE in operation else "none"
-            yield f"| `{method.upper()} {path}` | {scope} | {_about(operation)} |"
+            scope = f" ({operation[SCOPE]})" if SCOPE in operation else ""
+            yield f"- `{method.upper()} {path}`{scope}: {_about(operation)}"
         yield ""
 
 
@@ -54,7 +54,7 @@ def _by_tag(document: Mapping[str, Any]) -> dict[str, list[tuple[str, str, Mappi
 
 def _about(operation: Mapping[str, Any]) -> str:
     first: str = operation["description"].partition("\n\n")[0]
-    return " ".join(first.split()).replace("|", "\\|")
+    return " ".join(first.split())
 
 
 if __name__ == "__main__":

@@ -265,11 +265,16 @@ def errors(*names: str) -> str:
             each for each in vars(sys.modules[top.__module__]).values() if _is_below(each, top)
         )
         found.update(dict.fromkeys([top] if top is EkidenError else below))
-    rows = (
-        (f"`{each.__name__}`", f"`{each.code}`", f"`{each.__bases__[0].__name__}`", _about(each))
-        for each in found
-    )
-    return _table(("class", "code", "base", "cause and solution"), rows)
+    first = next(each for each in found if each is not EkidenError)
+    return "\n".join(_error(each, first) for each in found)
+
+
+def _error(each: type[EkidenError], first: type[EkidenError]) -> str:
+    """An error with its code; its base only if it is not what a reader expects."""
+    base = each.__bases__[0]
+    expected = (EkidenError, Exception) if each in (first, EkidenError) else (first,)
+    note = "" if base in expected else f", base `{base.__name__}`"
+    return f"- `{each.__name__}` (`{each.code}`{note}): {_about(each)}"
 
 
 def _is_below(each: object, top: type[EkidenError]) -> bool:
@@ -315,8 +320,7 @@ def events() -> str:
     for name, kind in EVENT_TYPES.items():
         parts += [f"### `{name}`", _filled(kind.about)]
         if kind.details:
-            rows = ((_codes(detail), meaning) for detail, meaning in kind.details.items())
-            parts.append(_table(("detail", "meaning"), rows))
+            parts.append("\n".join(f"- {_codes(k)}: {v}" for k, v in kind.details.items()))
     return "\n\n".join(parts)
 
 

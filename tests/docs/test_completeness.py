@@ -33,8 +33,8 @@ def rows(name: str) -> list[str]:
 
 
 def test_every_error_has_a_row_and_a_code_of_its_own() -> None:
-    """The page says which classes each of its tables has."""
-    listed = re.findall(r"^\| `(\w+)` \| `([\w.]+)` \|", page("errors.md").text, re.MULTILINE)
+    """The page says which classes each of its lists has."""
+    listed = re.findall(r"^- `(\w+)` \(`([\w.]+)`", page("errors.md").text, re.MULTILINE)
     assert {(name, each.code) for name, each in known_errors().items()} <= set(listed)
     assert len({code for _, code in listed}) == len(listed)
 
