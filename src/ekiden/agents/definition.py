@@ -177,9 +177,9 @@ class MemoryDefinition:
     backend: str | None = None
     scope: MemoryScope = "user"
     top_k: int | None = None
-    """The maximum number of recalled memories. `None`: the value in the settings."""
+    """The maximum number of recalled memories. `None` means the value in the settings."""
     threshold: float | None = None
-    """The lowest similarity of a result. `None`: the value in the settings."""
+    """The lowest similarity of a result. `None` means the value in the settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,9 +187,9 @@ class SupervisorDefinition:
     """The section `supervisor` of an agent file: the agent splits requests among other agents."""
 
     agents: tuple[Peer, ...] | None = None
-    """The agents that get tasks. `None`: all agents of the project except supervisors."""
+    """The agents that get tasks. `None` means all agents of the project except supervisors."""
     fallback: Peer | None = None
-    """The agent for tasks that no other agent can do. `None`: the last of `agents`."""
+    """The agent for tasks that no other agent can do. `None` means the last of `agents`."""
     concurrency: int = 8
     timeout_s: float = 60.0
     retries: int = 1
@@ -235,7 +235,7 @@ class AgentDefinition:
     confirmation_places: Mapping[str, Place] = field(default_factory=dict)
     """The place of each entry of `require_confirmation` in the file."""
     confirmation: Confirmation | None = None
-    """The template and the timeout of approvals. `None`: the defaults."""
+    """The template and the timeout of approvals. `None` means the defaults."""
     triggers: Triggers = field(default_factory=Triggers)
     capabilities: tuple[Capability, ...] = ()
     available: bool = True

@@ -135,7 +135,7 @@ async def read_page(
     most: int | None = None,
 ) -> AuditPage:
     """Like `audit_records`, for callers that read several pages. They pass the same `last` with
-    each call; see `previous_of`."""
+    each call. See `previous_of`."""
     if limit < 1:
         raise UserError(f"a page of {limit} records is not possible: `limit` is 1 or more")
     found: list[tuple[Event, AuditRecord]] = []

@@ -117,7 +117,7 @@ class BusCore:
         return f"{self._prefix}{next(self._numbers)}"
 
     async def serve(self, agent: str, handler: Handler, concurrency: int) -> BusService:
-        """Handle the agent's messages with the handler; see `Bus.serve`."""
+        """Handle the agent's messages with the handler. See `Bus.serve`."""
         check_agent(agent)
         if not callable(handler):
             raise UserError(f"an agent is served by an async function, not by {handler!r:.60}")
@@ -187,7 +187,7 @@ class BusCore:
         return Broadcast(id=message.id, reached=tuple(reached), full=tuple(full))
 
     async def respond(self, query: AgentMessage, payload: object, *, by: str | None) -> Settled:
-        """Answer a query whose handler returned `LATER`; see `Bus.respond`."""
+        """Answer a query whose handler returned `LATER`. See `Bus.respond`."""
         agent = await self._asked_agent(query)
         acting = ACTING.get() or self._parts.inherited
         claimed = acting or by or (agent if agent in self.services else "a program")
@@ -208,7 +208,7 @@ class BusCore:
     async def escalate(
         self, message: AgentMessage, *, blocking: bool, options: Sequence[Option]
     ) -> InboxAnswer | InboxItem:
-        """Send a message to people; see `Bus.escalate`."""
+        """Send a message to people. See `Bus.escalate`."""
         check_message(message, self._parts.settings)
         check_sender(message.from_agent, self._parts.inherited)
         if self._people is None:
@@ -225,7 +225,7 @@ class BusCore:
         return await self._people.post(item)
 
     async def requeue(self, keys: Sequence[str]) -> int:
-        """Deliver dead or expired messages again; see `Bus.requeue`."""
+        """Deliver dead or expired messages again. See `Bus.requeue`."""
         # Before the write: a message that is open again must not be dropped as a finished one.
         self._parts.writer.reopened(keys)
         return await requeue(self._parts.store, keys)

@@ -129,7 +129,7 @@ class DirectWriter:
         return settled
 
     def answer_now(self, key: str, answer: Any) -> bool:
-        """Settle a message as answered, without ``await``; returns whether it was open."""
+        """Settle a message as answered, without ``await``, and return whether it was open."""
         if self._store.answer_now(key, answer) != "settled":
             return False
         self._note_end(key)

@@ -27,7 +27,8 @@ _LONGEST: Final = 128
 
 
 async def session_id(sessions: SessionsApi, given: str) -> str:
-    """The id of the session that `given` is a prefix of; `UsageError` for an ambiguous prefix.
+    """The id of the session that `given` is a prefix of. Raises `UsageError` for an ambiguous
+    prefix.
 
     An unknown prefix is returned unchanged, so that the command reports it.
     """

@@ -108,7 +108,7 @@ _MORE = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line `argv`, by default that of this process; returns the exit code."""
+    """Run the command line `argv`, by default that of this process, and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     prepare_streams()
     if arguments == ["--version"]:

@@ -170,7 +170,8 @@ class StatusLine:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[TextIO]:
-    """A file to write an export to; `UsageError` if it already exists or cannot be written."""
+    """A file to write an export to. Raises `UsageError` if it already exists or cannot be
+    written."""
     try:
         with path.open("x", encoding="utf-8", newline="\n") as file:
             yield file
@@ -180,7 +181,7 @@ def new_file(path: Path) -> Iterator[TextIO]:
 
 @contextmanager
 def export_lines(path: Path) -> Iterator[Iterable[str]]:
-    """The lines of an export, with any bytes; `UsageError` if it cannot be read."""
+    """The lines of an export, with any bytes. Raises `UsageError` if it cannot be read."""
     try:
         with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
             yield file

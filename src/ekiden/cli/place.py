@@ -132,7 +132,7 @@ class Place:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[AsyncClient]:
-        """A client of the server; `UsageError` if a store is named too."""
+        """A client of the server. Raises `UsageError` if a store is named too."""
         # The key comes from the environment: arguments are visible to everyone on the machine.
         url = _server_of(self.server, {}, store=self.store)
         from ekiden.client import AsyncClient

@@ -167,7 +167,7 @@ def _is_busy(thread: threading.Thread) -> bool:
 async def run_until_signal(
     workforce: Workforce, *, until_idle: bool, grace_s: float, ready: Callable[[], None]
 ) -> bool:
-    """Work until nothing is left, or until SIGTERM or SIGINT; returns whether it was a signal.
+    """Work until nothing is left, or until SIGTERM or SIGINT, and return whether it was a signal.
 
     After a signal it takes no more work. Sessions unfinished after `grace_s` seconds, or at a
     second signal, are cancelled and left ready. If even that hangs, the process is ended.

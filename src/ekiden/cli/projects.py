@@ -284,7 +284,8 @@ def one_argument(argument: str, more: Sequence[str]) -> None:
 
 
 def read_text(argument: str) -> str:
-    """The message, from the argument or from standard input; `BadInput` if it is not text."""
+    """The message, from the argument or from standard input. Raises `BadInput` if it is not
+    text."""
     source = "standard input" if argument == "-" else "the text"
     try:
         if argument == "-":

@@ -81,7 +81,7 @@ class WaitPolicy:
 
     @classmethod
     def of(cls, *, wait: bool, timeout_s: float | None, store: str = "") -> WaitPolicy:
-        """The policy of these options; `UsageError` if no other process could answer."""
+        """The policy of these options. Raises `UsageError` if no other process could answer."""
         stays = wait or timeout_s is not None
         if stays and store == "memory:":
             raise UsageError("no other process can answer in memory:; name a persistent store")
@@ -103,8 +103,8 @@ class WatchedRun(Protocol):
         ...
 
     async def ask_here(self, questions: Sequence[InboxItem]) -> bool:
-        """Ask the person at this terminal, unless the run itself does; returns whether a question
-        is answered now."""
+        """Ask the person at this terminal, unless the run itself does, and return whether a
+        question is answered now."""
         ...
 
     async def can_go_on(self) -> bool:
@@ -112,8 +112,8 @@ class WatchedRun(Protocol):
         ...
 
     async def go_on(self, before: Reported, timeout_s: float | None) -> Reported:
-        """Run until the next end or wait; `TimeoutError` if no answer comes within `timeout_s`,
-        `Interrupted` after Ctrl-C."""
+        """Run until the next end or wait. Raises `TimeoutError` if no answer comes within
+        `timeout_s`, `Interrupted` after Ctrl-C."""
         ...
 
     async def read(self, before: Reported) -> Reported:

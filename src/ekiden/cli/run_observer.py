@@ -323,7 +323,7 @@ def report_cancel(cancelled: CancelledHandoff, *, as_json: bool) -> int:
 
 
 def report_unknown(error: UnknownAgent, *, as_json: bool) -> Exit:
-    """Report that the target agent does not exist; returns the exit code."""
+    """Report that the target agent does not exist, and return the exit code."""
     refusal = error.refusal or ""
     complain(error.code, str(error), as_json=as_json, refusal=refusal, handoff=error.handoff_id)
     return exit_for_refusal(refusal)

@@ -42,7 +42,7 @@ class OpeningMessage:
 
     said: AddressedMessage
     session: str | None
-    """`None`: a new one."""
+    """`None` means a new one."""
     user: str | None
     """The user of a new session."""
     priority: Priority
@@ -53,7 +53,7 @@ class OpeningMessage:
 
 
 async def begin_run(flags: RunFlags, place: Place, message: OpeningMessage) -> int:
-    """Send a message and show the run; returns the exit code."""
+    """Send a message and show the run, and return the exit code."""
     if place.is_server:
         return await _begin_at_server(flags, place, message)
     from ekiden.api.methods.arguments import check_arguments
@@ -102,7 +102,7 @@ async def begin_run(flags: RunFlags, place: Place, message: OpeningMessage) -> i
 
 
 async def resume_run(flags: RunFlags, place: Place, session_id: str) -> int:
-    """Resume a session and show the run; returns the exit code."""
+    """Resume a session and show the run, and return the exit code."""
     if place.is_server:
         return await _resume_at_server(flags, place, session_id)
     from ekiden.api.methods.arguments import check_arguments

@@ -41,7 +41,7 @@ class Function:
     least: int
     """The minimum number of arguments."""
     most: int | None
-    """The maximum number of arguments. `None`: no maximum."""
+    """The maximum number of arguments. `None` means no maximum."""
     call: Callable[..., Any]
     predicate: bool = False
     """Whether it returns a boolean: `NoValue` then becomes false."""

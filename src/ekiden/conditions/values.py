@@ -48,7 +48,7 @@ _UNREADABLE = NoValue("a value that cannot be read")
 
 
 def known(value: Any) -> Any:
-    """`value` as text, number, boolean, null, list or mapping; `NoValue` for other types.
+    """`value` as text, number, boolean, null, list or mapping. Raises `NoValue` for other types.
 
     Derived types of text and numbers, such as enums, are converted to their base types. A set
     becomes a list, sorted if it has only texts. A mapping is returned unchanged.
@@ -392,7 +392,7 @@ def _arithmetic(symbol: str, compute: Operator) -> Operator:
 
 
 def bounded(number: Any) -> Any:
-    """The result of a calculation; `NoValue` if it is too large or undefined."""
+    """The result of a calculation. Raises `NoValue` if it is too large or undefined."""
     if type(number) is float:
         return number if isfinite(number) else NoValue("too large a number")
     return known(number)

@@ -110,8 +110,8 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """Whether the agent accepts handoffs now: a fixed value, or a function of the context and the
     agent."""
     max_sessions: Count | None = None
-    """The maximum number of concurrent sessions. At this limit the agent refuses handoffs. `None`:
-    no limit."""
+    """The maximum number of concurrent sessions. At this limit the agent refuses handoffs. `None`
+    means no limit."""
     runner: AgentRunner | None = None
     """If set, this `AgentRunner` does the work of the agent, for example on a remote system."""
     person: Name | None = None

@@ -213,7 +213,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """A question to people; see `RunContextWrapper.request_approval`."""
+    """A question to people. See `RunContextWrapper.request_approval`."""
 
     subject: str
     options: tuple[str, ...]

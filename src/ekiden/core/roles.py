@@ -131,7 +131,7 @@ class Approval(Confirmation):
 
 
 class Approver(Protocol):
-    """Asks a person for approval; see `RunConfig.approver`.
+    """Asks a person for approval. See `RunConfig.approver`.
 
     For example::
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from openai import OpenAI
 
 Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""A function for one request: returns a vector for each text, in order; raises `ModelError`."""
+"""A function for one request: returns a vector for each text, in order. Raises `ModelError`."""
 
 MAX_BYTES = 8_000
 """Only this many bytes of a text are sent. A token has at least one byte and vendors accept 8,192

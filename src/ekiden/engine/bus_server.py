@@ -43,7 +43,7 @@ _USUAL_SESSIONS: Final = 100
 
 
 def negotiates(agent: Agent[Any]) -> bool:
-    """Whether the agent has tools to answer itself; see `negotiation_tools`."""
+    """Whether the agent has tools to answer itself. See `negotiation_tools`."""
     return {"accept", "reject"} <= {tool.name for tool in agent.tools}
 
 

@@ -88,8 +88,8 @@ class SessionQueue:
         self.may_have = True
 
     def missed(self, hints: int) -> float:
-        """Note that a claim found nothing; returns the seconds to pause. `hints` is the number of
-        hints before the claim: a hint since then may be about a session that the claim did not
+        """Note that a claim found nothing, and return the seconds to pause. `hints` is the number
+        of hints before the claim: a hint since then may be about a session that the claim did not
         see."""
         self._width = _NARROWEST
         self.is_troubled = False
@@ -125,7 +125,7 @@ class SessionQueue:
 
 
 class ServedStores(Protocol):
-    """Advances the sessions of several stores; see `Fleet`."""
+    """Advances the sessions of several stores. See `Fleet`."""
 
     stopping: asyncio.Event
 

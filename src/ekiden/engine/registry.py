@@ -144,7 +144,7 @@ async def list_workers(store: Store) -> list[WorkerRecord]:
 
 
 async def prune_workers(store: Store) -> int:
-    """Remove workers that have been gone for an hour; returns their number."""
+    """Remove workers that have been gone for an hour, and return their number."""
     now_us = await store.now_us()
     beats = {each.key: each for each in await _all(store, BEATS)}
     pruned = 0

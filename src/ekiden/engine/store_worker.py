@@ -311,7 +311,7 @@ class Stops:
             await asyncio.sleep(_GAP_S)
 
     async def once(self) -> bool:
-        """Serve all stored requests; returns whether there were any."""
+        """Serve all stored requests, and return whether there were any."""
         after = ""
         while requests := await stop_requests(self._store_worker.store, after=after):
             # A failing request must not cancel the others; the first error is raised afterwards.

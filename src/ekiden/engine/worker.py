@@ -276,8 +276,8 @@ class Timekeeping:
             await self._store.wait_for_change(longest_s, about={TIMERS})
 
     async def once(self) -> float:
-        """Handle due timers; returns the seconds until the next check. Failures are logged, because
-        they must not stop the worker."""
+        """Handle due timers, and return the seconds until the next check. Failures are logged,
+        because they must not stop the worker."""
         try:
             return await handle_timers(self._store, _LONGEST_S)
         except StoreError as exc:

@@ -234,7 +234,7 @@ class Asked:
     """Agents that had the task before, according to the requester."""
     policy: PolicyName | None = None
     timeout_s: float | None = None
-    """`None`: the timeout of the handoff between the two agents."""
+    """`None` means the timeout of the handoff between the two agents."""
     capabilities: tuple[str, ...] = ()
     condition: str = ""
     """A condition in addition to the condition of the handoff between the two agents."""

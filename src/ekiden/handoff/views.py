@@ -39,7 +39,7 @@ class FilteredItem:
     """The first characters for people; empty if the item is private."""
     role: Role
     agent: str | None
-    """The agent that produced the item. `None`: a person, or unknown."""
+    """The agent that produced the item. `None` if it was a person or is unknown."""
     fate: ShownFate
     changed: bool = False
     """Whether the item was kept, but cut or masked in part."""

@@ -168,7 +168,7 @@ class Memory:
 
     async def deliver(self) -> DeliveryReport:
         """Send all pending changes of all users to the back end. A change that fails stays pending,
-        and is sent again later; see `ekiden.memory.outbox`."""
+        and is sent again later. See `ekiden.memory.outbox`."""
         mirror, total = self._mirrored(), DeliveryReport()
         while mirror is not None:
             one = await deliver(self._store, mirror, model=model_of(self._meanings()))

@@ -292,9 +292,9 @@ class LlmStage:
     ) -> StageResult:
         """The model's choice among all agents that are not `excluded`.
 
-        `ranking` names agents, the most likely first. If there are too many agents, only the first
-        ones are offered to the model. The result is `sure`, even if the model says that no agent
-        fits. Only cancellation raises an exception.
+        `ranking` names agents, most likely first. If there are too many agents, only the first ones
+        are offered to the model. The result is `sure`, even if the model says that no agent fits.
+        Only cancellation raises an exception.
         """
         began = perf_counter()
         offered, left_out = self._shortlist(excluded, ranking)

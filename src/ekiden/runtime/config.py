@@ -278,7 +278,7 @@ class RunOptions:
     them."""
     serves: Container[str] | None = None
     """The agents that may run in this process. Other processes run the sessions of all other
-    agents. `None`: all agents."""
+    agents. `None` means all agents."""
     is_reachable: bool = True
     """Whether other processes can see the session, and interact with it while it runs."""
     is_watched: bool = True
@@ -333,7 +333,7 @@ class RunOptions:
         return self.root.entry if isinstance(self.root, Team) else self.root
 
     def find(self, name: str) -> Agent[Any]:
-        """The member of the team with this name; raises `UnknownAgent`."""
+        """The member of the team with this name. Raises `UnknownAgent`."""
         if isinstance(self.root, Agent) and self.root.name == name:
             return self.root
         return self.team[name]

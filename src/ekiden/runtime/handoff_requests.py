@@ -69,7 +69,7 @@ class HandoffRequestRunner:
         """The time at which `finish` returns the current status, and the request stays stored."""
 
     async def finish(self, *, run: bool) -> HandoffResult:
-        """Serve the request, or wait for the process that does; returns the result.
+        """Serve the request, or wait for the process that does, and return the result.
 
         With `run` the agent that gets the session also runs in this process, until it answers.
         """
@@ -102,7 +102,7 @@ class HandoffRequestRunner:
                 return result
 
     async def withdraw(self, state: RequestState, *, why: str = "") -> HandoffResult:
-        """Withdraw the request; returns the handoff's result if it was already made.
+        """Withdraw the request, and return the handoff's result if it was already made.
 
         The process that runs the session records the withdrawal; if there is none, this process.
         """

@@ -63,13 +63,13 @@ class StoredAnswer:
     status: int
     headers: Sequence[tuple[str, str]]
     body: bytes | None
-    """`None`: too long to be stored."""
+    """`None` if the response is too long to be stored."""
 
 
 def ticket_for(
     key: str, *, caller: str, path: str, query: bytes, media_type: str, body: bytes
 ) -> Ticket:
-    """The ticket of a request; `RequestInvalid` for an invalid key."""
+    """The ticket of a request. Raises `RequestInvalid` for an invalid key."""
     if not 1 <= len(key) <= MAX_KEY or not key.isascii() or not key.isprintable():
         raise RequestInvalid(
             f"Idempotency-Key is 1 to {MAX_KEY} characters of printable ASCII, such as a UUID"
@@ -89,7 +89,7 @@ class Reservation:
         self._version = version
 
     async def renew(self) -> None:
-        """Renew the lease; `StaleDocument` if another process has taken the request over."""
+        """Renew the lease. Raises `StaleDocument` if another process has taken the request over."""
         now_us = await self._store.now_us()
         await self._write(_begun(self._ticket, now_us))
         self._version += 1
@@ -221,7 +221,7 @@ async def _forget_answer(store: Store, document: Document) -> None:
 
 
 async def prune(store: Store) -> int:
-    """Remove responses older than a day, and responses about deleted sessions; returns their
+    """Remove responses older than a day, and responses about deleted sessions, and return their
     number."""
     now_us = await store.now_us()
     removed = 0

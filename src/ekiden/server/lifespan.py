@@ -158,7 +158,7 @@ class Standards:
     def install(self, app: FastAPI) -> None:
         """Add the routes of the installed standards, and log which are not installed.
 
-        A standard that declares its paths is added by the first request to one of them; see `load`.
+        A standard that declares its paths is added by the first request to one of them. See `load`.
         """
         self._app = app
         for each in integrations("server"):
@@ -178,7 +178,7 @@ class Standards:
             self._open = None
 
     async def load(self, path: str) -> None:
-        """Load the standard that serves `path`, if any; `StandardUnavailable` if that fails.
+        """Load the standard that serves `path`, if any. Raises `StandardUnavailable` if that fails.
 
         Modules are imported in a thread, so that other requests are answered meanwhile.
         """

@@ -67,7 +67,7 @@ def _refusal(status: int, code: str, problem: str) -> bytes:
 
 
 class Prompt(_Protocol):
-    """One connection that limits the time for a request's head; see `prompt_protocol`."""
+    """One connection that limits the time for a request's head. See `prompt_protocol`."""
 
     most: ClassVar[int]
     head_s: ClassVar[float]
@@ -177,7 +177,7 @@ def connections_allowed(wanted: int) -> int:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; `UserError` if the address cannot be used."""
+    """A listening socket. Raises `UserError` if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     try:
@@ -435,7 +435,7 @@ class Reloader:
         self._is_stopping = False
 
     def run(self, tell: Callable[[str], None]) -> int:
-        """Run until SIGTERM or SIGINT; returns the exit code of the last server."""
+        """Run until SIGTERM or SIGINT, and return the exit code of the last server."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         while True:

@@ -102,7 +102,7 @@ def cost_report(
 
 
 class CostBook:
-    """Computes a report from events that are added in parts; see `cost_report`."""
+    """Computes a report from events that are added in parts. See `cost_report`."""
 
     def __init__(
         self,

@@ -124,7 +124,8 @@ def link(previous: str, event: Event) -> str:
 
 
 def seal(events: Iterable[Event], head: str) -> str:
-    """Compute the deferred hashes, after an event whose hash is `head`; returns the last hash."""
+    """Compute the deferred hashes, after an event whose hash is `head`, and return the last
+    hash."""
     for event in events:
         if event.type in AUDITED and event.details is not None and HASH in event.details:
             if event.details[HASH] == _DEFERRED:

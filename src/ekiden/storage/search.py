@@ -64,8 +64,8 @@ def checked_entries(entries: Sequence[SearchEntry]) -> list[CheckedEntry]:
 
 
 def unit_vector(vector: Sequence[float], name: str) -> array[float]:
-    """The vector as float32 values of Euclidean length 1, or all zeros; `UserError` for values that
-    are not finite numbers."""
+    """The vector as float32 values of Euclidean length 1, or all zeros. Raises `UserError` for
+    values that are not finite numbers."""
     try:
         numbers = array("d", vector)
         size = hypot(*numbers)
@@ -121,7 +121,7 @@ def valid_keys(keys: Collection[str]) -> list[str]:
 
 
 def check_after(after: str) -> str:
-    """`after`; `UserError` for text that cannot be compared with keys."""
+    """`after`. Raises `UserError` for text that cannot be compared with keys."""
     if after and not is_valid_name(after):
         raise UserError(f"no key can come after {after[:40]!r}: it is not valid text")
     return after

@@ -55,7 +55,7 @@ async def due_timers(
     kind: str | None = None,
     after: str = "",
 ) -> list[Timer]:
-    """Due timers with keys above `after`, the oldest first; with `kind` only those of this kind."""
+    """Due timers with keys above `after`, oldest first; with `kind` only those of this kind."""
     found: list[Timer] = []
     while True:
         documents = await store.list_documents(TIMERS, after=after, limit=limit)

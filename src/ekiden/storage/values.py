@@ -85,7 +85,7 @@ def prefix_end(prefix: str) -> str | None:
 
 
 def parse_cursor(cursor: str) -> int:
-    """The number in the cursor of a list of sessions; `UserError` for other text."""
+    """The number in the cursor of a list of sessions. Raises `UserError` for other text."""
     if cursor.isascii() and cursor.isdecimal() and len(cursor) <= _MAX_CURSOR_DIGITS:
         return int(cursor)
     raise UserError(
@@ -103,7 +103,8 @@ def event_page(events: Sequence[Event], sessions: Sequence[int], *, more: bool) 
 
 
 def parse_event_cursor(cursor: str) -> tuple[int, int, int]:
-    """Time, session and number of the event that the cursor names; `UserError` for other text."""
+    """Time, session and number of the event that the cursor names. Raises `UserError` for other
+    text."""
     if _EVENT_CURSOR.fullmatch(cursor) is None:
         raise UserError(
             f"{cursor[:40]!r} is not a cursor of a list of events: pass the `next_cursor` of a page"
@@ -113,7 +114,7 @@ def parse_event_cursor(cursor: str) -> tuple[int, int, int]:
 
 
 def parse_feed_cursor(cursor: str) -> int:
-    """The position in the feed that the cursor names; `UserError` for other text."""
+    """The position in the feed that the cursor names. Raises `UserError` for other text."""
     if cursor.isascii() and cursor.isdecimal() and len(cursor) <= _MAX_CURSOR_DIGITS:
         return int(cursor)
     raise UserError(

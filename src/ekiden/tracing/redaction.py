@@ -51,7 +51,7 @@ def for_export(
 
     Without `include_content`, prompts, answers, arguments, results and reasons are removed. An
     error is then reduced to its code or the name of the exception, unless `include_errors` is true.
-    In the remaining text, sensitive data of these `kinds` is masked; see
+    In the remaining text, sensitive data of these `kinds` is masked. See
     `ekiden.core.privacy.redaction`.
     """
     return [

@@ -148,7 +148,7 @@ def duplicate_key(key: Scalar, at: str, first: Scalar | None, report: ProblemRep
 
 
 def wrong_type(node: Node, at: str, expects: str, report: ProblemReport) -> Any:
-    """Report that a value has the wrong type; returns `INVALID`."""
+    """Report that a value has the wrong type, and return `INVALID`."""
     report.error(node, "wrong_type", f"`{at}` {wrong(expects, plain_value(node))}")
     return INVALID
 

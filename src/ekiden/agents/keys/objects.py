@@ -48,7 +48,7 @@ class Field:
     """The description of the key, for schema and documentation."""
     required: bool = False
     default: Any = None
-    """The default in the schema. `None`: it depends on something else."""
+    """The default in the schema. `None` if it depends on something else."""
     example: Any = None
 
     @property

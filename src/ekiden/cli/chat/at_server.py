@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 async def open_chat_at_server(client: AsyncClient, flags: ChatFlags) -> int:
-    """Chat with the team of a server until the person leaves; returns the exit code."""
+    """Chat with the team of a server until the person leaves, and return the exit code."""
     if flags.resume:
         raise UsageError("--resume works only without --server: use --session or --continue")
     user = user_here(flags.user)

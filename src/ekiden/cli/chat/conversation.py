@@ -52,7 +52,7 @@ class Chat(ABC):
     @property
     @abstractmethod
     def user(self) -> str | None:
-        """The user of the chat; only sessions of that user are reachable. `None`: all are."""
+        """The user of the chat; only sessions of that user are reachable. `None` if all are."""
 
     @property
     @abstractmethod
@@ -122,14 +122,14 @@ class Chat(ABC):
 
     @abstractmethod
     async def send(self, address: AddressedMessage) -> int:
-        """Send a message; returns the exit code of the turn."""
+        """Send a message, and return the exit code of the turn."""
 
     @abstractmethod
     async def resume(self) -> int:
-        """Resume the last turn, if it was stopped or failed; returns its exit code."""
+        """Resume the last turn, if it was stopped or failed, and return its exit code."""
 
     async def after_answer(self) -> int:
-        """Continue after an inbox item was answered; returns the exit code."""
+        """Continue after an inbox item was answered, and return the exit code."""
         return 0
 
     # Only a chat with a store resumes a turn that waits; a server does so itself.
@@ -149,8 +149,8 @@ class Chat(ABC):
         raise NotImplementedError
 
     async def catch_up(self) -> int:
-        """Resume a suspended turn, or show how another process continued it; returns the exit code.
-        Only called if `is_suspended`."""
+        """Resume a suspended turn, or show how another process continued it, and return the exit
+        code. Only called if `is_suspended`."""
         raise NotImplementedError
 
 

@@ -73,7 +73,7 @@ class Roster:
         return self.project.team
 
     async def ready(self, tell: Callable[[str], None] | None = None) -> list[str]:
-        """Prepare the team for a message; returns notes for the person.
+        """Prepare the team for a message, and return notes for the person.
 
         `tell` is called at once with slow steps, such as connecting to MCP servers. Changed files
         are read again. A faulty file is reported, and the last working team stays.

@@ -39,7 +39,8 @@ KEYS = (
 
 
 async def run_command(chat: Chat, line: str) -> int:
-    """Run the command in the line, which has no slash; `UsageError` if there is no such command."""
+    """Run the command in the line, which has no slash. Raises `UsageError` if there is no such
+    command."""
     command, argument = find_command(line)
     handler = _handlers(chat).get(command.name)
     if handler is None:
@@ -161,7 +162,7 @@ class ChatLoop:
         """Whether resuming the suspended turn failed; reset by the next input."""
 
     async def run(self) -> int:
-        """Chat until the end; returns 0, or the exit code of the last input that failed."""
+        """Chat until the end, and return 0, or the exit code of the last input that failed."""
         chat = self._chat
         await chat.look()
         while not chat.is_over:

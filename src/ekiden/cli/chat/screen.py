@@ -161,7 +161,7 @@ class ChatQuestions:
         self._reader = reader
 
     async def ask(self, question: Question) -> str | None:
-        """Show the whole question and read the line typed after it; see `prompts.Ask`."""
+        """Show the whole question and read the line typed after it. See `prompts.Ask`."""
         # Another task is about to show earlier events: let it run first.
         await asyncio.sleep(0)
         with self._screen.held() as screen:

@@ -79,7 +79,8 @@ async def open_chat(flags: ChatFlags, *, store: str | None = None) -> int:
 
 
 async def until_left(manner: Manner, hold: Callable[[Interrupts], Awaitable[int]]) -> int:
-    """Run a chat with its signal handlers; returns the exit code, which may be that of a signal."""
+    """Run a chat with its signal handlers, and return the exit code, which may be that of a
+    signal."""
     interrupts = Interrupts(stops_turns=manner in ("drawn", "typed"))
     with quiet_keys() if manner == "drawn" else nullcontext(), interrupts.installed():
         try:

@@ -40,7 +40,7 @@ class AuditListOptions:
     until: UntilOption = None
 
     def given(self) -> dict[str, Any]:
-        """The filters by name; `UsageError` for an invalid time."""
+        """The filters by name. Raises `UsageError` for an invalid time."""
         from ekiden.cli.options import moment
 
         found = {each.name: getattr(self, each.name) for each in fields(self)}

@@ -70,7 +70,7 @@ class HandoffListOptions:
     until: UntilOption = None
 
     def chosen(self) -> dict[str, Any]:
-        """The query; `UsageError` for an invalid time."""
+        """The query. Raises `UsageError` for an invalid time."""
         from dataclasses import asdict
 
         from ekiden.cli.options import moment

@@ -33,7 +33,7 @@ NOT_SENT = "cli.not_sent"
 async def send_trace(
     trace: Trace, endpoint: str | None, *, content: bool | None, as_json: bool
 ) -> int:
-    """Send the trace and report the result; returns the exit code."""
+    """Send the trace and report the result, and return the exit code."""
     from ekiden.tracing.otel.exporter import export_otlp
 
     report = await asyncio.to_thread(export_otlp, trace.spans, endpoint, content=content)

@@ -104,7 +104,8 @@ class TemporalOptions:
                 raise UserError(f"--{option} is for Temporal: give --engine temporal too")
 
     def fleet(self, concurrency: int) -> TemporalFleet:
-        """The fleet that runs the sessions; `UserError` for options that contradict each other."""
+        """The fleet that runs the sessions. Raises `UserError` for options that contradict each
+        other."""
         from ekiden.integrations.temporal import (
             TemporalAddress,
             TemporalFleet,

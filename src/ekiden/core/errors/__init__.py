@@ -289,7 +289,7 @@ class HandoffRefused(HandoffError):
 
 
 class HandoffNotFound(HandoffError):
-    """No handoff has this id; see `ekiden handoff list`."""
+    """No handoff has this id. See `ekiden handoff list`."""
 
     code = "handoff.not_found"
 
@@ -442,7 +442,7 @@ class SessionNotWaiting(SessionError):
 
 
 class SessionNotFound(SessionError):
-    """No session has this id; see `ekiden session list`."""
+    """No session has this id. See `ekiden session list`."""
 
     code = "session.not_found"
 

@@ -128,7 +128,7 @@ class InboxError(EkidenError):
 
 
 class InboxItemNotFound(InboxError):
-    """No inbox item has this id; see `ekiden inbox list`."""
+    """No inbox item has this id. See `ekiden inbox list`."""
 
     code = "inbox.not_found"
 

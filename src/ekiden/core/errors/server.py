@@ -88,7 +88,7 @@ class CsrfFailed(ServerError):
 
 
 class KeyNotFound(ServerError):
-    """No API key has this id; see `ekiden keys list`. The message does not repeat the id, because
+    """No API key has this id. See `ekiden keys list`. The message does not repeat the id, because
     it may be a complete key."""
 
     code = "auth.unknown_key"

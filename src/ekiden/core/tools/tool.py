@@ -72,7 +72,7 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     """A function that turns an exception of the tool into an error text for the model. If `None`,
     an exception of the tool ends the run."""
     confirmation: Confirmation | None = None
-    """If set, every call needs human approval; see `RunConfig.approver`."""
+    """If set, every call needs human approval. See `RunConfig.approver`."""
     needs_approval: bool | ApprovalFunction = False
     """If `True`, every call needs human approval, as with `confirmation`. If it is a function, it
     is called before each tool call, and returns whether this call needs approval. If this function

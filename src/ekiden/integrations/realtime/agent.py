@@ -278,7 +278,7 @@ def realtime_handoff(
     `handoff`.
 
     An input filter is not possible, because the model keeps the whole conversation.
-    ``confirm=True`` requires human approval; see `RealtimeRunConfig.approver`. An `input_type` that
+    ``confirm=True`` requires human approval. See `RealtimeRunConfig.approver`. An `input_type` that
     is not an object, such as ``int``, becomes an object with the field ``value``::
 
         async def note(ctx: RunContextWrapper[Desk], why: Reason) -> None:

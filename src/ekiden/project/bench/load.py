@@ -129,8 +129,8 @@ class LoadSize:
 
 
 async def load(size: LoadSize, *, store: str | None, folder: Path, note: Note) -> dict[str, Any]:
-    """Run the benchmark; returns its figures. Raises `UserError`, `WorkerEnded` and errors of the
-    store.
+    """Run the benchmark, and return its figures. Raises `UserError`, `WorkerEnded` and errors of
+    the store.
 
     Without `store` the database is a SQLite file below `folder`. All data is removed at the end.
     """

@@ -45,7 +45,7 @@ class CommitCounter:
 
 
 async def work(url: str, concurrency: int) -> dict[str, Any]:
-    """Work until the input ends; returns the counts."""
+    """Work until the input ends, and return the counts."""
     loop = asyncio.get_running_loop()
     model = DeskModel()
     async with open_store(url) as store:
@@ -102,7 +102,7 @@ class WorkerProcesses:
         return [mb for each in self._processes if (mb := rss_mb(each.pid)) is not None]
 
     async def end(self) -> list[dict[str, Any]]:
-        """Stop all workers; returns their counts."""
+        """Stop all workers, and return their counts."""
         outputs = await asyncio.gather(*(process.communicate(b"") for process in self._processes))
         if any(process.returncode for process in self._processes):
             raise WorkerEnded("a worker failed; see above")

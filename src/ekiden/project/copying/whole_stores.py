@@ -180,7 +180,7 @@ _POSTGRES = ("postgresql", "postgres")
 
 
 def snapshot_at(url: str, tenant: str = DEFAULT_TENANT) -> StoreSnapshot:
-    """A snapshot of the tenant's store; `UserError` for an invalid address."""
+    """A snapshot of the tenant's store. Raises `UserError` for an invalid address."""
     if file_at(url) is None:
         from ekiden.storage.postgres.connection.errors import parse_address
         from ekiden.storage.postgres.snapshot import PostgresSnapshot

@@ -103,7 +103,7 @@ def parse(text: str) -> JsoncDocument:
     """Parse `text`. Raises `JsoncError` with the first position that is not JSON.
 
     ``// …`` and ``/* … */`` comments and a trailing comma are allowed. A byte order mark at the
-    beginning counts as space. A repeated key is no error here; see `JsoncDocument.duplicates`.
+    beginning counts as space. A repeated key is no error here. See `JsoncDocument.duplicates`.
     """
     scanner = _Scanner(text)
     scanner.skip()

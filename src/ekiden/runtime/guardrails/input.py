@@ -297,7 +297,7 @@ def _passed_is_stored() -> None:
 async def call_with_guardrails(
     run: RunState, call: Callable[[RunState], Awaitable[ModelResponse]]
 ) -> ModelResponse:
-    """Call the model while the parallel guardrails run; returns the answer if they all pass.
+    """Call the model while the parallel guardrails run, and return the answer if they all pass.
 
     If a guardrail trips, the call is cancelled. If the call fails first, its exception is raised.
     Otherwise raises like `check_first`.

@@ -70,7 +70,7 @@ class OutputDecision:
     """The decision about a model's final answer."""
 
     outcome: Done | Refused | None = None
-    """`None`: the model must repair the answer, and this is stored."""
+    """`None` if the model must repair the answer, which is stored."""
     findings: tuple[GuardrailFinding, ...] = ()
 
 
@@ -262,7 +262,7 @@ def _finding(run: RunState, guardrail: OutputGuardrail[Any], found: _Found) -> G
 async def approve(
     run: RunState, output: Any, details: dict[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """Check an answer that no model gave; returns the `details` of its event.
+    """Check an answer that no model gave, and return the `details` of its event.
 
     Such an agent cannot repair its answer, so an answer that needs repair is rejected. Raises
     `OutputGuardrailTripwireTriggered` or `GuardrailFailed`, after storing the findings.

@@ -340,7 +340,8 @@ async def undo_staged(
 
 
 async def restore_shared(run: RunState, pending: PendingHandoff) -> list[str]:
-    """Restore the shared variables; returns the names of those that other sessions changed since.
+    """Restore the shared variables, and return the names of those that other sessions changed
+    since.
 
     Each variable is written on its own, and marked as undone by this session: after a crash the
     rollback continues without restoring a variable twice.

@@ -37,7 +37,7 @@ def watched(run: RunState) -> list[tuple[int, Handoff[Any, Any], HandoffTrigger]
 
 
 async def look_at_triggers(run: RunState) -> bool:
-    """Evaluate the triggers after a step; returns whether one handed the run over.
+    """Evaluate the triggers after a step, and return whether one handed the run over.
 
     Each trigger fires at most once while the agent has the run. After a rollback the other triggers
     are evaluated with the same facts again.
@@ -57,7 +57,7 @@ async def look_at_triggers(run: RunState) -> bool:
 
 
 async def fire_for_error(run: RunState, exc: Exception) -> bool:
-    """Evaluate the triggers of type `error` after a failed step; returns whether one handed
+    """Evaluate the triggers of type `error` after a failed step, and return whether one handed
     over."""
     if not run.agent.handoffs:
         return False

@@ -328,7 +328,7 @@ async def until_ready(
     timeout_s: float | None = None,
     on_outage: Callable[[StoreUnavailable], None] | None = None,
 ) -> SessionRow | None:
-    """Wait until the session can continue; returns its row if another process ended its run.
+    """Wait until the session can continue, and return its row if another process ended its run.
 
     Also waits while the store is unreachable; each failure is passed to `on_outage`, or logged.
     Raises `TimeoutError`.

@@ -38,7 +38,7 @@ _ENDS_ASKER = "ends_asker"
 
 
 async def collect_answers(run: RunState) -> bool:
-    """Store new answers for the waiting code; returns whether there were any."""
+    """Store new answers for the waiting code, and return whether there were any."""
     waited = list(run.cursor.questions.open)
     if not await note_answers(run):
         return False
@@ -55,7 +55,7 @@ async def collect_answers(run: RunState) -> bool:
 
 
 async def note_answers(run: RunState) -> bool:
-    """Record new answers; returns whether there were any. The caller commits them.
+    """Record new answers, and return whether there were any. The caller commits them.
 
     After the first good answer to a group of questions, the others of the group are withdrawn.
     """

@@ -52,7 +52,7 @@ class StopRequest:
     session_id: str
     run: int
     answers: str | None = None
-    """The withdrawn question: the session then ends for good. `None`: the session can be
+    """The withdrawn question: the session then ends for good. `None` if the session can be
     resumed."""
     version: int = 0
 
@@ -278,7 +278,7 @@ async def _end_commit(store: Store, row: SessionRow, cursor: Cursor, side: SideW
 async def withdraw_stored(
     store: Store, questions: Iterable[OpenQuestion], *, by: str, reason: str = _NOT_NEEDED
 ) -> SideWrites:
-    """Withdraw the questions to people now; returns the writes that withdraw the questions to
+    """Withdraw the questions to people now, and return the writes that withdraw the questions to
     agents, for the next commit."""
     side = SideWrites()
     for question in questions:

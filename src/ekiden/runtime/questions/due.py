@@ -35,7 +35,7 @@ _A_WHILE_S = 0.1
 
 
 async def run_timers(store: Store) -> int:
-    """Handle all due timers; returns their number."""
+    """Handle all due timers, and return their number."""
     if await next_due_us(store) is None:
         return 0
     now_us = await store.now_us()
@@ -80,7 +80,7 @@ async def seconds_to_timer(store: Store, longest_s: float) -> float:
 
 
 async def handle_timers(store: Store, longest_s: float) -> float:
-    """Handle due timers; returns the seconds to wait before the next check."""
+    """Handle due timers, and return the seconds to wait before the next check."""
     due_us = await next_due_us(store)
     if due_us is None:
         return longest_s

@@ -56,7 +56,8 @@ def as_set(run: Recording, over: OutOfBudget) -> OutOfBudget:
 
 
 def allowed(run: Recording, limit: LimitName) -> float | None:
-    """The lowest limit that applies now, counted from the start of the run. `None`: no limit."""
+    """The lowest limit that applies now, counted from the start of the run. `None` means no
+    limit."""
     own: float | None = getattr(run.config.limits, limit)
     narrower = run.cursor.budget.narrowed.get(limit)
     if run.agent.budget is not None:

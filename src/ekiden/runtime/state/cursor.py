@@ -33,7 +33,7 @@ class RunBudget(Component):
     narrowed: dict[str, float] = field(default_factory=dict)
     """The limits of tokens, seconds and money after handoffs, counted from the start of the run."""
     limits: Mapping[str, float] = field(default_factory=lambda: NO_LIMITS)
-    """The limits given for this run, by name; see `RunConfig.given`."""
+    """The limits given for this run, by name. See `RunConfig.given`."""
     spent_s: float = 0.0
     """Seconds of work on the run before the current claim."""
     usage: Usage = field(default_factory=Usage)
@@ -41,7 +41,7 @@ class RunBudget(Component):
     others: Usage | None = None
     """The part of the usage that belongs to agents that answered questions."""
     shared_budget: str | None = None
-    """The id of the budget that the run shares with the agents that it asks; see
+    """The id of the budget that the run shares with the agents that it asks. See
     `runtime.state.budget`."""
     levels: Sequence[str] = ()
     """The limits that the shared budget contains."""
@@ -468,7 +468,7 @@ class Cursor:
         self.progress.next_agent(started=True)
 
     def settle(self) -> list[PendingHandoff]:
-        """Close open questions, handoffs and shared budgets; returns the handoffs that were
+        """Close open questions, handoffs and shared budgets, and return the handoffs that were
         open."""
         self.questions.settle()
         self.budget.settle()

@@ -190,7 +190,7 @@ class HandoffState(Component):
     count: int = 0
     """The number of handoffs in the whole session. The ids of handoffs are made from it."""
     tools: list[str] | None = None
-    """The only tools that the active agent may use. `None`: all its tools."""
+    """The only tools that the active agent may use. `None` means all its tools."""
     since_s: float = 0.0
     """The time at which the active agent got the run, in seconds of work on the run."""
     work: int = 0
@@ -353,7 +353,7 @@ class HandoffState(Component):
         self.rollbacks += 1
 
     def settle(self) -> list[PendingHandoff]:
-        """Close all open handoffs; returns them."""
+        """Close all open handoffs, and return them."""
         settled, self.open = self.open, []
         return settled
 

@@ -54,7 +54,7 @@ NO_SIDE_WRITES = SideWrites()
 
 @dataclass(slots=True, eq=False)
 class SharedBudgets:
-    """Budgets that the run shares with the sessions that asked it; see `runtime.state.budget`."""
+    """Budgets that the run shares with the sessions that asked it. See `runtime.state.budget`."""
 
     outer: tuple[str, ...] = ()
     """Keys of the shared budgets of the askers."""

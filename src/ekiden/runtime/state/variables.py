@@ -141,7 +141,7 @@ class StateChange:
     own: dict[str, Any] | None
     """All variables of the session; `None` if none of them changed."""
     told: dict[str, Any]
-    """The changes for the event; see `ekiden.sessions.state`."""
+    """The changes for the event. See `ekiden.sessions.state`."""
     shared: dict[SharedScope, dict[str, Any]]
     """The new values by scope and name, or `GONE`."""
 

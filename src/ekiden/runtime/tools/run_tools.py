@@ -187,7 +187,7 @@ def perform(
     *,
     catches_failures: bool = False,
 ) -> Coroutine[Any, Any, tuple[ToolResult, int]]:
-    """Make the call with its hooks; returns the result and the duration in microseconds.
+    """Make the call with its hooks, and return the result and the duration in microseconds.
 
     With `catches_failures`, an exception that would end the run becomes a result, unless it is of a
     guardrail. Hooks are only called for calls that guardrails let through.

@@ -71,7 +71,7 @@ class Caller:
     tenant: str = DEFAULT_TENANT
     scopes: frozenset[Scope] = frozenset()
     key_id: str | None = None
-    """`None`: a local caller without a key."""
+    """`None` means a local caller without a key."""
     login: str | None = None
     """The login of the console, if the key is not in the request."""
     is_agent: bool = False

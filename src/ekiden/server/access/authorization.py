@@ -92,7 +92,7 @@ class KeyRing:
         return key_id
 
     async def begin_login(self, key_id: str) -> str:
-        """Start a browser's login with the key; returns the token for its cookie."""
+        """Start a browser's login with the key, and return the token for its cookie."""
         return await (await self._keys()).logins.begin(key_id)
 
     async def end_login(self, id: str) -> None:
@@ -164,7 +164,7 @@ class Rates:
         """By caller: the tokens left, and when they were counted."""
 
     def take(self, caller: str) -> None:
-        """Count one call; `TooManyRequests` if it is one too many."""
+        """Count one call. Raises `TooManyRequests` if it is one too many."""
         if self._rate <= 0:
             return
         now = self._monotonic()
@@ -337,7 +337,7 @@ def _gives_key(connection: HTTPConnection) -> bool:
 
 
 def credential_of(connection: HTTPConnection) -> str | None:
-    """The key in the request; `Unauthenticated` if it has several."""
+    """The key in the request. Raises `Unauthenticated` if it has several."""
     headers = connection.headers
     given = [_bearer(value) for value in headers.getlist("authorization")]
     given += [value.strip() for value in headers.getlist("x-api-key")]

@@ -166,7 +166,7 @@ async def _check(body: bytes) -> None:
 
 
 def check_json(body: bytes) -> Any:
-    """The value of strict JSON; `RequestInvalid` for anything else."""
+    """The value of strict JSON. Raises `RequestInvalid` for anything else."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as exc:

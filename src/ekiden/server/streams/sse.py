@@ -46,7 +46,7 @@ _RETRY_MS = 1000
 
 
 def parse_last_id(value: str | None) -> int | None:
-    """The number in `Last-Event-ID`; `RequestInvalid` if it is not an event id."""
+    """The number in `Last-Event-ID`. Raises `RequestInvalid` if it is not an event id."""
     if value is None or value == "":
         return None
     number = value.rpartition("/")[2]

@@ -52,7 +52,7 @@ class MemoryDocuments:
         return page
 
     def stage(self, writes: Sequence[DocumentWrite], *, now_us: int) -> StagedDocuments:
-        """The result of the writes, for `apply`; raises `StaleDocument` or `UserError`."""
+        """The result of the writes, for `apply`. Raises `StaleDocument` or `UserError`."""
         staged: dict[tuple[str, str], Document | None] = {}
         for write in writes:
             at = (write.collection, write.key)

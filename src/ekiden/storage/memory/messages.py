@@ -56,7 +56,7 @@ class MemoryMessages:
         """No message expires before this time."""
 
     def stage(self, puts: Sequence[QueuePut]) -> StagedPuts:
-        """The messages of these puts, for `put`; raises `QueueFull` or `UserError`."""
+        """The messages of these puts, for `put`. Raises `QueueFull` or `UserError`."""
         staged: list[tuple[QueuePut, MemoryMessage | None, bool]] = []
         new_keys: dict[str, MemoryMessage] = {}
         new_dedups: set[tuple[str, str]] = set()
@@ -145,7 +145,7 @@ class MemoryMessages:
         return [message.delivery(owner) for message in taken], self._ended(expired, now_us)
 
     def expire(self, *, now: float, now_us: int) -> list[str]:
-        """Settle expired messages without a lease; returns their sessions."""
+        """Settle expired messages without a lease, and return their sessions."""
         over = [each for each in self._expiring.values() if each.has_expired(now)]
         for message in over:
             self._queues[message.queue].remove(message)
@@ -165,12 +165,12 @@ class MemoryMessages:
         return [message.session_id for message in expired if message.session_id is not None]
 
     def stage_settles(self, settles: Sequence[MessageSettle]) -> StagedSettles:
-        """The settlements with copies of their answers, for `settle`; raises `UserError`."""
+        """The settlements with copies of their answers, for `settle`. Raises `UserError`."""
         return [(settle, self.own_answer(settle)) for settle in settles]
 
     @staticmethod
     def own_answer(settle: MessageSettle) -> Any:
-        """The store's copy of the answer; raises `UserError`."""
+        """The store's copy of the answer. Raises `UserError`."""
         check_settle(settle)
         answer = settle.answer
         if answer is None or type(answer) is OwnJson:
@@ -250,7 +250,7 @@ class MemoryMessages:
         return count
 
     def prune(self, *, before_us: int, limit: int) -> int:
-        """Remove messages that were settled before this time, the oldest first."""
+        """Remove messages that were settled before this time, oldest first."""
         old = [
             message
             for message in self._by_id.values()

@@ -81,14 +81,14 @@ class MemorySearch:
     def put(
         self, entries: Sequence[CheckedEntry], words: Iterable[Collection[str]], *, now_us: int
     ) -> None:
-        """Store all entries; `UserError` for a vector of another length than others of its
+        """Store all entries. Raises `UserError` for a vector of another length than others of its
         model."""
         self._check_lengths(entries)
         for entry, its_words in zip(entries, words, strict=True):
             self._spaces.setdefault(entry.space, _Space()).put(_Stored(entry, its_words, now_us))
 
     def put_vectors(self, entries: Sequence[CheckedEntry]) -> list[str]:
-        """Store the vectors of entries whose text is unchanged; returns their keys."""
+        """Store the vectors of entries whose text is unchanged, and return their keys."""
         unchanged = [entry for entry in entries if self._has_text(entry)]
         self._check_lengths(unchanged)
         for entry in unchanged:
@@ -126,7 +126,7 @@ class MemorySearch:
         return found
 
     def delete(self, space: str, keys: Collection[str] | None) -> int:
-        """Remove these entries, or all; returns their number."""
+        """Remove these entries, or all, and return their number."""
         within = self._space(space)
         count = sum(map(within.drop, list(within.entries) if keys is None else valid_keys(keys)))
         if not within.entries:
@@ -134,7 +134,7 @@ class MemorySearch:
         return count
 
     def by_words(self, space: str, query: str, limit: int) -> list[SearchHit]:
-        """The entries with the highest weight of shared words, the best first."""
+        """The entries with the highest weight of shared words, best first."""
         check_limit(limit, "entries")
         within = self._space(space)
         found = {word: within.keys_by_word.get(word, ()) for word in query_words(query)}

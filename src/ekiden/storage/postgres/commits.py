@@ -137,7 +137,7 @@ class PostgresNewSession(NamedTuple):
 
 
 def prepare_openings(openings: Sequence[SessionOpening]) -> Sequence[PostgresNewSession]:
-    """The sessions as columns; raises `UserError`, and `StepConflict` for events that are not
+    """The sessions as columns. Raises `UserError`, and `StepConflict` for events that are not
     numbered from 1."""
     return [_prepare_opening(opening) for opening in openings]
 
@@ -175,7 +175,7 @@ class SideWrites:
 
     @classmethod
     def prepare(cls, write: Commit | Batch) -> SideWrites:
-        """The prepared writes; raises `UserError` or `StepConflict`."""
+        """The prepared writes. Raises `UserError` or `StepConflict`."""
         return cls(
             documents=prepare_documents(write.documents),
             messages=prepare_messages(write.messages),

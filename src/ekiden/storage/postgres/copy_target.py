@@ -169,7 +169,7 @@ class PostgresTarget:
             raise StoreNotEmpty(self.url, found)
 
     async def finish(self, connection: Any) -> None:
-        """Remove the mark, within a transaction; `CopyDiffers` if another copy set it."""
+        """Remove the mark, within a transaction. Raises `CopyDiffers` if another copy set it."""
         await self._check_mark(connection)
         await connection.execute(_UNMARK, *MARK)
 

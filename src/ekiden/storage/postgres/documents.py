@@ -45,7 +45,7 @@ class PostgresDocumentWrite(NamedTuple):
 
 
 def prepare_documents(writes: Sequence[DocumentWrite]) -> Sequence[PostgresDocumentWrite]:
-    """The writes ordered by key; `UserError` for bodies that are not JSON.
+    """The writes ordered by key. Raises `UserError` for bodies that are not JSON.
 
     All writers use this order, so two writers of the same documents cannot deadlock. Writes to the
     same key keep their order.

@@ -200,7 +200,7 @@ class CommitGroups:
     async def store(
         self, arguments: CommitArguments, alone: Callable[[bool], Awaitable[bool]]
     ) -> bool:
-        """Store a commit, in a group or by `alone`; returns whether it was stored.
+        """Store a commit, in a group or by `alone`, and return whether it was stored.
 
         The argument of `alone` tells whether to wait while the session's row is locked. Raises
         `ConnectionLost` if the outcome is unknown.

@@ -218,7 +218,7 @@ class Feed(Role):
 
 
 def parse_place(cursor: str) -> tuple[int, int, int]:
-    """The transaction, session and event number that a cursor names; `UserError` for other
+    """The transaction, session and event number that a cursor names. Raises `UserError` for other
     text."""
     found = _CURSOR.fullmatch(cursor)
     if found is None:

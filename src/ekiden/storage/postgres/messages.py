@@ -129,7 +129,7 @@ class PreparedMessage(NamedTuple):
 
 
 def prepare_messages(puts: Sequence[QueuePut]) -> Sequence[PreparedMessage]:
-    """The messages with their bodies as text; `UserError` for bodies that are not JSON."""
+    """The messages with their bodies as text. Raises `UserError` for bodies that are not JSON."""
     return [
         PreparedMessage(put, json_text(put.body, "a message for queue {!r}", put.queue))
         for put in puts
@@ -240,8 +240,8 @@ class PostgresSettle(NamedTuple):
 
 
 def prepare_settles(settles: Sequence[MessageSettle]) -> Sequence[PostgresSettle]:
-    """The settlements with their answers as text; `UserError` for answers that are not JSON and
-    invalid states."""
+    """The settlements with their answers as text. Raises `UserError` for answers that are not JSON
+    and invalid states."""
     for settle in settles:
         check_settle(settle)
     return [

@@ -163,7 +163,7 @@ def check_encoding(encoding: str, address: PostgresAddress) -> None:
 def missing_migrations(
     migrations: Sequence[Migration], applied: Mapping[int, str], address: PostgresAddress
 ) -> list[Migration]:
-    """The migrations that have not run; raises `StoreTooNew`, `StoreTooOld` or
+    """The migrations that have not run. Raises `StoreTooNew`, `StoreTooOld` or
     `MigrationChanged`."""
     known = migrations[-1].number
     newest = max(applied, default=0)

@@ -157,8 +157,8 @@ def claim_of(record: Any, *, owner: str, lease_s: float) -> Claim:
 
 
 def event_columns(session_id: str, events: Sequence[Event]) -> list[list[Any]]:
-    """The `WRITTEN_EVENT` columns of a commit, each as a list with a value per event; `UserError`
-    for values that are not JSON."""
+    """The `WRITTEN_EVENT` columns of a commit, each as a list with a value per event. Raises
+    `UserError` for values that are not JSON."""
     details = [
         None if each.details is None else json_text(each.details, "`details` of {!r}", each)
         for each in events
@@ -237,7 +237,7 @@ def _loads_each(texts: Sequence[str | None]) -> list[Any]:
 
 
 def step_columns(session_id: str, steps: Mapping[str, Any]) -> list[list[str]]:
-    """The columns of keys and results; `UserError` for results that are not JSON."""
+    """The columns of keys and results. Raises `UserError` for results that are not JSON."""
     return [
         [to_column(key) for key in steps],
         [

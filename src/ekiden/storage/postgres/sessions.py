@@ -142,8 +142,8 @@ returning num, epoch, owner"""
 
 
 def new_columns(new: NewSession) -> tuple[Any, ...]:
-    """The columns of a new session; `UserError` for an empty id, an invalid priority, or `meta`
-    that is not JSON."""
+    """The columns of a new session. Raises `UserError` for an empty id, an invalid priority, or
+    `meta` that is not JSON."""
     check_session_id(new.id)
     return (
         to_column(new.id),
@@ -254,7 +254,7 @@ class ClaimQueue:
         return max(self._lapse_at - asyncio.get_running_loop().time(), 0.0)
 
     async def free_of_dead(self) -> bool:
-        """End the leases of dead owners on ready sessions; returns whether there were any.
+        """End the leases of dead owners on ready sessions, and return whether there were any.
 
         Returns false at once if the last search was less than a second ago.
         """

@@ -37,7 +37,7 @@ class SqliteDocumentWrite(NamedTuple):
 def prepare_documents(
     writes: Sequence[DocumentWrite], now_us: int
 ) -> Sequence[SqliteDocumentWrite]:
-    """The writes as rows; `UserError` for bodies that are not JSON."""
+    """The writes as rows. Raises `UserError` for bodies that are not JSON."""
     return [
         SqliteDocumentWrite(
             write.collection,
@@ -147,7 +147,7 @@ class PreparedBatch:
 
 
 def prepare_openings(openings: Sequence[SessionOpening], now_us: int) -> list[SqliteNewSession]:
-    """The sessions as rows; raises `UserError` or `StepConflict`."""
+    """The sessions as rows. Raises `UserError` or `StepConflict`."""
     return [_prepare_opening(opening, now_us) for opening in openings]
 
 

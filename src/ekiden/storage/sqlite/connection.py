@@ -154,7 +154,7 @@ def connect(path: Path, *, busy_s: float, read_only: bool = False) -> apsw.Conne
 
 
 def connect_read_only(path: Path, *, busy_s: float) -> apsw.Connection:
-    """A connection to a file that this user may not write; raises `apsw.Error`.
+    """A connection to a file that this user may not write. Raises `apsw.Error`.
 
     Writes nothing, and creates no files next to the database. While other processes have the file
     open, their last writes are seen; otherwise the file is read as one that does not change.

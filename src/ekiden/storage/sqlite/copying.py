@@ -145,7 +145,7 @@ class SqliteSnapshot:
         return [each.stem for each in folder.glob("*.db")]
 
     async def rank(self, cursor: str) -> int:
-        """The number of events in the feed up to this cursor; `UserError` for other text."""
+        """The number of events in the feed up to this cursor. Raises `UserError` for other text."""
         place = parse_feed_cursor(cursor)
         sql = f"{count_sql('events')} AND id <= ?"
         return await self.read(lambda db: int(query(db, sql, (place,))[0][0]))
@@ -330,7 +330,7 @@ def _own_thread() -> ThreadPoolExecutor:
 
 
 def connect_for_snapshot(path: Path) -> apsw.Connection:
-    """A connection that only reads, and does not switch the file to WAL; raises `apsw.Error`."""
+    """A connection that only reads, and does not switch the file to WAL. Raises `apsw.Error`."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         if db.readonly("main"):
@@ -413,7 +413,8 @@ def put_in_place(file: Path, target: Path) -> None:
 
 
 def move_to_new(file: Path, target: Path) -> None:
-    """Move a file within a file system to a free name; `StoreNotEmpty` if the name is taken."""
+    """Move a file within a file system to a free name. Raises `StoreNotEmpty` if the name is
+    taken."""
     try:
         try:
             # Unlike a rename, a link never replaces a file.

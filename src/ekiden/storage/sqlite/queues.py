@@ -41,7 +41,7 @@ class PreparedPut(NamedTuple):
 
 
 def prepare_puts(puts: Sequence[QueuePut]) -> list[PreparedPut]:
-    """The messages as rows; `UserError` for bodies that are not JSON."""
+    """The messages as rows. Raises `UserError` for bodies that are not JSON."""
     return [
         PreparedPut(
             put.queue,

@@ -89,7 +89,7 @@ def stored_type(type: EventType) -> int | str:
 
 
 def type_of(stored: int | str) -> EventType:
-    """The inverse of `stored_type`; `IndexError` for an unknown number."""
+    """The inverse of `stored_type`. Raises `IndexError` for an unknown number."""
     if not isinstance(stored, int):
         return cast("EventType", stored)
     if stored < 0:

@@ -109,7 +109,7 @@ def put_entries(db: apsw.Connection, entries: Sequence[PreparedEntry], now_us: i
 
 
 def put_vectors(db: apsw.Connection, entries: Sequence[CheckedEntry]) -> list[str]:
-    """Store the vectors of entries whose text is unchanged; returns their keys. Raises as
+    """Store the vectors of entries whose text is unchanged, and return their keys. Raises as
     `put_entries`."""
     done: list[str] = []
     for entry in entries:
@@ -151,7 +151,7 @@ def find_entries(
 
 
 def delete_entries(db: apsw.Connection, name: str, keys: Sequence[str] | None) -> int:
-    """Remove these entries, or all of the space; returns their number."""
+    """Remove these entries, or all of the space, and return their number."""
     space = space_number(db, name)
     if space is None:
         return 0
@@ -170,7 +170,7 @@ def delete_entries(db: apsw.Connection, name: str, keys: Sequence[str] | None) -
 def search_text(
     db: apsw.Connection, name: str, words: Sequence[str], limit: int
 ) -> list[SearchHit]:
-    """The entries with the highest weight of shared words, the best first."""
+    """The entries with the highest weight of shared words, best first."""
     space = space_number(db, name)
     if space is None or not words:
         return []

@@ -36,15 +36,15 @@ _FREE = "(lease_until IS NULL OR lease_until <= ?)"
 
 
 def create_session(db: apsw.Connection, new: NewSession, meta: str | None, now_us: int) -> None:
-    """Insert the row; raises `SessionExists`."""
+    """Insert the row. Raises `SessionExists`."""
     db.execute(_INSERT, (*_fixed(new, meta), 0, None, None, now_us, now_us))
     if db.changes() == 0:
         raise SessionExists(new.id)
 
 
 def meta_text(new: NewSession) -> str | None:
-    """The session's `meta` as it is stored; `UserError` if it is not JSON, or if the id is empty or
-    the priority invalid."""
+    """The session's `meta` as it is stored. Raises `UserError` if it is not JSON, or if the id is
+    empty or the priority invalid."""
     check_session_id(new.id)
     check_priority(new)
     return json_text(new.meta, "`meta` of session {!r}", new.id) if new.meta else None
@@ -91,7 +91,7 @@ def claim_new(
 def claim_stored(
     db: apsw.Connection, session_id: str, *, owner: str, lease_s: float, now_ms: int
 ) -> tuple[Claim, SessionRow]:
-    """Claim a row; raises `SessionNotFound` or `SessionBusy`."""
+    """Claim a row. Raises `SessionNotFound` or `SessionBusy`."""
     sql = f"{_TAKE} WHERE id = ? AND {_FREE} RETURNING {_COLUMNS}"
     values = (owner, now_ms + int(lease_s * 1000), session_id, now_ms)
     found = query(db, sql, values)
@@ -131,7 +131,7 @@ def claim_ready(
 
 
 def free_ready_of_dead(db: apsw.Connection) -> bool:
-    """Free the ready rows whose owner is known to be dead; returns whether there were any."""
+    """Free the ready rows whose owner is known to be dead, and return whether there were any."""
     owners = query(
         db,
         "SELECT DISTINCT owner FROM (SELECT owner FROM sessions INDEXED BY sessions_ready"
@@ -150,7 +150,7 @@ def free_ready_of_dead(db: apsw.Connection) -> bool:
 
 
 def renew_claims(db: apsw.Connection, claims: Sequence[Claim], now_ms: int) -> list[Claim]:
-    """Extend the valid leases; returns the lost claims."""
+    """Extend the valid leases, and return the lost claims."""
     lost = []
     for claim in claims:
         db.execute(
@@ -175,7 +175,7 @@ def release_claim(db: apsw.Connection, claim: Claim) -> None:
 
 
 def delete_session(db: apsw.Connection, session_id: str, now_ms: int) -> None:
-    """Remove the row with its journal; raises `SessionNotFound` or `SessionBusy`."""
+    """Remove the row with its journal. Raises `SessionNotFound` or `SessionBusy`."""
     sql = f"DELETE FROM sessions WHERE id = ? AND {_FREE} RETURNING num"
     found = query(db, sql, (session_id, now_ms))
     if not found:
@@ -207,7 +207,7 @@ def _keep_last_event_id(db: apsw.Connection, num: int) -> None:
 
 
 def read_session(db: apsw.Connection, session_id: str, now_ms: int) -> SessionRow:
-    """The row; raises `SessionNotFound`."""
+    """The row. Raises `SessionNotFound`."""
     found = query(db, f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,))
     if not found:
         raise SessionNotFound(session_id)

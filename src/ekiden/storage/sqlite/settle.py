@@ -47,7 +47,8 @@ class SqliteSettle(NamedTuple):
 
 
 def prepare_settles(settles: Sequence[MessageSettle]) -> list[SqliteSettle]:
-    """The settlements as rows; `UserError` for answers that are not JSON and invalid states."""
+    """The settlements as rows. Raises `UserError` for answers that are not JSON and invalid
+    states."""
     prepared = []
     for settle in settles:
         check_settle(settle)
@@ -162,7 +163,7 @@ def requeue_messages(db: apsw.Connection, keys: Collection[str], now: Transactio
 
 
 def prune_messages(db: apsw.Connection, before_us: int, limit: int) -> int:
-    """Remove messages that were settled before this time, the oldest first."""
+    """Remove messages that were settled before this time, oldest first."""
     db.execute(
         "DELETE FROM messages WHERE id IN"
         " (SELECT id FROM messages WHERE settled_us < ? ORDER BY settled_us"

@@ -47,7 +47,7 @@ async def stored(store: Store, key: str = "k") -> StoredMessage:
 async def settle(
     store: Store, key: str = "k", state: MessageState = "answered", answer: Any = None, **more: Any
 ) -> Settled:
-    """Settle one message; returns the result."""
+    """Settle one message, and return the result."""
     end = MessageSettle(key=key, state=state, answer=answer, **more)
     (result,) = await store.settle_messages([end])
     return result

@@ -43,7 +43,7 @@ class ProgramEnd:
     """The end of a program."""
 
     code: int | None
-    """The exit code; negative for a signal. `None`: the program was stopped at its timeout."""
+    """The exit code; negative for a signal. `None` if the program was stopped at its timeout."""
     output: str
     """stdout and stderr, in the order in which they were written."""
 

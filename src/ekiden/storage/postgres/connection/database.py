@@ -292,8 +292,8 @@ class Database:
             return self._pool
 
     def bind_loop(self) -> asyncio.AbstractEventLoop:
-        """Bind the pool to the running event loop, and return the loop; `UserError` if another loop
-        still uses it."""
+        """Bind the pool to the running event loop, and return the loop. Raises `UserError` if
+        another loop still uses it."""
         loop = asyncio.get_running_loop()
         if self._loop is loop:
             return loop
