@@ -16,7 +16,7 @@ from ekiden.core.errors import (
 from ekiden.storage.base import NewSession
 from ekiden.storage.copying import Migration
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection.errors import parse_address
+from ekiden.storage.postgres.connection.address import parse_address
 from ekiden.storage.postgres.migrate import check_engine, migrate, shipped
 from tests.support.sql import connect, execute, until_waited_for
 

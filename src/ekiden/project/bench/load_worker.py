@@ -251,7 +251,8 @@ def sqlite_path_or_none(store: str) -> Path | None:
 
 @asynccontextmanager
 async def _postgres(url: str) -> AsyncIterator[BenchDatabase]:
-    from ekiden.storage.postgres.connection.errors import asyncpg, parse_address
+    from ekiden.storage.postgres.connection.address import parse_address
+    from ekiden.storage.postgres.connection.errors import asyncpg
 
     schema = f"ekiden_bench_{secrets.token_hex(4)}"
     address = parse_address(url, schema)

@@ -92,7 +92,7 @@ async def copy_store(
     """
     began = time.monotonic()
     _check_direction(source, target)
-    from ekiden.storage.postgres.connection.errors import parse_address
+    from ekiden.storage.postgres.connection.address import parse_address
     from ekiden.storage.postgres.copy_target import PostgresTarget, in_one_transaction
 
     parts = []

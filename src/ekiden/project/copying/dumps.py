@@ -23,7 +23,7 @@ from ekiden.project.copying.whole_stores import (
     work_folder,
 )
 from ekiden.project.stores import JOINT, tenant_url
-from ekiden.storage.postgres.connection.errors import PostgresAddress, parse_address
+from ekiden.storage.postgres.connection.address import PostgresAddress, parse_address
 from ekiden.storage.postgres.copy_target import (
     PostgresTarget,
     dump_arguments,

@@ -24,7 +24,8 @@ from ekiden.core.errors.stored_data import (
 )
 from ekiden.core.values import dumps, new_id
 from ekiden.storage.copying import MARK, TABLES, Numbers, Row, TableName
-from ekiden.storage.postgres.connection.errors import UNIQUE_VIOLATION, UNSTORABLE, PostgresAddress
+from ekiden.storage.postgres.connection.address import PostgresAddress
+from ekiden.storage.postgres.connection.errors import UNIQUE_VIOLATION, UNSTORABLE
 from ekiden.storage.postgres.copy_rows import count_sql, read_mark, to_schema, written_columns
 from ekiden.storage.postgres.migrate import migrate
 from ekiden.storage.postgres.snapshot import (

@@ -17,7 +17,8 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.storage.copying import Migration, check_applied, check_newer, load_migrations
-from ekiden.storage.postgres.connection.errors import LOCKED, PostgresAddress
+from ekiden.storage.postgres.connection.address import PostgresAddress
+from ekiden.storage.postgres.connection.errors import LOCKED
 
 FOLDER = Path(__file__).parent / "migrations"
 NEEDED_MAJOR = 14

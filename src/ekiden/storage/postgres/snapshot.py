@@ -23,8 +23,9 @@ from ekiden.storage.copying import (
     describe_rows,
     whole_tables,
 )
+from ekiden.storage.postgres.connection.address import PostgresAddress
 from ekiden.storage.postgres.connection.database import Database
-from ekiden.storage.postgres.connection.errors import FOREIGN, PostgresAddress, translated
+from ekiden.storage.postgres.connection.errors import FOREIGN, translated
 from ekiden.storage.postgres.copy_rows import (
     count_sql,
     count_tables,

@@ -9,9 +9,9 @@ from typing import Any, Final, Self
 from ekiden.core.errors import UserError
 from ekiden.storage.copying import Migration, TableName
 from ekiden.storage.postgres.commits import Batches
+from ekiden.storage.postgres.connection.address import parse_address
 from ekiden.storage.postgres.connection.changes import Changes
 from ekiden.storage.postgres.connection.database import Database
-from ekiden.storage.postgres.connection.errors import parse_address
 from ekiden.storage.postgres.copy_rows import count_tables, refuse_unfinished
 from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.group_commit import CommitGroups

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ekiden.core.errors import EkidenError, StoreUnavailable, UserError
+from ekiden.storage.postgres.connection.address import PostgresAddress
 from ekiden.storage.postgres.connection.errors import (
     FOREIGN,
     ROLLED_BACK,
     ConnectionLost,
     OutcomeUnknown,
-    PostgresAddress,
     asyncpg,
     translated,
 )
