@@ -318,9 +318,9 @@ from ekiden.tools import ToolSettings as ToolSettings
 from ekiden.tools import builtin_tools as builtin_tools
 from ekiden.tools import function_tool as function_tool
 from ekiden.tools import register_tool as register_tool
-from ekiden.tools.mcp import McpServer as McpServer
-from ekiden.tools.mcp import McpTools as McpTools
-from ekiden.tools.mcp import parse_mcp_servers as parse_mcp_servers
+from ekiden.tools.mcp_servers import McpServer as McpServer
+from ekiden.tools.mcp_tools import McpTools as McpTools
+from ekiden.tools.mcp_servers import parse_mcp_servers as parse_mcp_servers
 from ekiden.tracing.builder import spans_of as spans_of
 from ekiden.tracing.exports import export_jsonl as export_jsonl
 from ekiden.tracing.exports import export_openai as export_openai

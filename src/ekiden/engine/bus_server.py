@@ -296,7 +296,7 @@ class CollaborationWorker:
             await self._until_changed()
         from ekiden.bus import Bus, BusSettings
         from ekiden.collaboration import Collaborations
-        from ekiden.runtime.agreements import HandoffExecutor
+        from ekiden.runtime.handoffs import HandoffExecutor
 
         executor = HandoffExecutor(self._team, self._store, run_config=self._config, run=False)
         async with Bus(self._store, settings=BusSettings.within(self._config.bus)) as bus:

@@ -36,7 +36,7 @@ from ekiden.routing.decision import ROUTER_NAME
 from ekiden.tools import builtin_tools, resolve_tool
 
 if TYPE_CHECKING:
-    from ekiden.tools.mcp import McpTools
+    from ekiden.tools.mcp_tools import McpTools
 
 DEMO_TEAM = "ekiden.project.demo:team"
 
@@ -168,7 +168,8 @@ class Project:
             await mcp.close()
 
     async def _connect(self) -> None:
-        from ekiden.tools.mcp import McpTools, parse_mcp_servers
+        from ekiden.tools.mcp_servers import parse_mcp_servers
+        from ekiden.tools.mcp_tools import McpTools
 
         servers, problems = parse_mcp_servers(self.settings.mcp_servers)
         self.notes.extend(str(problem) for problem in problems)

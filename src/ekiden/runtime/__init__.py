@@ -22,9 +22,11 @@ from ekiden.runtime.runner import Runner as Runner
 from ekiden.runtime.state.state import RunState as RunState
 
 if TYPE_CHECKING:
-    from ekiden.runtime.agreements import HandoffExecutor as HandoffExecutor
     from ekiden.runtime.handoff.rollback import Rollback as Rollback
-    from ekiden.runtime.handoffs import HandoffController as HandoffController
+    from ekiden.runtime.handoffs import (
+        HandoffController as HandoffController,
+        HandoffExecutor as HandoffExecutor,
+    )
     from ekiden.runtime.kinds.code_agent import (
         CodeContext as CodeContext,
         HandOff as HandOff,
@@ -45,7 +47,7 @@ __getattr__ = lazy_names(
         "CodeContext": "ekiden.runtime.kinds.code_agent",
         "HandOff": "ekiden.runtime.kinds.code_agent",
         "HandoffController": "ekiden.runtime.handoffs",
-        "HandoffExecutor": "ekiden.runtime.agreements",
+        "HandoffExecutor": "ekiden.runtime.handoffs",
         "Rollback": "ekiden.runtime.handoff.rollback",
         "RawResponsesStreamEvent": "ekiden.runtime.stream",
         "RunItemStreamEvent": "ekiden.runtime.stream",

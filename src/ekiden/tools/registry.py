@@ -19,7 +19,7 @@ from ekiden.core.tools.tool import FunctionTool
 from ekiden.tools.function import checked_name, function_tool
 
 MCP_PREFIXES = ("mcp:", "mcp__")
-"""Prefixes of the names of MCP servers' tools (`ekiden.tools.mcp`)."""
+"""Prefixes of the names of MCP servers' tools (`ekiden.tools.mcp_tools`)."""
 
 _FUNCTION = re.compile(r"\w+(?:\.\w+)*:\w+")
 

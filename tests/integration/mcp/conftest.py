@@ -13,7 +13,8 @@ import pytest
 from ekiden.core.context import ToolContext
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.tools import ToolResult, invoke
-from ekiden.tools.mcp import McpTools, parse_mcp_servers
+from ekiden.tools.mcp_servers import parse_mcp_servers
+from ekiden.tools.mcp_tools import McpTools
 
 SUPPORT = Path(__file__).parents[2] / "support"
 SERVER, TINY = SUPPORT / "mcp_server.py", SUPPORT / "mcp_tiny.py"

@@ -12,7 +12,8 @@ import pytest
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import McpUnavailable, UnknownTool
 from ekiden.tools import invoke
-from ekiden.tools.mcp import McpServer, McpTools, parse_mcp_servers
+from ekiden.tools.mcp_servers import McpServer, parse_mcp_servers
+from ekiden.tools.mcp_tools import McpTools
 from tests.integration.mcp.conftest import SERVER, TINY, Call, mcp_tools, started
 
 
@@ -75,7 +76,7 @@ class TestStarting:
     async def test_an_address_that_only_the_library_refuses_is_a_failure(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("ekiden.tools.mcp.servers._url_fault", lambda url: None)
+        monkeypatch.setattr("ekiden.tools.mcp_servers._url_fault", lambda url: None)
         server = McpServer(name="odd", transport="http", url="http://[::1/mcp", timeout=10)
         async with McpTools({"odd": server}, root=tmp_path) as mcp:
             assert "its address: " in await failure_of(mcp, "odd")
@@ -86,7 +87,7 @@ class TestStarting:
         async def stopped(client: object) -> list[object]:
             raise asyncio.CancelledError
 
-        monkeypatch.setattr("ekiden.tools.mcp.link._listed", stopped)
+        monkeypatch.setattr("ekiden.tools.mcp_link._listed", stopped)
         async with mcp_tools(tmp_path, odd=started()) as mcp:
             assert "connecting to it was stopped" in await failure_of(mcp, "odd")
 

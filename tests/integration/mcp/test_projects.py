@@ -105,7 +105,7 @@ async def test_a_tool_that_asks_anyway_asks_as_the_file_says(folder: Folder) -> 
 async def test_a_name_of_no_server_keeps_none_from_being_connected(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ekiden.tools.mcp import McpTools
+    from ekiden.tools.mcp_tools import McpTools
 
     opened: list[set[str]] = []
     real = McpTools.open

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.tools.mcp.collection import description_of, schema_of, text_of
+from ekiden.tools.mcp_tools import description_of, schema_of, text_of
 from tests.support.cases import each_case
 
 ANYTHING = {"type": "object", "properties": {}, "additionalProperties": True}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ekiden.core.errors import UnknownTool
-from ekiden.tools.mcp.servers import ToolReference, read_name, tool_name
+from ekiden.tools.mcp_servers import ToolReference, read_name, tool_name
 from tests.support.cases import each_case
 
 NAMES = st.text(max_size=80)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import McpUnavailable
-from ekiden.tools.mcp import McpServer, parse_mcp_servers
+from ekiden.tools.mcp_servers import McpServer, parse_mcp_servers
 from tests.support.cases import each_case
 
 

@@ -14,7 +14,8 @@ from ekiden.project.agent_files.assembly import confirmed, own_tools
 from ekiden.project.agent_files.edges import is_mcp_name
 
 if TYPE_CHECKING:
-    from ekiden.tools.mcp import McpServer, McpTools
+    from ekiden.tools.mcp_servers import McpServer
+    from ekiden.tools.mcp_tools import McpTools
 
 SLOW_S = 1.0
 """Seconds after which a message names the slow servers."""
@@ -64,7 +65,7 @@ async def _connect(
 
 
 def _server(name: str, servers: Mapping[str, McpServer]) -> str | None:
-    from ekiden.tools.mcp.servers import read_name
+    from ekiden.tools.mcp_servers import read_name
 
     try:
         server = read_name(name, servers).server

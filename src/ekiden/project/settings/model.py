@@ -99,7 +99,7 @@ class McpServerEntry:
             return None
         if not isinstance(value, Mapping):
             raise wrong(self.expects, value)
-        from ekiden.tools.mcp.servers import server_problems
+        from ekiden.tools.mcp_servers import server_problems
 
         for key, problem in server_problems(value):
             raise ValueError(f'has "{key}", which {problem}' if key else problem)

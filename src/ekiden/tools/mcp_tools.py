@@ -16,8 +16,8 @@ from ekiden.core.profile import Confirmation
 from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import dumps
 from ekiden.tools.function import tool_error_in_words
-from ekiden.tools.mcp.link import Link, SessionOver
-from ekiden.tools.mcp.servers import McpServer, read_name, tool_name
+from ekiden.tools.mcp_link import Link, SessionOver
+from ekiden.tools.mcp_servers import McpServer, read_name, tool_name
 from ekiden.tools.output import shortened, without_hidden
 from ekiden.tools.signature import bad_arguments
 from ekiden.tools.under_way import even_if_cancelled

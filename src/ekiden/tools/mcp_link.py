@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from ekiden.core.current_agent import AGENT_HEADER, AGENT_VARIABLE
 from ekiden.core.errors import McpUnavailable, ToolError
 from ekiden.core.privacy.masking import keep_secret, secrets_of
-from ekiden.tools.mcp.servers import McpServer
+from ekiden.tools.mcp_servers import McpServer
 from ekiden.tools.output import shortened, without_hidden
 from ekiden.tools.under_way import in_thread
 
