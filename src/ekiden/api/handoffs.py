@@ -254,7 +254,7 @@ _Metadata: TypeAlias = Annotated[
     Mapping[str, Any],
     Param(
         "Metadata of the caller, which the target sees. `handoff_chain` names agents that had the "
-        "task before; they count for the depth and for cycles.",
+        "task before. The checks for depth and cycles include these agents.",
         max_length=1000,
         examples=({"handoff_chain": ["user", "triage"], "ticket": "T-7"},),
     ),
@@ -323,8 +323,8 @@ class HandoffsApi(Protocol):
         task_state: Annotated[
             Mapping[str, Any],
             Param(
-                "Variables of the task that the handoff sets. If the handoff is rolled back, so "
-                "are they.",
+                "Variables of the task that the handoff sets. "
+                "A rollback of the handoff restores their old values.",
                 max_length=1000,
             ),
         ] = _NOTHING,
@@ -332,9 +332,9 @@ class HandoffsApi(Protocol):
             Sequence[Mapping[str, Any]],
             Param(
                 "Items that the handoff appends to the conversation, in the format of the OpenAI "
-                "Responses API. If the handoff is rolled back, so are they. Without the scope "
-                "`history`, only user messages are stored as messages. All other items are quoted "
-                "as data.",
+                "Responses API. A rollback of the handoff also removes these items. Without the "
+                "scope `history`, only user messages are stored as messages. All other items are "
+                "quoted as data.",
                 max_length=10_000,
                 examples=([{"role": "user", "content": "I was charged twice."}],),
                 schema={"items": ITEM},

@@ -25,7 +25,7 @@ By: TypeAlias = Annotated[
     ),
 ]
 Choice: TypeAlias = Annotated[
-    str | None, Param("One of the item's options; case does not matter.", max_length=500)
+    str | None, Param("One of the item's options, ignoring case.", max_length=500)
 ]
 AnswerText: TypeAlias = Annotated[str, Param("The text of the answer.", max_length=100_000)]
 Arguments: TypeAlias = Annotated[

@@ -62,7 +62,8 @@ class Validation:
         }
 
     def to_text(self) -> str:
-        """A line for every problem, a gap between files, and a summary."""
+        """The text of the result: a line for every problem, a blank line between files, and a
+        summary."""
         lines: list[str] = []
         last: Path | None = None
         for problem in map(relative, self.problems):
@@ -88,12 +89,12 @@ class Validation:
 def validate(
     paths: Sequence[Path] = (), *, imports: bool = False, trust: bool = False
 ) -> Validation:
-    """Check the files at `paths`, or all of the project's.
+    """Check the files at `paths`, or all agent files of the project.
 
-    A folder stands for the ``.md`` files in it. Files of the project are checked with the agents
-    they hand to; others on their own. Only with `imports` are the functions that the files name
-    looked up; the folder must then be trusted, or `trust` be set: else `FolderNotTrusted`.
-    `UsageError` for a path that does not exist.
+    A folder means all ``.md`` files in it. Files of the project are checked together with the
+    agents that they hand off to. Other files are checked alone. Functions that the files name are
+    imported only with `imports`. In this case the folder must be trusted, or `trust` must be set;
+    otherwise `FolderNotTrusted` is raised. Raises `UsageError` for a path that does not exist.
     """
     from ekiden.project.project import check_files
 

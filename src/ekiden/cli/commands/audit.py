@@ -18,7 +18,7 @@ from ekiden.cli.place import HERE, Place
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class AuditListOptions:
-    """Filters for records; a missing filter matches all."""
+    """Filters for records. A missing filter matches all records."""
 
     agent: Annotated[
         str | None,

@@ -216,7 +216,7 @@ UserOption = Annotated[
 
 
 async def config_list(*, listing: WholeListing = WHOLE, place: Machine = THIS_MACHINE) -> None:
-    """List every setting with its value and source; secrets are masked."""
+    """List every setting with its value and source. Secrets are masked."""
     from ekiden.cli.views.administration import setting_table
 
     async with place.open() as settings:

@@ -307,8 +307,8 @@ async def collaboration_award(
 async def collaboration_select(
     collaboration: IdArgument, /, *, bidder: BidderOption, move: Move
 ) -> None:
-    """Choose one of the bidders, to negotiate with it. The offer of this bidder becomes the current
-    terms."""
+    """Choose one of the bidders, and start to negotiate with this agent. The offer of this bidder
+    becomes the current terms."""
     await move.make(
         collaboration, lambda api, each: api.select(each, move.agent, bidder, key=move.key)
     )

@@ -39,7 +39,7 @@ PolicyOption: TypeAlias = Literal["immediate", "graceful", "conditional"] | None
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class HandoffListOptions:
-    """Filters for handoffs; a missing filter matches all."""
+    """Filters for handoffs. A missing filter matches all handoffs."""
 
     agent: Annotated[str | None, Parameter(help="Only handoffs from or to this agent.")] = None
     session: Annotated[str | None, Parameter(help="Only handoffs of this session.")] = None

@@ -35,7 +35,7 @@ ItemArgument: TypeAlias = Annotated[str, Parameter(help="Item id, or a unique pr
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class InboxFilters:
-    """Filters for items; a missing filter matches all."""
+    """Filters for items. A missing filter matches all items."""
 
     status: Annotated[
         Literal["open", "answered", "expired", "cancelled", "closed", "any"],
@@ -96,7 +96,7 @@ async def inbox_list(
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
-    """List inbox items: the most urgent first; at equal urgency, the newest first."""
+    """List inbox items, most urgent first. Items of equal urgency are listed newest first."""
     from dataclasses import asdict
 
     from ekiden.cli.views.inbox import item_table

@@ -58,12 +58,12 @@ class Subscribe(BaseModel):
     after: str | None = Field(
         default=None,
         max_length=200,
-        description="The `id` of the last received event; `` is before the first; without it, "
-        "only new events.",
+        description="The `id` of the last received event. An empty text means all events. "
+        "Without this field, only new events are sent.",
     )
     follow: bool = Field(
         default=True,
-        description="Whether to wait for new events; without it, `done` follows the stored events.",
+        description="Whether to wait for new events. If false, `done` follows the stored events.",
     )
 
     def where(self) -> Subscription:
