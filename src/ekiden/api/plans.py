@@ -120,7 +120,8 @@ class PlansApi(Protocol):
             str | None,
             Param(
                 "The supervisor that makes the plan. Default: the only supervisor of the team. If "
-                "the team has no supervisor, or several, a new supervisor of all agents makes the plan.",
+                "the team has no supervisor, or several, a new supervisor of all agents makes "
+                "the plan.",
                 min_length=1,
                 max_length=200,
                 pattern=PLAIN,

@@ -1,4 +1,4 @@
-"""Puts messages into mailboxes, and waits for space in full ones."""
+"""Puts messages into mailboxes, and waits for space in full mailboxes."""
 
 from __future__ import annotations
 

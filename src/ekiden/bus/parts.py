@@ -105,7 +105,7 @@ class MessageWriter(Protocol):
 class DirectWriter:
     """The writer for a store in memory, where grouping saves nothing.
 
-    Keeps the last `keep_most` finished messages, and removes older ones.
+    Keeps the last `keep_most` finished messages, and removes older messages.
     """
 
     __slots__ = ("_ended", "_keep_most", "_store", "put_now")

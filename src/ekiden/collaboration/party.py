@@ -28,7 +28,7 @@ class Party:
     """The moves of one agent in collaborations. `Collaborations.as_agent` returns this object.
 
     Every move returns the updated collaboration. A move raises `ProtocolError` if the phase does
-    not allow it, and `SenderForged` if another agent's code makes it; it may also raise
+    not allow the move, and `SenderForged` if another agent's code makes the move. It may also raise
     `NotAParticipant`, `CollaborationNotFound` and `MailboxFull`. A move with a `key` is idempotent:
     a second move with the same key changes nothing. For example::
 

@@ -107,8 +107,8 @@ class RunContextWrapper(Generic[TContext]):
         ``temp:``) belongs to this run; the next run does not see the variable. All sessions of the
         same user share ``user:`` variables. All runs with the same `RunConfig.app` share ``app:``
         variables. For a session without a user, or a run without an app, `set` raises `UserError`,
-        and `get` returns the default. Shared variables are read when a run starts or resumes; the
-        last write wins::
+        and `get` returns the default. Shared variables are read when a run starts or resumes. If
+        several runs write a variable, the last write wins::
 
             ctx.set("order", 42)
             ctx.set("user:language", "fr")

@@ -292,8 +292,8 @@ class LongTermMemory(Protocol):
         """Store `content` under `key`, and return the key. A memory with the same key is replaced.
 
         If `key` is `None`, the key is derived from the content, so that the same content is stored
-        only once. Raises `MemoryTooLarge`, or `MemoryInvalid` for invalid data; then nothing is
-        stored.
+        only once. Raises `MemoryTooLarge`, or `MemoryInvalid` for invalid data. After an error,
+        nothing is stored.
         """
         ...
 

@@ -52,7 +52,7 @@ class ReplicatedEvent:
     tools: Mapping[str, str] = field(default_factory=dict)
     """The names of the tools whose results are among the items, by call id."""
     state: Mapping[str, Any] = field(default_factory=dict)
-    """The new values of variables; `None` for deleted ones."""
+    """The new values of variables. The value of a deleted variable is `None`."""
 
 
 class SessionReplica(Protocol):
@@ -192,7 +192,7 @@ def _items(event: Event) -> tuple[Item, ...]:
 
 
 def state_delta(event: Event) -> dict[str, Any]:
-    """The new values of the session's variables; `None` for deleted ones.
+    """The new values of the session's variables. The value of a deleted variable is `None`.
 
     Variables of runs, users and apps are left out.
     """

@@ -123,7 +123,7 @@ async def find_present(store: Store) -> list[Deadlock]:
 
 
 async def deadlocks(store: Store, *, limit: int = 50, after: str = "") -> list[Deadlock]:
-    """Current deadlocks, then past ones, newest first.
+    """Return the current deadlocks, followed by past deadlocks, newest first.
 
     For the next page, pass the `id` of the last deadlock as `after`; later pages contain only past
     deadlocks::

@@ -276,12 +276,12 @@ class ItemHelpers:
 
     @staticmethod
     def extract_text(message: Any) -> str | None:
-        """All text of a message; `None` if there is none."""
+        """All text of a message; `None` if the message has no text."""
         return _text(message) or None
 
     @staticmethod
     def extract_refusal(message: Any) -> str | None:
-        """All refusals of a message; `None` if there is none."""
+        """All refusals of a message; `None` if the message has no refusal."""
         parts = [part for part in _parts(message) if raw_field(part, "type") == "refusal"]
         return "".join(raw_field(part, "refusal") or "" for part in parts) or None
 

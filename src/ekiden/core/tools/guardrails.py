@@ -16,20 +16,21 @@ from ekiden.core.privacy.masking import masked_keys
 
 
 class AllowBehavior(TypedDict):
-    """The run continues."""
+    """The guardrail's decision to allow the call or the output."""
 
     type: Literal["allow"]
 
 
 class RejectContentBehavior(TypedDict):
-    """The model reads `message` instead of the tool's output, and the run continues."""
+    """The guardrail's decision to give the model `message` instead of the tool's output. The run
+    continues."""
 
     type: Literal["reject_content"]
     message: str
 
 
 class RaiseExceptionBehavior(TypedDict):
-    """The run ends."""
+    """The guardrail's decision to end the run."""
 
     type: Literal["raise_exception"]
 

@@ -239,7 +239,8 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderWeights:
-    """All weights of an encoder. The matrices are transposed for `row @ matrix`."""
+    """All weights of an encoder. The matrices are transposed, so that a layer computes `row @
+    matrix`."""
 
     words: Matrix
     positions: Matrix
