@@ -27,7 +27,7 @@ from ekiden.cli.parser.parser import COMMANDS, GROUPS, build
 from ekiden.core import errors as core_errors
 from ekiden.core.errors import EkidenError
 from ekiden.core.values import dumps
-from ekiden.project.settings import SETTINGS
+from ekiden.project.settings import SETTINGS, Setting
 from ekiden.server.openapi.examples import EVENT_TYPES
 from tests.conformance.names import table as compat_table
 from tests.docs.api_page import document
@@ -146,6 +146,7 @@ def _before(name: str, entry: tuple[str, str]) -> str | None:
 def _marked(text: str) -> str:
     """Options in a text as code; brackets would be links."""
     text = _BRACKETS.sub(r"(\1)", text).replace("(choices: ", "(")
+    text = text.replace("You can repeat this option.", "Repeatable.")
     parts = re.split(r"(`[^`]*`)", text)
     parts[::2] = (_OPTION.sub(r"`\g<0>`", each).replace("*", r"\*") for each in parts[::2])
     return "".join(parts)
@@ -163,12 +164,25 @@ def exits() -> str:
 
 
 def settings() -> str:
-    """Every setting."""
-    rows = (
-        (f"`{each.name}`", _value(each.default), f"`{each.env}`", each.kind.expects, each.meaning)
-        for each in SETTINGS
-    )
-    return _table(("setting", "default", "variable", "value", "meaning"), rows)
+    """Every setting: its default, the values it takes, its variable if that is an exception."""
+    return "\n".join(map(_setting, SETTINGS))
+
+
+def _setting(each: Setting) -> str:
+    usual = each.name.removeprefix("agents.").replace(".", "_").upper()
+    notes = [_value(each.default), _values(each.kind.expects)]
+    notes += [f"variable `{each.env}`"] if each.env != f"EKIDEN_{usual}" else []
+    meaning = each.meaning.removeprefix("The ")
+    return f"- `{each.name}` ({'; '.join(filter(None, notes))}): {meaning[0].upper()}{meaning[1:]}"
+
+
+def _values(expects: str) -> str:
+    """What a setting takes, in fewer words; a default shows that it is true or false."""
+    if expects == "true or false":
+        return ""
+    text = re.sub(r"^a whole number from (\d+) to \d{7,}", r"from \1", expects)
+    text = re.sub(r"^a whole number from ", "", text)
+    return re.sub(r"^a number from ", "number, ", text)
 
 
 KEY_PAGES: Final = {
@@ -195,28 +209,26 @@ KEY_PAGES: Final = {
 
 def agent_keys() -> str:
     """Every key of an agent file."""
-    return _table(("key", "value", "default", "meaning"), _key_rows(AGENT))
+    return "\n".join(_keys(AGENT))
 
 
-def _key_rows(
-    mapping: Object, prefix: str = "", listed: dict[int, str] | None = None
-) -> Iterator[tuple[str, str, str, str]]:
-    """A row for each key; an object that several keys have is listed once."""
+def _keys(mapping: Object, prefix: str = "", listed: dict[int, str] | None = None) -> Iterator[str]:
+    """An entry for each key; an object that several keys have is listed once."""
     listed = {} if listed is None else listed
     for each in mapping.fields:
         key = f"{prefix}{each.name}"
         name = f"[`{key}`]({KEY_PAGES[key]})" if key in KEY_PAGES else f"`{key}`"
-        default = "required" if each.required else ""
-        if each.default is not None:
-            default = _value(each.default)
+        notes = [_form(each.kind.schema())]
+        notes += ["required"] if each.required else []
+        notes += [f"default {_value(each.default)}"] if each.default is not None else []
         inside: Any = getattr(each.kind, "inside", each.kind)
         within = inside if isinstance(inside, Object) and key != "tool_confirmation" else None
         again = within is not None and id(within) in listed
         text = f"{each.text} Keys as in `{listed[id(within)]}`." if again else each.text
-        yield name, _form(each.kind.schema()), default, text
+        yield f"- {name} ({'; '.join(notes)}): {text}"
         if within is not None and not again:
             listed[id(within)] = key
-            yield from _key_rows(within, f"{key}.", listed)
+            yield from _keys(within, f"{key}.", listed)
 
 
 def _form(schema: Mapping[str, Any]) -> str:

@@ -172,7 +172,7 @@ async def handoff_list(
 ) -> None:
     """List handoffs, newest first.
 
-    The first entries are handoff requests that still wait for a running session.
+    Handoff requests that a running session has not handled yet come first.
     """
     from ekiden.cli.views.messages import handoff_table
 

@@ -93,7 +93,7 @@ async def session_rewind(
 
     All events stay in the history, and the rewind is recorded as a new event. Open questions to
     people and agents are withdrawn. Side effects of tools are not rolled back. To undo a rewind,
-    rewind again, to the last event before the rewind.
+    rewind to the last event before it.
     """
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)

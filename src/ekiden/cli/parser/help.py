@@ -292,9 +292,8 @@ FIELDS: Final[Mapping[str, str]] = {
     "audit show": "the fields of `ekiden audit list`",
     "audit verify": (
         "the fields ok, checked, not_checked, first and links (at most 1,000 broken links: "
-        "record_id, session_id, fault, message, timestamp). The fields sessions, chained, "
-        "not_chained, events, unhashed, covered, uncovered, decisions, compared and broken are "
-        "counts"
+        "record_id, session_id, fault, message, timestamp). All other fields are counts, such as "
+        "sessions, events, unhashed and broken"
     ),
 }
 """The output of `--json`, for commands where it is not obvious."""
