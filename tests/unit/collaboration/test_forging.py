@@ -140,7 +140,7 @@ async def test_a_message_is_too_old_after_its_time_to_live(office: Office) -> No
     message = await office.drafts("bob").answer(offer, "accept", body, answers=offer.messages[0].id)
     short = await office.signed(message, ttl=5.0)
     office.store.advance(6)
-    with pytest.raises(MessageExpired, match="after its 5 s"):
+    with pytest.raises(MessageExpired, match="time limit of 5 s"):
         await office.collaborations.submit(short)
     assert await office.refusals() == ["collaboration.message_expired"]
 

@@ -121,7 +121,7 @@ async def test_errors_are_words_that_a_model_can_act_on(office: Office) -> None:
     await office["bob"].counter(which, "y")
     old = await ann.call("accept", collaboration=which, version=1)
     assert old.startswith("Error (collaboration.superseded): ")
-    assert "version 2 now; read it and answer it" in old
+    assert "version 2; read and answer these terms" in old
     assert (await ann.call("accept", collaboration="nope", version=1)).startswith(
         "Error (collaboration.not_found)"
     )

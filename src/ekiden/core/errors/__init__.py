@@ -222,12 +222,12 @@ class CallChanged(UserError):
     def __init__(
         self, agent: str, *, before: str, now: str, is_finished: bool, item: str | None = None
     ) -> None:
-        state = "" if is_finished else ", without coming to its end,"
+        state = "," if is_finished else ", and did not finish the call,"
         way_out = "bring the earlier code back" if item is None else f"answer inbox item {item}"
         super().__init__(
-            f"the code of agent {agent!r} called {before} here before it was interrupted{state} "
-            f"and {now} now: calls must not depend on chance, time or anything else that changes; "
-            f"{way_out}"
+            f"the code of agent {agent!r} called {before} before the interruption{state} "
+            f"but calls {now} now: calls must not depend on chance, time or anything else that "
+            f"changes; {way_out}"
         )
         self.before, self.item = before, item
 

@@ -56,8 +56,8 @@ class CollaborationBusy(CollaborationError):
 
     def __init__(self, collaboration_id: str, tries: int) -> None:
         super().__init__(
-            f"collaboration {collaboration_id} was changed by others {tries} times while this move "
-            "was made: nothing was changed by it, try again"
+            f"other processes changed collaboration {collaboration_id} {tries} times during this "
+            "move: the move changed nothing, try again"
         )
         self.collaboration_id = collaboration_id
 
@@ -110,7 +110,8 @@ class AnsweredAlready(CollaborationError):
 
     def __init__(self, what: str, agent: str, *, collaboration_id: str) -> None:
         super().__init__(
-            f"{agent!r} has {what} already in collaboration {collaboration_id}: it counts once"
+            f"{agent!r} has {what} already in collaboration {collaboration_id}; a second answer "
+            "does not count"
         )
         self.agent, self.collaboration_id = agent, collaboration_id
 
@@ -122,8 +123,8 @@ class TermsSuperseded(CollaborationError):
 
     def __init__(self, named: str, *, current: int, collaboration_id: str) -> None:
         super().__init__(
-            f"the terms {named} are not the current ones of collaboration {collaboration_id}: "
-            f"that is version {current} now; read it and answer it"
+            f"the terms {named} of collaboration {collaboration_id} are outdated: the current "
+            f"terms are version {current}; read and answer these terms"
         )
         self.named, self.current, self.collaboration_id = named, current, collaboration_id
 
@@ -173,8 +174,8 @@ class MessageReplayed(MessageRefused):
 
     def __init__(self, message_id: str, collaboration_id: str) -> None:
         super().__init__(
-            f"message {message_id} was already sent in collaboration {collaboration_id}: it "
-            "does not count again"
+            f"message {message_id} was already sent in collaboration {collaboration_id}: the "
+            "repetition has no effect"
         )
         self.message_id, self.collaboration_id = message_id, collaboration_id
 
@@ -185,5 +186,7 @@ class MessageExpired(MessageRefused):
     code = "collaboration.message_expired"
 
     def __init__(self, message_id: str, ttl_s: float) -> None:
-        super().__init__(f"message {message_id} arrived after its {ttl_s:g} s: send it again")
+        super().__init__(
+            f"message {message_id} arrived after its time limit of {ttl_s:g} s: send it again"
+        )
         self.message_id, self.ttl_s = message_id, ttl_s

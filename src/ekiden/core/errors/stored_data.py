@@ -165,7 +165,7 @@ class StateRefused(EkidenError):
 
     def __init__(self, agent: str) -> None:
         super().__init__(
-            f"the agent {agent!r} may not do this: what its code may read and change is in "
-            "ctx.get, ctx.set and ctx.delete"
+            f"the code of agent {agent!r} may not do this: use ctx.get, ctx.set and ctx.delete "
+            "to read and change variables"
         )
         self.agent = agent
