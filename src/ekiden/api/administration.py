@@ -40,7 +40,7 @@ class ApiKey(Value):
     """The scopes of the key."""
     status: KeyStatus
     created_at: float
-    """Seconds since 1970."""
+    """When the key was created, in seconds since 1970."""
     expires_at: float | None
     """The time at which the key expires, in seconds since 1970. `null` means that the key does not
     expire."""
@@ -121,7 +121,7 @@ class CalledKeys(Called):
 
 
 class SettingsApi(Protocol):
-    """The current settings; secrets are masked."""
+    """The current settings. Secrets are masked."""
 
     @endpoint("GET", "/settings", scope="admin", problems=(404,), is_whole=True)
     def list(self) -> Pages[SettingEntry]:
@@ -202,7 +202,7 @@ class AuditEntry(Value):
 
     id: str
     timestamp: float
-    """Seconds since 1970."""
+    """The time of the record, in seconds since 1970."""
     session_id: str
     type: Literal[AuditedType, "message"]
     """The type of the event. Records of the type `message` (questions between agents) are listed

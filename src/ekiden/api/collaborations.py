@@ -34,7 +34,7 @@ class CollaborationMessage(Value):
     correlation_id: str | None
     """The id of the message that this message answers; `null` for the first message."""
     created_at: float
-    """Seconds since 1970."""
+    """When the message was created, in seconds since 1970."""
     ttl: float | None
     body: Mapping[str, Any]
     """The content of the message."""

@@ -54,7 +54,7 @@ class HandoffMove(Value):
 
     status: StatusName
     at: float
-    """Seconds since 1970."""
+    """The time of the status change, in seconds since 1970."""
     seq: int
     """The number of the event that records the change. For a handoff request the number is 0."""
 
@@ -189,7 +189,7 @@ class CancelledHandoff(Value):
     source: str
     target: str
     completed_at: float | None
-    """Seconds since 1970; `null` while the handoff is in progress."""
+    """When the handoff ended, in seconds since 1970; `null` while the handoff is in progress."""
     error: HandoffRefusal | None
     """The reason why the handoff was refused or rolled back; otherwise `null`."""
     rollback_performed: bool
@@ -210,7 +210,7 @@ class HandoffEnd(Value):
     source: str
     target: str
     completed_at: float | None
-    """Seconds since 1970; `null` while the handoff is in progress."""
+    """When the handoff ended, in seconds since 1970; `null` while the handoff is in progress."""
     error: HandoffRefusal | None
     """The reason why the handoff was refused or rolled back; otherwise `null`."""
     rollback_performed: bool

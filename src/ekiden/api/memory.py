@@ -66,7 +66,7 @@ class MemoryEntry(Value):
     content: str
     metadata: Mapping[str, Any]
     stored_at: float
-    """Seconds since 1970."""
+    """When the memory was stored, in seconds since 1970."""
     agent: str | None
     """The agent that stored the memory. `null` if no agent of the team stored it."""
 

@@ -35,7 +35,7 @@ class MessageContent(Value):
     timeout_seconds: float
     ttl: float | None
     created_at: float
-    """Seconds since 1970."""
+    """When the message was created, in seconds since 1970."""
     task: str | None
     depth: int | None = left_out()
     """The number of earlier messages in the chain. It is left out for the first message."""
@@ -55,7 +55,7 @@ class MessageDetails(Value):
     """The reason why the message failed, or is a dead letter."""
     error_code: str | None
     stored_at: float
-    """Seconds since 1970, on the store's clock."""
+    """When the message was stored, in seconds since 1970 on the store's clock."""
     ended_at: float | None
     waiter: str | None
     """The agent that waits for the answer, as `NAME` or `NAME#TASK`."""

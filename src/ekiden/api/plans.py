@@ -32,7 +32,7 @@ class TaskFacts(Value):
     """The state of the task. `stopped`: the run ended before the task did."""
     attempts: int
     started_at: float | None
-    """Seconds since 1970."""
+    """When the task started, in seconds since 1970."""
     ended_at: float | None
     error: str | None
     sessions: Sequence[str]

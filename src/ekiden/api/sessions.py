@@ -52,7 +52,7 @@ class SessionSummary(Value):
     owner: str | None
     """The id of the process that runs the session now; `null` if no process does."""
     created_at: float
-    """Seconds since 1970."""
+    """When the session was created, in seconds since 1970."""
     updated_at: float
     state: SessionState
     """`working`: a process works on the session, or will work on it. `waiting_agent`: the session

@@ -41,7 +41,7 @@ class TraceSpan(Value):
     session_id: str
     correlation_id: str
     started_at: float
-    """Seconds since 1970."""
+    """The start in seconds since 1970."""
     ended_at: float | None
     """The end in seconds since 1970. `null` while the span is in progress or waits."""
     status: SpanStatus

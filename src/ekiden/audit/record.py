@@ -51,7 +51,7 @@ class AuditRecord:
     records, the later ones end in ``.1``, ``.2`` and so on. Events without a session have
     ``no-session`` instead of the session id."""
     at_us: int
-    """Microseconds since 1970."""
+    """The time of the event, in microseconds since 1970."""
     session_id: str
     seq: int
     """The number of the event in its session."""

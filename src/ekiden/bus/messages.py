@@ -162,7 +162,7 @@ class MessageRecord:
     """Why the message failed or became a dead letter."""
     error_code: str | None = None
     stored_at: float = 0.0
-    """Seconds since 1970, on the store's clock."""
+    """When the message was stored, in seconds since 1970 on the store's clock."""
     ended_at: float | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class ProtocolMessage:
     correlation_id: str | None
     """The id of the message that this message answers; `None` for the first message."""
     created_at: float
-    """Seconds since 1970 on the store's clock."""
+    """When the message was created, in seconds since 1970 on the store's clock."""
     ttl: float | None
     body: Mapping[str, Any]
     """The content of the move, as JSON."""
@@ -220,7 +220,7 @@ class Collaboration:
 
     @property
     def created_at(self) -> float:
-        """Seconds since 1970."""
+        """When the collaboration was created, in seconds since 1970."""
         return self.phases[0][1] / 1e6
 
     @property

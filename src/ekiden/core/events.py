@@ -83,7 +83,7 @@ class Event:
         """The number of the event in its session: 1, 2, 3 …, without gaps."""
         self.type = type
         self.at_us = at_us
-        """Microseconds since 1970."""
+        """The time of the event, in microseconds since 1970."""
         self.agent = agent
         self.step = step
         """The step key of the effect that this event records; unique in the session."""

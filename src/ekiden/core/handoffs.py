@@ -432,7 +432,7 @@ class HandoffRequest:
     condition: str = ""
     """If set, the handoff is refused when this condition is false. This applies to every policy."""
     created_at: float = 0.0
-    """Seconds since 1970."""
+    """When the request was created, in seconds since 1970."""
     by: Actor = A_PROGRAM
 
 

@@ -18,7 +18,7 @@ class Clock(Protocol):
     """The source of time. Tests replace the clock to control the time."""
 
     def now_us(self) -> int:
-        """Microseconds since 1970, for people; the value may jump."""
+        """The current time for people, in microseconds since 1970. The value may jump."""
         ...
 
     def monotonic(self) -> float:
@@ -265,7 +265,7 @@ class MemoryRecord:
     memory, in which rare words count more."""
     found_by: FoundBy | None = None
     stored_at_us: int = 0
-    """Microseconds since 1970."""
+    """When the memory was stored, in microseconds since 1970."""
     agent: str | None = None
     """The agent that stored the memory; `None` if no agent stored it."""
 

@@ -39,7 +39,7 @@ class CostLine:
 
     @property
     def cost(self) -> float | None:
-        """The cost of the group; `None` if the price of no call is known."""
+        """The cost of the group; `None` if the prices of all calls are unknown."""
         is_unknown = self.unpriced and self.unpriced == self.usage.requests
         return None if is_unknown else self.usage.cost
 

@@ -83,7 +83,7 @@ def is_copied(row: SessionRow, event: Event) -> bool:
     """Whether the event of a fork was copied from the original session.
 
     ``forked_at`` is the number of the last copied event, or of the message that the fork replaced.
-    Such a replacement is younger than the fork.
+    A message that replaced the original one was created after the fork.
     """
     last = row.meta.get("forked_at") if "forked_from" in row.meta else None
     if not isinstance(last, int) or event.seq > last:
@@ -328,8 +328,8 @@ too many deliveries and is not delivered again."""
 class QueuePut:
     """A new message for a queue.
 
-    Do not change this object, or the other values that exist for every message. Their classes are
-    not frozen only because creating frozen values would take longer than storing them.
+    Do not change this object, or the other values that exist for every message. These classes are
+    not frozen, because the creation of frozen values would take longer than storing them.
     """
 
     queue: str

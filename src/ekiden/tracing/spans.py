@@ -82,9 +82,9 @@ NO_TOKENS = Tokens()
 class Span:
     """A unit of work in a trace, built from stored events.
 
-    Do not change a span. The class is not frozen only because frozen objects are slower to create.
-    The id of a span is a digest of the session's id and of the number of the span's first event, so
-    it is always the same, in every process::
+    Do not change a span. The class is not frozen, because frozen objects are slower to create. The
+    id of a span is a digest of the session's id and of the number of the span's first event, so it
+    is always the same, in every process::
 
         trace = await read_trace(store, "customer-42")
         slowest = max(trace.spans, key=lambda span: span.duration_us or 0)
@@ -108,7 +108,7 @@ class Span:
     correlation_id: str
     """The session's correlation id. The default is the session's id."""
     started_at_us: int
-    """Microseconds since 1970."""
+    """When the span started, in microseconds since 1970."""
     ended_at_us: int | None
     """The end in microseconds since 1970. `None` while the span is in progress or waits."""
     status: SpanStatus = "ok"

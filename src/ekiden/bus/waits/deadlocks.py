@@ -66,7 +66,7 @@ class Deadlock(Value):
     """The cancelled queries of the victim; empty if the victim had already stopped waiting."""
     policy: VictimPolicy | None = None
     found_at: float
-    """Seconds since 1970."""
+    """When the deadlock was found, in seconds since 1970."""
     resolved: bool = False
     asks: tuple[DeadlockAsk, ...] = ()
     """The queries of the deadlock, in the order of the cycle. Empty in records of earlier

@@ -93,7 +93,7 @@ class AgentMessage:
     message never expires."""
     id: str = field(default_factory=lambda: new_id("msg"))
     created_at: float = field(default_factory=time)
-    """Seconds since 1970."""
+    """When the message was created, in seconds since 1970."""
     redelivered: bool = False
     """Whether the message may have been delivered before."""
     task: str | None = None
@@ -150,7 +150,7 @@ class BlockingContext(Value):
     message_id: str | None = None
     """The message or inbox item that the agent waits for."""
     started_at: float | None = None
-    """Seconds since 1970."""
+    """When the wait started, in seconds since 1970."""
     session_id: str | None = None
 
 
