@@ -9,16 +9,16 @@ if TYPE_CHECKING:
     from ekiden.bus.client import BusClient as BusClient
     from ekiden.bus.messages import MessageRecord as MessageRecord
     from ekiden.bus.parts import BusSettings as BusSettings
-    from ekiden.bus.serving.service import LATER as LATER, BusService as BusService
+    from ekiden.bus.service import LATER as LATER, BusService as BusService
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "LATER": "ekiden.bus.serving.service",
+        "LATER": "ekiden.bus.service",
         "Bus": "ekiden.bus.bus",
         "BusClient": "ekiden.bus.client",
         "BusSettings": "ekiden.bus.parts",
         "MessageRecord": "ekiden.bus.messages",
-        "BusService": "ekiden.bus.serving.service",
+        "BusService": "ekiden.bus.service",
     },
 )

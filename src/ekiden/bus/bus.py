@@ -18,7 +18,7 @@ from ekiden.bus.messages import (
     read_message,
 )
 from ekiden.bus.parts import BusSettings
-from ekiden.bus.serving.service import BusService, Handler
+from ekiden.bus.service import BusService, Handler
 from ekiden.bus.waits.deadlocks import Deadlock, deadlocks
 from ekiden.bus.waits.stored import blocked
 from ekiden.core.checks.fields import checked_arguments

@@ -14,8 +14,8 @@ from ekiden.bus.messages import check_agent, check_message, check_sender, copied
 from ekiden.bus.parts import BusParts, BusSettings
 from ekiden.bus.presence import OWNER
 from ekiden.bus.queries import BusQueries
-from ekiden.bus.serving.service import BusService, Handler
-from ekiden.bus.serving.store_reader import StoreReader
+from ekiden.bus.service import BusService, Handler
+from ekiden.bus.store_reader import StoreReader
 from ekiden.core.conversation.messages import AgentMessage, answer_json
 from ekiden.core.current_agent import ACTING
 from ekiden.core.errors import UserError

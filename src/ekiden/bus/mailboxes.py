@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from ekiden.bus.delivery import Delivery, current_delivery
 from ekiden.bus.messages import LEAVES
 from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import HELD_S
-from ekiden.bus.serving.delivery import Delivery, current_delivery
-from ekiden.bus.serving.service import BusService
-from ekiden.bus.serving.store_reader import StoreReader
+from ekiden.bus.service import BusService
+from ekiden.bus.store_reader import StoreReader
 from ekiden.core.conversation.messages import AgentMessage, GroupMode, agent_queue
 from ekiden.core.errors import QueueFull, StoreUnavailable
 from ekiden.core.errors.messages import MailboxFull

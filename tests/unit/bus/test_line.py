@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from ekiden.bus.serving.delivery import Delivery, DeliveryQueue
+from ekiden.bus.delivery import Delivery, DeliveryQueue
 from ekiden.core.conversation.messages import AgentMessage
 
 

@@ -303,7 +303,7 @@ async def test_only_what_cannot_be_stored_is_refused_of_what_is_written_together
 async def test_a_handler_that_cannot_be_stopped_does_not_stop_the_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ekiden.bus.serving.service._STUBBORN_S", 0.01)
+    monkeypatch.setattr("ekiden.bus.service._STUBBORN_S", 0.01)
     go, came = asyncio.Event(), asyncio.Event()
 
     async def stubborn(message: AgentMessage) -> None:

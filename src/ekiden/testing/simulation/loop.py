@@ -22,8 +22,8 @@ from random import Random
 from types import ModuleType
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
-import ekiden.bus.serving.delivery
-import ekiden.bus.serving.service
+import ekiden.bus.delivery
+import ekiden.bus.service
 import ekiden.conditions.program
 import ekiden.core.values
 from ekiden.core.errors import EkidenError
@@ -278,8 +278,8 @@ BEGIN_US = 1_700_000_000_000_000
 """The wall clock at the start of every simulation, in microseconds since 1970."""
 
 _CLOCK_READERS: tuple[ModuleType, ...] = (
-    ekiden.bus.serving.delivery,
-    ekiden.bus.serving.service,
+    ekiden.bus.delivery,
+    ekiden.bus.service,
     ekiden.conditions.program,
     ekiden.core.values,
 )

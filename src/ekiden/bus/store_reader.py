@@ -14,7 +14,7 @@ from contextlib import suppress
 from math import inf
 
 from ekiden.bus.parts import BusParts
-from ekiden.bus.serving.service import BusService
+from ekiden.bus.service import BusService
 from ekiden.bus.waits.waiters import SETTLED
 from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S
 from ekiden.core.errors import EkidenError

@@ -9,9 +9,9 @@ from contextvars import copy_context
 from math import inf
 from typing import Any, Final, Self, TypeAlias
 
+from ekiden.bus.delivery import CURRENT, Delivery, DeliveryQueue, DeliveryResults
 from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import HELD_S, IN_FLIGHT_S
-from ekiden.bus.serving.delivery import CURRENT, Delivery, DeliveryQueue, DeliveryResults
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue, wait_node
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import EkidenError, StoreError, StoreUnavailable

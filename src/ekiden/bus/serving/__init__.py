@@ -1,1 +1,0 @@
-"""Serves agents in this process: takes, handles and settles their messages."""
