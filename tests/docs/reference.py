@@ -37,6 +37,12 @@ _PART: Final = re.compile(
 )
 _OPTION: Final = re.compile(r"(?<![\w=-])--[a-z][a-z-]*(?:=[A-Z]+)?")
 _BRACKETS: Final = re.compile(r"\[((?:choices|default|env var|required)[^\]]*)\]")
+_SETS: Final = {
+    "list options": ("--limit", "--cursor", "--wide", "--json-lines"),
+    "team options": ("--team", "--keep-going", "--trust"),
+    "limits": ("--max-turns", "--max-tokens", "--max-money", "--max-seconds"),
+}
+"""Options that most commands take together, and what they are called on the page."""
 _COMMON: Final = 3
 """An argument or option that so many commands have is described once."""
 _WIDTH: Final = 120
@@ -111,9 +117,16 @@ def _common() -> Mapping[str, str]:
 
 def commands() -> str:
     """The arguments and options that many commands share, and every command."""
-    rows = ((_codes(name), _marked(text)) for name, text in sorted(_common().items()))
-    options = _table(("argument or option", "meaning"), rows)
-    return "\n\n".join([options, *(_command(name, page) for name, page in command_pages().items())])
+    sets = "\n".join(f"- {name}: {_codes(', '.join(each))}" for name, each in _SETS.items())
+    rows = (f"- {_codes(name)}: {_marked(text)}" for name, text in sorted(_common().items()))
+    return "\n\n".join(
+        [
+            sets,
+            "The single options:",
+            "\n".join(rows),
+            *(_command(name, page) for name, page in command_pages().items()),
+        ]
+    )
 
 
 def _command(name: str, page: Command) -> str:
@@ -129,11 +142,21 @@ def _command(name: str, page: Command) -> str:
         link = f"[ekiden {other}](#ekiden-{other.replace(' ', '-')})"
         parts.append(_filled(f"As in {link}: {names}."))
     shared = [name for name in shared if name != "--json"]
+    if {"--store", "--server"} <= set(shared):
+        shared = [name for name in shared if name not in ("--store", "--server")]
     if shared:
-        parts.append(_filled(f"Common: {_codes(', '.join(shared))}."))
+        parts.append(_filled(f"Common: {', '.join(_by_set(shared))}."))
     if name in FIELDS:
         parts.append(_filled(f"`--json` prints {FIELDS[name]}."))
     return "\n\n".join(parts)
+
+
+def _by_set(names: list[str]) -> Iterator[str]:
+    """Names as code, and first the sets that are complete."""
+    sets = {name: options for name, options in _SETS.items() if set(options) <= set(names)}
+    yield from sets
+    inside = {option for options in sets.values() for option in options}
+    yield from (_codes(name) for name in names if name not in inside)
 
 
 def _before(name: str, entry: tuple[str, str]) -> str | None:
