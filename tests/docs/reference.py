@@ -205,7 +205,7 @@ def _values(expects: str) -> str:
         return ""
     text = re.sub(r"^a whole number from (\d+) to \d{7,}", r"from \1", expects)
     text = re.sub(r"^a whole number from ", "", text)
-    return re.sub(r"^a number from ", "number, ", text)
+    return text.removeprefix("a ")
 
 
 KEY_PAGES: Final = {

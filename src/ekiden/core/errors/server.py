@@ -58,7 +58,7 @@ class KeyExpired(Unauthenticated):
 
 
 class Forbidden(ServerError):
-    """The key lacks the scope in `scope`."""
+    """The key lacks a required scope, which `scope` names."""
 
     code = "auth.scope"
 
