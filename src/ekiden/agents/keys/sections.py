@@ -66,8 +66,8 @@ A2A = Entry(
         Field(
             name="card",
             kind=_CARD,
-            text="Address of the agent card; a host alone means its well-known path. `http` only "
-            "on this machine.",
+            text="Address of the agent card; a host alone means its well-known path. The scheme "
+            "`http` is allowed only on this machine.",
             required=True,
             example="https://partner.example",
         ),
