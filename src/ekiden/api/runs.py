@@ -104,9 +104,11 @@ _After: TypeAlias = Annotated[
 
 
 class LimitOptions(TypedDict, total=False):
-    """The limits of a run. A limit stays in effect, in every process that continues the run, until
-    a caller sets another value. A missing limit is not changed. For a new run, missing limits come
-    from the settings."""
+    """The limits of a run.
+
+    A limit stays in effect, in every process that continues the run, until a caller sets another
+    value. A missing limit is not changed. For a new run, missing limits come from the settings.
+    """
 
     max_turns: Annotated[
         int | None, Param("Stop the run after this many turns of the agents.", ge=1, le=10_000)

@@ -50,9 +50,11 @@ class BusClient:
         correlation_id: str | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> str:
-        """Store a message for an agent and return its id. The message waits until a process serves
-        the agent, at most `ttl` seconds (`None` means no limit). `timeout_s` is the time to wait
-        for space in a full mailbox. See `Bus.send`."""
+        """Store a message for an agent and return its id.
+
+        The message waits until a process serves the agent, at most `ttl` seconds (`None` means no
+        limit). `timeout_s` is the time to wait for space in a full mailbox. See `Bus.send`.
+        """
         exchange = self._exchange()
         message = AgentMessage(
             type=type,

@@ -42,7 +42,7 @@ Handler: TypeAlias = Callable[[AgentMessage], Awaitable[Any]]
 
 
 class BusService:
-    """The service of an agent in this process. `Bus.serve` creates this object."""
+    """Handles the messages of one agent in this process. `Bus.serve` creates this object."""
 
     def __init__(
         self,

@@ -177,9 +177,12 @@ class Ekiden:
         timeout_s: float = 120.0,
         retries: int = 4,
     ) -> AsyncIterator[Ekiden]:
-        """Connect to a server. The default of `url` is EKIDEN_SERVER. The default of `key` is
-        EKIDEN_API_KEY, or the content of the file that EKIDEN_API_KEY_FILE names. `AsyncClient`
-        describes the other options."""
+        """Connect to a server.
+
+        The default of `url` is EKIDEN_SERVER. The default of `key` is EKIDEN_API_KEY, or the
+        content of the file that EKIDEN_API_KEY_FILE names. `AsyncClient` describes the other
+        options.
+        """
         from ekiden.client.errors import ClientMisconfigured
         from ekiden.client.wire import ConnectionPolicy, Wire, api_key_of, server_address
 

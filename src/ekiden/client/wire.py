@@ -184,9 +184,11 @@ class Wire:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx2.Response]:
-        """Send a request once, and stream the response. Raises the server's error. Raises
-        `ServerUnavailable` if there is no connection, or if the connection is lost while the
-        response is read."""
+        """Send a request once, and stream the response.
+
+        Raises the server's error. Raises `ServerUnavailable` if there is no connection, or if the
+        connection is lost while the response is read.
+        """
         _require_httpx2()
         import httpx2
 

@@ -51,8 +51,8 @@ class CollaborationSettings(Checked):
     bids_s: Seconds = 30.0
     """The time for which bids are collected, in seconds."""
     negotiation_s: Seconds = 300.0
-    """The maximum time of a negotiation, or until the answer to a request, in seconds. After this
-    time the collaboration expires."""
+    """The maximum duration, in seconds, of a negotiation, or of the wait for the answer to a
+    request. After this time the collaboration expires."""
     lifetime_s: Seconds = 86_400.0
     """The maximum time from the start of a collaboration to its completion, in seconds."""
     max_participants: Count = 256

@@ -139,9 +139,12 @@ class Party:
     async def bid(
         self, collaboration_id: str, score: float, *, offer: Any = None, key: str | None = None
     ) -> Collaboration:
-        """Answer a call with a bid. `score`, from 0 to 1, says how well the agent can do the work.
-        `offer` (JSON) contains the agent's terms. If the initiator awards the bid, the agreement is
-        made. A bid after the deadline is stored but does not count."""
+        """Answer a call with a bid.
+
+        `score`, from 0 to 1, says how well the agent can do the work. `offer` (JSON) contains the
+        agent's terms. If the initiator awards the bid, the agreement is made. A bid after the
+        deadline is stored but does not count.
+        """
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
             raise UserError(f"a bid's `score` is a number from 0 to 1, not {score!r:.40}")
         record = await self._ledger.load(collaboration_id)

@@ -93,8 +93,8 @@ OutcomeStatus: TypeAlias = Literal["completed", "failed", "rejected", "cancelled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolMessage:
-    """One message of the protocol. The signature, with the store's key, includes the true
-    sender."""
+    """One message of the protocol. The signature is made with the key of the store, and covers the
+    true sender."""
 
     id: str
     collaboration: str

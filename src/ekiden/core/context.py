@@ -262,10 +262,11 @@ class RunContextWrapper(Generic[TContext]):
         priority: Priority = "normal",
         ttl_s: float | None = None,
     ) -> None:
-        """Send another agent a message, and continue without an answer. The message is stored with
-        the current step. An agent of the team handles the message in a new session. A message for
-        any other agent stays in the mailbox of that agent. Raises `MailboxFull` if the mailbox is
-        full.
+        """Send another agent a message, and continue without an answer.
+
+        The message is stored with the current step. An agent of the team handles the message in a
+        new session. A message for any other agent stays in the mailbox of that agent. Raises
+        `MailboxFull` if the mailbox is full.
         """
         from ekiden.core.questions import Ask
 

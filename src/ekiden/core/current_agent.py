@@ -6,7 +6,7 @@ callbacks, in the tasks and threads that these start through the runtime, and in
 tool `shell` starts, with their children. The mark restricts agents, not programmers: Python code
 that leaves its context on purpose (its own thread, a task with an empty context) is trusted,
 because the owner of the process chose it. A program is also trusted if it closes its inherited
-files, removes the variable and detaches from its parent.
+files, removes the environment variable with the agent's name, and detaches from its parent.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ AGENT_VARIABLE = "EKIDEN_ACTING_AGENT"
 """The environment variable with the agent's name, set for processes that tools start."""
 AGENT_HEADER = "X-Ekiden-Agent"
 """The HTTP header with the agent's name, sent with an agent's requests to MCP servers and A2A
-agents. An Ekiden server refuses such a caller decisions that belong to people."""
+agents. An Ekiden server does not let such a caller make decisions that belong to people."""
 
 ACTING: ContextVar[str | None] = ContextVar("ekiden_acting_agent", default=None)
 """The agent whose code runs in this process; empty or `None` outside of agents. Reading this

@@ -166,9 +166,9 @@ _FACTORY = _Factory()
 def maker(cls: Callable[_P, _T]) -> Callable[_P, _T]:
     """A function that creates objects of a data class in half the time of a call of the class.
 
-    Python collects the keyword arguments of a class in two dictionaries before `__init__` gets
-    them, but passes those of a function directly. Only for classes that are not frozen, and for
-    objects that are created all the time.
+    When a class is called, Python first collects the keyword arguments in two dictionaries. When a
+    function is called, Python passes them directly. Use `maker` only for classes that are not
+    frozen and have very many objects.
     """
     params = cls.__dataclass_params__  # type: ignore[attr-defined]
     if params.frozen:

@@ -79,7 +79,7 @@ class Value:
 
 
 def named(name: str, **options: Any) -> Any:
-    """A field with another name in JSON, because the name is a Python keyword."""
+    """A field with another name in JSON, because the name in JSON is a Python keyword."""
     return field(**options, metadata={"json": name})
 
 

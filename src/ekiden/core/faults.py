@@ -152,8 +152,8 @@ def _check(name: str, nth: str, how: str) -> None:
 
 
 def fault_point(name: FaultPointName) -> None:
-    """Kill the process with SIGKILL, or stop it until SIGCONT, if a test chose this fault point and
-    this visit of it."""
+    """Kill the process with SIGKILL, or stop it until SIGCONT, if a test chose this call: the name
+    of the fault point, and how many earlier calls with this name are skipped."""
     if not _countdown:
         return
     left = _countdown.get(name)

@@ -66,9 +66,11 @@ class Assigner(Protocol):
         excluded: Collection[str] = (),
         options: Mapping[str, Any] | None = None,
     ) -> Assignment:
-        """Choose among all candidates except `excluded`. `options` belong to this request, such as
-        ``{"strategy": "rule"}``. No text and no model output makes this method raise an
-        exception."""
+        """Choose among all candidates except `excluded`.
+
+        `options` belong to this request, such as ``{"strategy": "rule"}``. No text and no model
+        output makes this method raise an exception.
+        """
         ...
 
     async def keep(self, text: str, *, agent: str) -> Assignment:
@@ -200,7 +202,7 @@ class AgentReply:
     """
 
     text: str | None = None
-    """The text for the person. If `None`, the reply has no text, only `items`."""
+    """The text for the person. If `None`, the reply consists of `items` only."""
     items: Sequence[Item] = ()
     """Items to add to the conversation before `text`: messages, and tool calls with their
     outputs."""

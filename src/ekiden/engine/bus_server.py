@@ -126,10 +126,12 @@ class BusServer:
         serves: Collection[str] | None = None,
     ) -> None:
         """With `collaborations`, the agents take part in collaborations: a verified request or
-        proposal creates a session, in which the agent answers with its `negotiation_tools`. Agents
-        answer calls for bids according to their capabilities. With `answers`, agents without these
-        tools answer automatically, and bids consider load and availability (see `own_answers`).
-        With `serves`, only the named agents are served."""
+        proposal creates a session, in which the agent answers with its `negotiation_tools`.
+
+        Agents answer calls for bids according to their capabilities. With `answers`, agents without
+        these tools answer automatically, and bids consider load and availability (see
+        `own_answers`). With `serves`, only the named agents are served.
+        """
         self._bus = bus
         self._collaborations = collaborations
         self._answers: AutomaticAnswers | None = None

@@ -88,9 +88,11 @@ class SessionQueue:
         self.may_have = True
 
     def missed(self, hints: int) -> float:
-        """Note that a claim found nothing, and return the seconds to pause. `hints` is the number
-        of hints before the claim: a hint since then may be about a session that the claim did not
-        see."""
+        """Note that a claim found nothing, and return the seconds to pause.
+
+        `hints` is the number of hints before the claim: a hint since then may be about a session
+        that the claim did not see.
+        """
         self._width = _NARROWEST
         self.is_troubled = False
         self.may_have = self.hints != hints

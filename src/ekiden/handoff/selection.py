@@ -112,8 +112,10 @@ def units(entries: Sequence[VisibleItem]) -> list[list[int]]:
 
 def paired(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
     """The items without unpaired ones, which providers reject: outputs without an earlier call,
-    calls without an output, and reasoning that led only to these. Also returns a note for each
-    removed output or call."""
+    calls without an output, and reasoning that led only to these.
+
+    Also returns a note for each removed output or call.
+    """
     waiting: dict[tuple[str, str], int] = {}
     notes: dict[int, str] = {}
     for index, item in enumerate(items):

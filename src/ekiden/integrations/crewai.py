@@ -44,8 +44,8 @@ def adapter(obj: Any) -> CrewAIAgent:
 class CrewAIAgent:
     """A flow, a crew or an agent of CrewAI as a member of a team.
 
-    Each turn creates a new flow of the class. The function `input` returns the inputs of a turn. By
-    default, the input ``text`` is the person's message. For example::
+    For a flow, each turn creates a new object of the flow's class. The function `input` returns the
+    inputs of a turn. By default, the input ``text`` is the person's message. For example::
 
         CrewAIAgent(ReviewFlow, input=lambda turn: {"topic": turn.text})
     """

@@ -66,7 +66,7 @@ def open_backend(options: BackendOptions) -> MemoryBackend:
 
 
 class PineconeBackend:
-    """A `MemoryBackend` on one index.
+    """A `MemoryBackend` that uses one index of Pinecone.
 
     Each event loop has its own client, which is created at the first call, so a program can use the
     back end in several event loops.

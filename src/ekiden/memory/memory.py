@@ -83,9 +83,11 @@ class Memory:
         agent: str | None = None,
     ) -> None:
         """`embedder` is an embedder, or a function that returns one; only memories of the type
-        `vector` need it. The default embedder runs in this process. The default of `app` is
-        ``ekiden``, as in the command `ekiden memory`. The name `agent` is recorded with each stored
-        memory."""
+        `vector` need it.
+
+        The default embedder runs in this process. The default of `app` is ``ekiden``, as in the
+        command `ekiden memory`. The name `agent` is recorded with each stored memory.
+        """
         self._store = store
         self._settings = settings
         self._user, self._app, self._agent = user, app, agent

@@ -5,11 +5,11 @@ sends it. So even if messages are sent twice, late, or in another order, the bac
 the contents of the store. After sending, the sender reads the entry again. If the entry was changed
 meanwhile, the sender sends it again.
 
-A message is stored before its entry is changed, as already taken: so no process sends the old
-entry, and if this process dies, the message becomes due when its lease ends. After the change, the
-message is replaced by one with a `dedup_key`: only one message waits for an entry, however often
-the entry changes. A sender replaces it by a message that it has taken, before it reads the entry:
-so a later change finds no waiting message, and adds a new one.
+A message is stored before its entry is changed, and is marked as already taken. So no process sends
+the old entry. If this process dies, the message becomes due when its lease ends. After the change,
+the message is replaced by a message with a `dedup_key`, so only one message waits for an entry,
+however often the entry changes. Before a sender reads the entry, it replaces the waiting message by
+a message that the sender has taken. So a later change finds no waiting message, and adds a new one.
 
 Refused messages wait in their own queue, and do not block others. Unreadable messages are put into
 a third queue.

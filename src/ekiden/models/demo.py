@@ -72,7 +72,7 @@ def is_demo(model: object) -> bool:
 
 
 class DemoModel:
-    """A model that answers by the rules above."""
+    """A model that answers by fixed rules, without a provider."""
 
     async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Answer with a transfer, a tool call or a text. Raises `UserError` for JSON output."""

@@ -46,7 +46,7 @@ class ProviderConnection:
     settings_type: type
     """The `TypedDict` with the names of its settings."""
     strict: bool
-    """Whether strict schemas are passed on."""
+    """Whether requests tell the provider which schemas are strict."""
 
 
 def _openai_responses(target: Target, http: httpx2.AsyncClient) -> ProviderConnection:

@@ -363,8 +363,8 @@ def request_parameters(
 ) -> ModelRequestParameters:
     """The tools, the output type and the instructions of a request.
 
-    `strict`: whether the provider accepts every strict schema. A model without native structured
-    output gets the schema in its instructions.
+    `strict` says whether the provider accepts every strict schema. A model without native
+    structured output gets the schema in its instructions.
     """
     parameters = ModelRequestParameters(
         function_tools=[

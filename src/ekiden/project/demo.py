@@ -15,7 +15,7 @@ ORDERS = {
     "1043": {"status": "packing", "carrier": "Sagawa", "eta": "2026-11-20", "total": "¥980"},
     "1044": {"status": "delivered", "carrier": "Yamato", "eta": "2026-11-12", "total": "¥12,600"},
 }
-"""The orders that the tool finds."""
+"""The orders that the tool `lookup_order` can find."""
 
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _ORDER_ID = re.compile(r"\d{3,}")

@@ -180,7 +180,7 @@ class KeyStore:
         return None if document is None else _key(document)
 
     async def exist(self) -> bool:
-        """Whether any tenant has a key, whether the key is valid or not."""
+        """Whether any tenant has a key, valid or not."""
         return bool(await self._store.list_documents(KEYS, limit=1))
 
     async def list(self, *, tenant: str | None = None) -> Sequence[StoredKey]:
@@ -190,7 +190,8 @@ class KeyStore:
         return sorted(mine, key=lambda key: (key.created_at_us, key.id))
 
     async def revoke(self, key_id: str) -> StoredKey:
-        """Revoke a key permanently. A revoked key is unchanged. Raises `KeyNotFound`.
+        """Revoke a key permanently. A key that was revoked before does not change. Raises
+        `KeyNotFound`.
 
         `key_id` is the id of the key, or the whole key.
         """

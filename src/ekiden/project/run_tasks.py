@@ -98,9 +98,11 @@ class StartedRun:
 
 @asynccontextmanager
 async def mark_ready(options: RunOptions, session: Session) -> AsyncIterator[RunState]:
-    """Claim the session, and mark its run as unfinished in the store. After this, a worker resumes
-    the run if this process dies, and the outcome of the previous run is not mistaken for the
-    outcome of this run."""
+    """Claim the session, and mark its run as unfinished in the store.
+
+    After this, a worker resumes the run if this process dies, and the outcome of the previous run
+    is not mistaken for the outcome of this run.
+    """
     async with resumed(options, session) as run:
         patch = SessionPatch(status="ready", outcome="", cursor=run.cursor.to_json())
         await run.store.commit(run.claim, Commit(patch=patch, events=()))
@@ -192,8 +194,8 @@ async def is_stopped(
     stopped.
 
     If the owner dies or releases the session meanwhile, `stop_suspended` stops the run in this
-    process. The wait begins at the time `began` of the event loop. After the wait, the request
-    stays in the store until a process handles it.
+    process. This function waits at most a few seconds after `began`, a time on the clock of the
+    event loop. After that, the request stays in the store until a process handles it.
     """
     clock = asyncio.get_running_loop()
     deadline = began + _PATIENCE_S

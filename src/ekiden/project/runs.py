@@ -98,8 +98,10 @@ class RunStarter:
         serves: Collection[str] | None = None,
     ) -> None:
         """The function `stop_elsewhere` stops a session that the tenant's worker runs in this
-        process, and returns whether it stopped a session. `serves` are the agents that may run in
-        this process. Workers run all other agents."""
+        process, and returns whether it stopped a session.
+
+        `serves` are the agents that may run in this process. Workers run all other agents.
+        """
         self._store = store
         self._team = team
         self._tails = tails
@@ -185,6 +187,7 @@ class RunStarter:
         self, session_id: str, *, limits: Mapping[str, float] = _NO_LIMITS
     ) -> StartedRun:
         """Resume the session's unfinished run, with these limits instead of the run's own limits.
+
         Raises `UserError` if the session has no unfinished run, and `SessionBusy` while another
         task or process runs the session.
         """
@@ -314,8 +317,10 @@ class RunStarter:
         self, session_id: str, *, after: int, quiet_s: float = QUIET_S
     ) -> AsyncGenerator[Shown | None, None]:
         """Follow a session through all its runs, from after the event number `after`, until the
-        server stops. Raises `SessionNotFound` when the session is deleted. Yields `None` like
-        `watch`."""
+        server stops.
+
+        Raises `SessionNotFound` when the session is deleted. Yields `None` like `watch`.
+        """
         place = after
         await self._store.get(session_id)
         while not self._tails.is_closed:

@@ -147,9 +147,11 @@ async def read_run(store: Store, run_id: str) -> Run:
 
 
 def done_run(run: RunState, events: Sequence[Event]) -> Run | None:
-    """Create the record of a run that has just ended, equal to the result of `read_run`. Returns
-    `None` if the record must be read from the store, because the run did not end with a text, or
-    because `events` are not complete."""
+    """Create the record of a run that has just ended, equal to the result of `read_run`.
+
+    Returns `None` if the record must be read from the store, because the run did not end with a
+    text, or because `events` are not complete.
+    """
     cursor, outcome, output = run.cursor, run.outcome, answer_of(events)
     if not isinstance(outcome, Done) or output is None or outcome.output != output:
         return None

@@ -161,8 +161,9 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
     @property
     def warnings(self) -> list[str]:
         """Errors in your own code that did not end the run, for example exceptions in a filter, a
-        hook, `on_handoff`, a guardrail or an aggregator. Each entry names the function that failed.
-        The log has the tracebacks.
+        hook, `on_handoff`, a guardrail or an aggregator.
+
+        Each entry names the function that failed. The log has the tracebacks.
         """
         return warnings_of(self._run.events)
 

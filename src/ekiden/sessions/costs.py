@@ -90,7 +90,7 @@ def cost_report(
     """Return the usage and cost of the model calls in `events`, including model calls of routers.
 
     `prices` has prices by model name. The prices of other models come from the price list of the
-    extra `prices`. These prices are those at the time of the call, in US dollars. Raises
+    extra `prices`. The list gives the prices in US dollars at the time of the call. Raises
     `UserError` for an unknown key in `by`. For example::
 
         report = cost_report(await session.events())

@@ -270,6 +270,7 @@ class Session:
 
     async def state(self, at: int | None = None) -> SessionState:
         """Return a copy of the session's current state, or of its state after event number `at`.
+
         Use `ekiden.update_state` to change the state. Raises `SessionNotFound`, and `UserError` if
         the event does not exist.
         """

@@ -7,8 +7,8 @@ details::
 
 `set` has the new values of the session's own variables, and `deleted` has the names of deleted
 variables. Variables of a user or an app are recorded only by name, because their values do not
-belong to the session. ``base`` has the earlier variables, in the first such event of a session that
-had variables before changes were recorded.
+belong to the session. If a session got variables before changes were recorded, the first event with
+changes also has these earlier variables, as ``base``.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContrac
 * `commit` is one transaction: either the whole commit is stored durably, or none of it.
 * The writer numbers the events of a session 1, 2, 3 … A number or a step key that is already stored
   raises `StepConflict`.
-* What is stored as JSON (`meta`, `cursor`, `variables`, results of steps, bodies of documents and
-  messages, what an event carries) must be JSON: dicts with text as keys, lists, text, finite
-  numbers, booleans, `None`. Anything else raises a `UserError` that names the value, before
+* Values that are stored as JSON (`meta`, `cursor`, `variables`, results of steps, bodies of
+  documents and messages, contents of events) must be JSON: dicts with text as keys, lists, text,
+  finite numbers, booleans, `None`. Anything else raises a `UserError` that names the value, before
   anything is stored. Only `MemoryStore` does not check events, which it keeps as objects.
 * Each wake raises the `wakes` of a session. A process that suspends the session passes the count
   that it has read, so no wake is lost between reading and suspending.
@@ -395,11 +395,13 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
         ...
 
     async def open(self) -> None:
-        """Connect to the database, and migrate it to the current format. A second call does
-        nothing. Raises `StoreTooNew`, `StoreTooOld`, `MigrationChanged`, `EngineTooOld`,
-        `StoreUnavailable`, and `StoreUnfinished` for an incomplete copy. A closed store can be
-        opened again. `Session` and `Runner` open their store themselves, even if it was closed
-        before."""
+        """Connect to the database, and migrate it to the current format.
+
+        A second call does nothing. Raises `StoreTooNew`, `StoreTooOld`, `MigrationChanged`,
+        `EngineTooOld`, `StoreUnavailable`, and `StoreUnfinished` for an incomplete copy. A closed
+        store can be opened again. `Session` and `Runner` open their store themselves, even if it
+        was closed before.
+        """
         ...
 
     async def close(self) -> None:
@@ -420,9 +422,11 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
         ...
 
     async def now_us(self) -> int:
-        """Return the time on the clock of the store, in microseconds since 1970, for deadlines. All
-        processes see the same clock. This clock does not jump when the wall clock of a machine is
-        changed."""
+        """Return the time on the clock of the store, in microseconds since 1970, for deadlines.
+
+        All processes see the same clock. This clock does not jump when the wall clock of a machine
+        is changed.
+        """
         ...
 
     async def check_writable(self) -> None:
@@ -432,6 +436,9 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
 
     async def info(self) -> Mapping[str, Any]:
         """Facts for `ekiden doctor`: `engine`, `version`, `format` and the counts `sessions` and
-        `events`. A back end may add more. The call is fast even for a large store, because some
-        counts are estimates. `estimated` lists the names of these counts."""
+        `events`.
+
+        A back end may add more. The call is fast even for a large store, because some counts are
+        estimates. The entry `estimated` lists the names of the estimated counts.
+        """
         ...

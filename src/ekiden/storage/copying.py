@@ -164,8 +164,10 @@ class StoreSnapshot(Protocol):
 
     async def facts(self, *, exact: bool = True) -> Mapping[str, Any]:
         """`engine`, `version`, `format`, the row counts of all tables, `leases` of sessions,
-        `taken` (leased messages), and `unfinished`: the source of an incomplete copy. Without
-        `exact`, the counts of large tables may be estimates; `estimated` names those."""
+        `taken` (leased messages), and `unfinished`: the source of an incomplete copy.
+
+        Without `exact`, the counts of large tables may be estimates; `estimated` names those.
+        """
         ...
 
     async def neighbours(self, separator: str) -> Sequence[str]:

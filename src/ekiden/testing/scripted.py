@@ -153,9 +153,11 @@ class ScriptedModel:
         clock: ManualClock | None = None,
         record: bool = True,
     ) -> None:
-        """`usage` is the usage of each answer that has no usage of its own. Steps made with `delay`
-        wait for time to pass on `clock`. With ``record=False``, the model does not record its
-        calls, which saves memory in long measurements."""
+        """`usage` is the usage of each answer that has no usage of its own.
+
+        Steps made with `delay` wait for time to pass on `clock`. With ``record=False``, the model
+        does not record its calls, which saves memory in long measurements.
+        """
         self.calls: list[RecordedCall] = []
         self._script = respond
         self._steps: deque[Step] = deque()

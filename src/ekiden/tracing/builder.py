@@ -7,7 +7,7 @@ events do not change the ids and parents of spans.
   A run that ended with an error, at a limit or by a stop continues, when it is resumed, as a new
   span with a link to the first one. A waiting run stays open until it continues.
 * A **stay** of an agent begins with its `agent_start`, or with its first event, and ends with a
-  handoff, a rollback or the run.
+  handoff, a rollback, or the end of the run.
 * A **handoff** is a child of the source's stay. It lasts from its request until it is confirmed,
   refused or rolled back, and has a link to the target's stay.
 """

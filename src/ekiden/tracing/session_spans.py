@@ -112,10 +112,12 @@ class SessionSpans:
         links: tuple[str, ...] = (),
         is_live: bool = False,
     ) -> None:
-        """`started_at_us` is the creation time of the session, for sessions without events. `runs`
-        is the number of runs before the first event. `details` and `links` belong to the session's
-        span. With `is_live`, only open spans are kept, and `take` returns the starts and ends of
-        spans."""
+        """`started_at_us` is the creation time of the session, for sessions without events.
+
+        `runs` is the number of runs before the first event. `details` and `links` belong to the
+        session's span. With `is_live`, only open spans are kept, and `take` returns the starts and
+        ends of spans.
+        """
         self.session_id = session_id
         self.context = context
         self.created_at_us = 0

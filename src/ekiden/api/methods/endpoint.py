@@ -254,7 +254,8 @@ def arguments(
 
 @cache
 def answer_type(interface: type, name: str) -> Any:
-    """The result type of a method: `Pages[X]` for a list of `X`, `AsyncStream[X]` for a stream."""
+    """The declared result type of a method. A method that lists values has the type `Pages[X]`; a
+    method that streams values has the type `AsyncStream[X]`."""
     return get_type_hints(getattr(interface, name))["return"]
 
 

@@ -161,8 +161,8 @@ class WaitGraph:
 
 
 class BlockedNodes:
-    """The stuck nodes among the nodes that can be reached from some start nodes. Giving up a need
-    updates them.
+    """The stuck nodes among the nodes that can be reached from some start nodes. `give_up` updates
+    these nodes.
 
     Each need is met at most once, so all updates together take linear time.
     """

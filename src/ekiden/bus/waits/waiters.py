@@ -63,8 +63,8 @@ class AwaitedAnswer:
 class Deadlines:
     """The deadlines of waits, with one timer for all of them.
 
-    The deadlines of ended waits stay in the heap until they are due, or until most waits have
-    ended, because a removal from the middle of a heap takes linear time.
+    The deadline of an ended wait stays in the heap until it is due, or until most waits have ended.
+    To remove it at once would take linear time, because it may be in the middle of the heap.
     """
 
     __slots__ = ("_heap", "_loop", "_most", "_number", "_timer")

@@ -27,7 +27,7 @@ async def bench(
         Parameter(help="Scenarios to run. Default: `s1` to `s5`."),
     ],
     quick: Annotated[
-        bool, Parameter(help="Do less work; the results are then less exact.")
+        bool, Parameter(help="Do less work, only to check that the benchmark runs.")
     ] = False,
     folder: Annotated[
         Path,

@@ -198,7 +198,7 @@ async def handoff_cancel(
     handoff: HandoffArgument,
     /,
     *,
-    reason: Annotated[str, Parameter(help="Reason for the cancellation. It is recorded.")] = "",
+    reason: Annotated[str, Parameter(help="Reason that is recorded for the cancellation.")] = "",
     by: ByOption = None,
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,

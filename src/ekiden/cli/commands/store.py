@@ -175,8 +175,8 @@ async def mirror_run(
 
     The settings `mirror.…` define the mirror. While the mirror is unavailable, events wait in the
     store. Ctrl-C stops the command; the next run continues at the same event. If several processes
-    run this command, one of them sends events, and another takes over if it stops. With --once, the
-    exit code is 1 if an event could not be sent.
+    run this command, one of them sends events. If it stops, another process takes over. With
+    --once, the exit code is 1 if an event could not be sent.
     """
     import asyncio
     import signal

@@ -82,7 +82,7 @@ class TemporalOptions:
     task_queue: Annotated[
         str,
         Parameter(
-            help="Prefix of the task queue names in Temporal. Ekiden adds the store's name. "
+            help="Prefix of the task queue names in Temporal. Ekiden appends the store's name. "
             "Different teams need different prefixes."
         ),
     ] = "ekiden"

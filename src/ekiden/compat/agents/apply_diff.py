@@ -23,9 +23,11 @@ class _Change:
 
 
 def apply_diff(input: str, diff: str, mode: ApplyDiffMode = "default") -> str:
-    """Apply a diff to a text, and return the new text. With mode ``create`` the diff alone makes
-    the text. Raises `ValueError` for a line that is not part of a diff, and for context that is not
-    found."""
+    """Apply a diff to a text, and return the new text.
+
+    With mode ``create`` the diff alone makes the text. Raises `ValueError` for a line that is not
+    part of a diff, and for context that is not found.
+    """
     source = diff if mode == "create" or "\n" not in input else input
     newline = "\r\n" if "\r\n" in source else "\n"
     lines = diff.replace("\r\n", "\n").split("\n")

@@ -131,7 +131,7 @@ class AgentMessage:
 
 
 new_message = maker(AgentMessage)
-"""`AgentMessage`, in half the time."""
+"""Create an `AgentMessage` in half the time of a call of the class."""
 
 BlockingStatus: TypeAlias = Literal["none", "internal", "user"]
 """`none`: the agent does not wait. `internal`: the agent waits for another agent. `user`: the agent

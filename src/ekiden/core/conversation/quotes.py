@@ -94,7 +94,8 @@ def as_caller_data(items: Iterable[Item]) -> tuple[Item, ...]:
 
 
 def is_request(item: Item) -> bool:
-    """Whether the item is a person's message. Data from a calling agent are not."""
+    """Whether the item is a message from a person. A message with data from a calling agent does
+    not count."""
     return is_message(item) and item.get("role") == "user" and not _is_data(text_of(item))
 
 

@@ -40,7 +40,8 @@ class Integration:
     """For a framework: the packages that define the classes of agents."""
     paths: tuple[str, ...] = ()
     """For the server: the routes are loaded at the first request to one of these paths, or to a
-    path below. If there are no paths, the routes are loaded at the start of the server."""
+    path below one of them. If there are no paths, the routes are loaded at the start of the
+    server."""
 
     @property
     def is_installed(self) -> bool:

@@ -126,8 +126,8 @@ class ToolOutputGuardrail(Generic[TContext]):
     creates this object from a function."""
 
     guardrail_function: ToolOutputGuardrailFunction
-    """The function that checks the call, sync or async. A sync function runs on the event loop and
-    must be fast."""
+    """The function that checks the output, sync or async. A sync function runs on the event loop
+    and must be fast."""
     name: Name | None = None
 
     def __post_init__(self) -> None:

@@ -144,8 +144,8 @@ _NAME = lazy_pattern(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def check_tool_name(name: object, what: str) -> None:
-    """Raise `UserError` for a name that a model's API would refuse. `what` describes the named
-    object in the message."""
+    """Raise `UserError` for a name that a model's API would refuse. `what` is the noun for the
+    error message, such as "the name of a tool"."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UserError(
             f"{name!r:.80} cannot be {what} (1 to 64 ASCII letters, digits, _ and -, as every "

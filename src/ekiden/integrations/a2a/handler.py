@@ -142,7 +142,7 @@ def fingerprint(message: Message) -> str:
 
 
 def decision(message: Message, questions: list[InboxItem]) -> TaskAnswer:
-    """Find the answer to one of the open questions in a message.
+    """Read from a message the answer to one of the open questions.
 
     The exact form of an answer is a data part `{"choice": …, "text": …, "item": …}`. A text is
     compared with the options. The words yes and no also select an option with this meaning. A

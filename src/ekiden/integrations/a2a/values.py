@@ -32,8 +32,8 @@ class RemoteA2A:
     token_env: str | None = None
     """The environment variable with the token for `Authorization: Bearer`."""
     headers_env: Mapping[str, str] = field(default_factory=dict)
-    """Further HTTP headers. The keys are names of headers, and the values are environment variables
-    with their contents."""
+    """Further HTTP headers. The keys are names of headers. The values are the names of the
+    environment variables that contain the values of the headers."""
     timeout_s: Seconds = 300.0
     """The timeout of one task, in seconds. Time spent waiting for people does not count."""
     patience_s: Seconds = 30.0

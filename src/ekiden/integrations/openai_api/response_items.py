@@ -304,7 +304,8 @@ class ResponseOutput:
                 self._calls[item["call_id"]] = item
 
     def take(self, shown: Shown) -> Iterator[StreamEvent]:
-        """Add an event or a text delta. Returns the events of the stream, and must be exhausted."""
+        """Add an event or a text delta. Yields the events of the stream. Read the iterator to its
+        end."""
         for each in self._speech.take(shown):
             match each:
                 case SpeechStarted(id=name):

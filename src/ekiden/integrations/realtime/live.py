@@ -286,7 +286,8 @@ _E = TypeVar("_E", bound=RealtimeSessionEvent)
 
 
 class EventBuffer(Generic[_T]):
-    """A queue with an end. The queue may end with an error, which follows the queued events."""
+    """A queue of events that can be ended. The queue may end with an error, which follows the
+    queued events."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -298,8 +299,7 @@ class EventBuffer(Generic[_T]):
         """Whether the queue was ended."""
 
     def put(self, event: _T) -> None:
-        """Add an event, even if the queue is full. After the end of the queue, the event is
-        dropped."""
+        """Add an event, even if the queue is full. If the queue has ended, the event is dropped."""
         if not self.is_over:
             self._events.append(event)
             self._changed.set()
@@ -351,7 +351,7 @@ class Live:
     """The offer that the model has."""
     record: SessionRecord
     received: str | None = None
-    """The prompt block of the last handoff."""
+    """The text about the last handoff, which follows the agent's instructions."""
     stored: set[str] = field(default_factory=set)
     """The provider's ids of items that are already stored, or must not be stored."""
     waiting: Attempt | None = None

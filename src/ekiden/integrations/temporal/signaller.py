@@ -193,7 +193,8 @@ class WorkflowSignaller:
         self._timekeeper = _TimekeeperSignals(store, client, job=job)
 
     async def run(self) -> None:
-        """Signal until cancelled. Failures are logged and repeated."""
+        """Send signals until this call is cancelled. A failure is logged, and the signals are sent
+        again."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._lease.keep())

@@ -222,9 +222,10 @@ class TemporalWorker:
         version: WorkerVersion | None = None,
         tenant: str = "",
     ) -> None:
-        """`client`: an existing client, e.g. with its own codec, instead of a new connection to
-        `address`. `queue`, `linger_s`, `rounds`, `look_s` and `version`: see `TemporalSettings`.
-        With `version`, Temporal's worker versioning decides which tasks the worker gets."""
+        """`client` is an existing client, for example with its own codec. Without it, the worker
+        connects to `address`. `TemporalSettings` describes `queue`, `linger_s`, `rounds` and
+        `look_s`. With `version`, Temporal's worker versioning decides which tasks the worker
+        gets."""
         members = team if isinstance(team, Team) else Team(team)
         found = check_labels(labels, "the labels of a worker")
         where = address if isinstance(address, TemporalAddress) else TemporalAddress(address)
@@ -311,7 +312,8 @@ class TemporalSettings:
     linger_s: float = 0.0
     """Seconds for which the workflow of a session stays open without work."""
     rounds: int = 1000
-    """The workflow continues as new after this many messages or answers."""
+    """The workflow continues as new after this many activities, or earlier if Temporal suggests
+    it."""
     look_s: float = 3600.0
     """A waiting session is checked after this many seconds, even without a signal."""
     version: WorkerVersion | None = None

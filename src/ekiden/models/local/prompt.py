@@ -132,8 +132,8 @@ def without_echo(text: str, request: ModelRequest) -> str:
     """Return the answer up to the first text that repeats the prompt. The result is empty if the
     whole answer repeats the prompt.
 
-    Compared texts of the prompt are the sentences around tools and results. If the answer begins
-    with the beginning of the instructions, this text is compared too.
+    The function looks for the sentences that surround tools and results in the prompt. If the
+    answer begins like the instructions, the result is empty.
     """
     start = one_line(request.instructions or "")[:_BEGINNING]
     if len(start) == _BEGINNING and one_line(text[: 4 * _BEGINNING]).startswith(start):

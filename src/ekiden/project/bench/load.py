@@ -1,7 +1,8 @@
 """`ekiden bench load`: many open sessions in one database, shared by worker processes.
 
 For the throughput, all sessions get a message before the workers start; then the workers handle the
-messages. For the latency, messages arrive one by one in open sessions, at a fraction of that rate.
+messages. For the latency, messages arrive one by one in open sessions, at a fraction of the
+measured throughput.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class LoadSize:
     messages: int = 1000
     """The number of messages that arrive one by one in open sessions."""
     seconds: float | None = None
-    """If set, the duration of these messages instead of their number."""
+    """If set, these messages arrive for this many seconds, and `messages` is not used."""
 
     def __post_init__(self) -> None:
         if self.messages > self.sessions:

@@ -89,7 +89,7 @@ class WorkerProcesses:
             await process.stdin.drain()
 
     def check(self) -> None:
-        """`WorkerEnded` if a worker ended."""
+        """Raise `WorkerEnded` if a worker process ended early."""
         if any(process.returncode is not None for process in self._processes):
             raise WorkerEnded("a worker ended before its time; see above")
 

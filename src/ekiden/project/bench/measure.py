@@ -52,7 +52,7 @@ class Cost:
 
 
 async def cost_of(work: Callable[[], Awaitable[Any]]) -> Cost:
-    """The duration of `work`; garbage is collected before it begins."""
+    """The duration of `work`. Garbage is collected before the work begins."""
     gc.collect()
     cpu, wall = time.process_time(), time.perf_counter()
     await work()
@@ -138,7 +138,7 @@ class RelayModel:
         """The number of items in the last request."""
 
     async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Return the next transfer or the answer, depending only on the count."""
+        """Return a transfer to the other agent, or the answer after the last transfer."""
         self.calls += 1
         self.seen = len(request.input)
         if self.left == 0:
@@ -295,7 +295,8 @@ async def bench(
 
 
 async def s1_chain(sizes: Sizes, folder: Path) -> dict[str, Any]:
-    """The cost of a handoff in one run with many, including the start and the answer."""
+    """The cost of each handoff in one run with many handoffs. The cost of the run's start and
+    answer is included."""
     model = RelayModel()
     agent = ring(model)
     costs = [await _run_ring(agent, model, sizes.handoffs, []) for _ in range(sizes.repeats + 1)][

@@ -156,8 +156,8 @@ class BackupReport:
     source: str
     target: str
     tenants: Sequence[StoreFindings]
-    """The verification of each tenant's file or restored store. Empty for a new dump: a dump is
-    verified when it is restored."""
+    """The results of verifying the file or the restored store of each tenant. Empty for a new dump:
+    a dump is verified when it is restored."""
     seconds: float
 
     @property
@@ -224,9 +224,11 @@ async def target_state(url: str, tenant: str = DEFAULT_TENANT) -> TargetState:
 
 
 async def check_source(source: StoreSnapshot, *, final: bool) -> Mapping[str, Any]:
-    """The facts of a store that will be copied. Raises `NotCopyable` if tables are missing,
-    `StoreUnfinished` for an incomplete copy, and `SourceInUse` if other processes would still write
-    to the source of a `final` copy."""
+    """The facts of a store that will be copied.
+
+    Raises `NotCopyable` if tables are missing, `StoreUnfinished` for an incomplete copy, and
+    `SourceInUse` if other processes would still write to the source of a `final` copy.
+    """
     facts, url = await source.facts(), source.url
     if not facts["format"]:
         raise NotCopyable(url, "it has no tables")

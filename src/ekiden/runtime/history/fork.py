@@ -65,8 +65,8 @@ async def fork_session(
       event that counts.
 
     The original session is unchanged, and may be running. The new session continues as if later
-    events had never happened: it has the same agent, view, variables and unfinished run.
-    `Runner.resume` continues the run. Unanswered tool calls are made again, and need a new
+    events had never happened: it has the same agent, visible conversation, variables and unfinished
+    run. `Runner.resume` continues the run. Unanswered tool calls are made again, and need a new
     approval, because an approval is valid for one call. "Always" approvals of the original session
     do not apply. Unconfirmed handoffs count as confirmed. Open queries are asked again. Finished
     tasks of a plan are not repeated. Variables of the user and of the app are not copied, because
@@ -238,13 +238,13 @@ async def rewind_session(store: Store, session_id: str, *, to_seq: int) -> Rewin
     """Rewind the session to the point after event `to_seq` and the events stored together with it.
 
     Nothing is deleted: a new event records which events no longer count. To undo the rewind, rewind
-    to a point before this new event. The session's agent, view, variables and unfinished run are
-    restored, as with `fork_session`. If the point is inside the turn of a code agent, the session
-    is rewound to the point before this turn. Open questions to people and agents are withdrawn.
-    Tool calls that were unanswered at that point need a new approval, because an approval is valid
-    for one call. Earlier "always" approvals still apply. Side effects of tools are not rolled back.
-    If the process crashes during the call, the session is not rewound, but its questions may
-    already be withdrawn.
+    to a point before this new event. The session's agent, visible conversation, variables and
+    unfinished run are restored, as with `fork_session`. If the point is inside the turn of a code
+    agent, the session is rewound to the point before this turn. Open questions to people and agents
+    are withdrawn. Tool calls that were unanswered at that point need a new approval, because an
+    approval is valid for one call. Earlier "always" approvals still apply. Side effects of tools
+    are not rolled back. If the process crashes during the call, the session is not rewound, but its
+    questions may already be withdrawn.
 
     Raises `SessionNotFound`, `SessionBusy` if the session is running, and `UserError` if the event
     does not exist or its state is unknown. For example::

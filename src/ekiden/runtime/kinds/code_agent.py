@@ -138,9 +138,11 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def failed_handoffs(self) -> dict[str, str]:
-        """The reasons of this agent's failed handoffs in this run, by target. A failed handoff that
-        a person or a program requested after the last message is included, even if it failed before
-        this run."""
+        """The reasons of this agent's failed handoffs in this run, by target.
+
+        A failed handoff that a person or a program requested after the last message is included,
+        even if it failed before this run.
+        """
         failed: dict[str, str] = {}
         for event in self._run.events:
             details = event.details or {}
@@ -224,8 +226,11 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     async def settle(self) -> None:
         """Handle calls that the code started before an interruption and did not make again
-        afterwards. The runtime calls this method at the end of the code. A person must decide about
-        each such call."""
+        afterwards.
+
+        The runtime calls this method at the end of the code. A person must decide about each such
+        call.
+        """
         run = self._run
         for number in range(self._made + 1, last_place(run) + 1):
             place, before = await place_of(run, number, None)

@@ -130,8 +130,10 @@ async def _timers_of_askers(
     store: Store, meta: Mapping[str, Any], now_us: int, before_us: int
 ) -> list[DocumentWrite]:
     """The writes of new timers: for the question that the session with this `meta` answers, for the
-    question that its asking session answers, and so on. The timers that started at `before_us` are
-    removed."""
+    question that its asking session answers, and so on.
+
+    The timers that started at `before_us` are removed.
+    """
     timers: list[DocumentWrite] = []
     while (message_id := meta.get(ANSWERS)) is not None and len(timers) < 2 * _LONGEST_CHAIN:
         found = await store.find_messages(MessageFilter(keys=[message_id]), limit=1)

@@ -70,8 +70,10 @@ def allowed(run: Recording, limit: LimitName) -> float | None:
 
 def is_budget(run: Recording, limit: LimitName, *, is_own: bool) -> bool:
     """Whether the limit that applies now is a budget of a handoff or agent, and not the limit of a
-    whole run. With `is_own`, a budget that the run inherited from the run that asked it counts as
-    well."""
+    whole run.
+
+    With `is_own`, a budget that the run inherited from the run that asked it counts as well.
+    """
     now = allowed(run, limit)
     if now is None or now == getattr(run.config.limits, limit):
         return False

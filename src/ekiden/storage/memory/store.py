@@ -282,8 +282,8 @@ class MemoryStore(MemorySessions):
         return number
 
     def answer_now(self, key: str, answer: Any) -> Settled:
-        """Settle one message as answered, as `settle_messages` does, but without ``await`` and
-        without a check: the answer is JSON, or `None`."""
+        """Settle one message as answered, as `settle_messages` does, but without ``await``. The
+        answer must be JSON or `None`; this method does not check it."""
         if self._closed:
             self._check_open()
         if answer is not None and type(answer) is not OwnJson:

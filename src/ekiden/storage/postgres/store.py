@@ -113,9 +113,11 @@ class PostgresStore(
         await self._database.query(_TRY_TO_WRITE, repeatable=True)
 
     async def place(self) -> str:
-        """The identity of the store. A copy of the store has a different identity. It consists of
-        the ids of the cluster, the database and a table. The cluster is `?` if the database user
-        may not read its id."""
+        """The identity of the store.
+
+        It consists of the ids of the cluster, the database and a table. A copy of the store has a
+        different identity. The cluster is `?` if the database user may not read its id.
+        """
         may = await self._database.query(_MAY_KNOW, repeatable=True)
         cluster = _CLUSTER if may[0]["may"] else "'?'"
         found = await self._database.query(_PLACE.format(cluster=cluster), repeatable=True)

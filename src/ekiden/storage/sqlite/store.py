@@ -88,8 +88,11 @@ class SqliteStore(SqliteSearch, QueueStarts):
         migrations: Sequence[Migration] | None = None,
     ) -> None:
         """With ``create=False``, no file is created: a missing or empty file raises an error when
-        the store is opened. A call waits at most `busy_s` seconds for a transaction of another
-        process, then it raises `StoreUnavailable`. The other arguments are for tests."""
+        the store is opened.
+
+        A call waits at most `busy_s` seconds for a transaction of another process, then it raises
+        `StoreUnavailable`. The other arguments are for tests.
+        """
         if str(path) in ("", ":memory:"):
             raise UserError(f"{str(path)!r} names no file: use MemoryStore for a store in memory")
         self._file = StoreFile(

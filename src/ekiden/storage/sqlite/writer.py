@@ -58,9 +58,12 @@ class Writer:
         on_change: Callable[[], None],
         name: str,
     ) -> None:
-        """`connect` opens the thread's connection, and again after the disk failed. `on_change` is
-        called in the event loop's thread after something was stored. None of them may refer to the
-        store: then its thread would keep it alive, and it would never be collected."""
+        """`connect` opens the thread's connection, and again after the disk failed.
+
+        `on_change` is called in the event loop's thread after something was stored. None of them
+        may refer to the store: then its thread would keep it alive, and it would never be
+        collected.
+        """
         self._connect = connect
         self._now = now
         self._translate = translate

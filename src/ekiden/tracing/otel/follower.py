@@ -45,7 +45,8 @@ class EndedSpans:
     so it is the same after a restart."""
 
     def __init__(self, builder: SpanBuilder, *, first: int = 1, is_wanted: bool = True) -> None:
-        """Events before `first` were copied by a fork. Without `is_wanted` there are no spans."""
+        """`first` is the number of the session's first own event; a fork copied the events before
+        it. If `is_wanted` is false, no spans are found."""
         self._builder = builder
         self._first = first
         self._is_wanted = is_wanted
@@ -206,9 +207,12 @@ class OtelFollower:
         from_start: bool = False,
         policy: FollowPolicy | None = None,
     ) -> None:
-        """`endpoint` and `content` work as in `export_otlp`. `attributes` are added to every span,
-        for example a tenant. If followers of one store send to different collectors, give each a
-        different `name`. Raises `UserError` without the extra ``otel``."""
+        """`endpoint` and `content` work as in `export_otlp`.
+
+        `attributes` are added to every span, for example a tenant. If followers of one store send
+        to different collectors, give each a different `name`. Raises `UserError` without the extra
+        ``otel``.
+        """
         self._store = store
         self._policy = policy or FollowPolicy()
         self._from_start = from_start

@@ -22,9 +22,11 @@ from ekiden.compat.agents.voice.pipeline_config import VoicePipelineConfig
 
 
 class StreamedAudioResult:
-    """A stream of the spoken answer. Each sentence is converted to speech in a separate task, so
-    that the next sentence is ready while the first is played. `stream` yields the audio in the
-    order of the text."""
+    """A stream of the spoken answer.
+
+    Each sentence is converted to speech in a separate task, so that the next sentence is ready
+    while the first is played. `stream` yields the audio in the order of the text.
+    """
 
     def __init__(
         self,
