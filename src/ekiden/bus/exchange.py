@@ -1,4 +1,4 @@
-"""The core of a bus in one event loop: services, sending, broadcasts, and escalation to people."""
+"""`BusCore`: serves agents, sends messages and broadcasts, and escalates messages to people."""
 
 from __future__ import annotations
 

@@ -166,7 +166,8 @@ class _PendingWrite:
 
 
 class GroupWriter:
-    """The writer for a store whose commits take time. The docstring of the module explains it."""
+    """The writer for a store whose commits take time. Messages that arrive during a write are
+    written together after it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -175,7 +175,7 @@ class Holdings:
         """The names and tags of each agent in the index."""
 
     def put(self, agent: str, capabilities: Iterable[Capability]) -> None:
-        """Set the capabilities of `agent`. If it raises `UserError`, nothing is changed."""
+        """Set the capabilities of `agent`. After a `UserError`, nothing is changed."""
         held = tuple(capabilities)
         by_name: dict[str, Held] = {}
         by_tag: dict[str, Held] = {}

@@ -44,11 +44,12 @@ class Executor(Protocol):
     async def execute(self, collaboration: Collaboration) -> Any:
         """Execute the agreement, and return a `HandoffResult` or any JSON.
 
-        If this raises an exception, or returns a failed result, the collaboration fails. Ekiden
-        calls this method again with the same collaboration if the process dies before the result is
-        stored. Ekiden also repeats the call while the returned `HandoffResult` is not final. So use
-        ``collaboration.id`` as an idempotency key. The call is cancelled when the collaboration is
-        cancelled or expires. After `StoreUnavailable` Ekiden repeats the call later.
+        If this method raises an exception, or returns a failed result, the collaboration fails.
+        Ekiden calls this method again with the same collaboration if the process dies before the
+        result is stored. Ekiden also repeats the call while the returned `HandoffResult` is not
+        final. So use ``collaboration.id`` as an idempotency key. The call is cancelled when the
+        collaboration is cancelled or expires. After `StoreUnavailable` Ekiden repeats the call
+        later.
         """
         ...
 

@@ -110,7 +110,7 @@ async def mark_ready(options: RunOptions, session: Session) -> AsyncIterator[Run
 
 
 def started_run(run: RunState) -> StartedRun:
-    """The `StartedRun` of a run that has just begun."""
+    """Create the `StartedRun` of a run that has just begun."""
     cursor = run.cursor
     return StartedRun(
         session_id=run.session_id,

@@ -300,8 +300,8 @@ class SessionSpans:
         return self.run
 
     def working_stay(self, event: Event) -> SpanDraft:
-        """Return the stay of the event's agent. If the agent has no open stay, the event begins
-        one."""
+        """Return the stay (the open span) of the event's agent. If the agent has no open stay, the
+        event begins one."""
         run = self.working_run(event)
         stay = self.stay
         if stay is not None and stay.agent == event.agent:

@@ -93,8 +93,8 @@ class Attempt:
     is_call_stored: bool = True
     """Whether the conversation already contains the call."""
     prepare: Callable[[Agent[Any], dict[str, Any]], Awaitable[None]] | None = None
-    """Called with the target and the passed data after all checks. If it raises, the handoff is
-    refused."""
+    """Called with the target and the passed data after all checks. If the function raises an
+    exception, the handoff is refused."""
     answer: str = ""
     """The output of the call, once there is one."""
     failure: Exception | None = None
