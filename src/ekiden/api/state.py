@@ -221,8 +221,10 @@ class StateApi(Protocol):
         expected: Expected = _NOTHING,
         expected_version: ExpectedVersion = None,
     ) -> ChangedAppState:
-        """Set and delete variables of the app in one change. `If-Match` works as for the variables
-        of users."""
+        """Set and delete variables of the app in one change.
+
+        With `If-Match`, nothing is written if a variable has changed since you read them.
+        """
         ...
 
 

@@ -312,7 +312,7 @@ class ChatFlags(TeamFlags):
     """The options of `ekiden chat`."""
 
     session: SessionToContinue = None
-    resume: Annotated[bool, Parameter(help="Choose the session to continue from a list.")] = False
+    resume: Annotated[bool, Parameter(help="Choose the session from a list.")] = False
     newest: Annotated[bool, Parameter(name="--continue", help="Continue the newest session.")] = (
         False
     )

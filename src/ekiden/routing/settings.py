@@ -49,7 +49,7 @@ class StickySettings(Checked):
     """Settings that decide when a later message moves the conversation to another agent."""
 
     switch: bool = False
-    """Whether a message that clearly fits another agent better goes to that agent."""
+    """Whether a session changes its agent if a message clearly fits another agent better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

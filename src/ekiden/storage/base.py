@@ -359,7 +359,7 @@ class SearchStore(Protocol):
 
 
 class QueueStarts:
-    """Base class of stores that start a write to their queues before the call returns.
+    """Base class of stores whose queue writes return a future at once.
 
     Concurrent writes may take effect in any order. Cancelling a future does not undo its write. The
     bus calls these methods instead of `put_messages` and `settle_messages`. So a subclass that
@@ -367,11 +367,11 @@ class QueueStarts:
     """
 
     def start_put(self, messages: Sequence[QueuePut]) -> asyncio.Future[Sequence[PutReceipt]]:
-        """Start `QueueStore.put_messages`."""
+        """Start a write like `QueueStore.put_messages`, and return a future of its result."""
         raise NotImplementedError
 
     def start_settle(self, settles: Sequence[MessageSettle]) -> asyncio.Future[Sequence[Settled]]:
-        """Start `QueueStore.settle_messages`."""
+        """Start a write like `QueueStore.settle_messages`, and return a future of its result."""
         raise NotImplementedError
 
 

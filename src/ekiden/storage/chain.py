@@ -207,7 +207,8 @@ class EventDigest(NamedTuple):
     own: bytes
     """The digest of the event's own columns."""
     commit: str | None
-    """The digest of the commit that ends with the event, or `UNCOVERED`."""
+    """The digest of the commit that ends with the event. `UNCOVERED` means that none was computed;
+    `None` means that the event does not end a commit."""
 
 
 def own_digest(

@@ -412,9 +412,9 @@ class StoredMessage:
 class MessageSettle:
     """The final state of a message. Do not change this object.
 
-    For an open message, the state and the answer are stored, and its session is woken. If the
-    message is `timed_out` or `cancelled`, `answered` or `failed` stores the answer with the state
-    `late`, and wakes no session. In all other cases nothing changes.
+    For an open message, the state and the answer are stored, and its session is woken. An answer
+    or failure of a message that is already `timed_out` or `cancelled` is stored with the state
+    `late`, and no session is woken. In all other cases nothing changes.
     """
 
     key: str

@@ -75,8 +75,8 @@ class ToolSettings(Checked):
     ask: Annotated[bool, Allowed(risk="runs tools without approval")] = True
     """Whether built-in tools and tools of MCP servers need human approval."""
     ask_destructive: Annotated[bool, Allowed(risk="runs destructive tools without approval")] = True
-    """Whether tools that their MCP server declares destructive need approval, even if `tools.ask`
-    is false."""
+    """Whether destructive tools of MCP servers need approval even if `tools.ask` is false. The
+    server declares which of its tools are destructive."""
     files: FileToolSettings = field(default_factory=FileToolSettings)
     http_get: HttpToolSettings = field(default_factory=HttpToolSettings)
     shell: ShellToolSettings = field(default_factory=ShellToolSettings)

@@ -66,8 +66,8 @@ A2A = Entry(
         Field(
             name="card",
             kind=_CARD,
-            text="Address of the agent card; a host alone means its well-known path. The scheme "
-            "`http` is allowed only on this machine.",
+            text="Address of the agent card; without a path, the well-known path of the host is "
+            "used. The scheme `http` is allowed only on this machine.",
             required=True,
             example="https://partner.example",
         ),
@@ -166,7 +166,7 @@ GUARDRAILS = Object(
     Field(
         name="input_validator",
         kind=_FUNCTION,
-        text="Function that checks the input, a text or items, before the model call; `repair` "
+        text="Function that checks the input (text or items) before the model call; `repair` "
         "acts like `reject`.",
         example="checks:no_homework",
     ),
@@ -360,8 +360,9 @@ SUPERVISOR = FlagOr(
         Field(
             name="fallback",
             kind=OnePlaced(_NAME),
-            text="Agent for tasks that no other agent can do. Default: the setting "
-            "`default_agent` if it receives tasks, otherwise the last agent.",
+            text="Agent for tasks that no other agent can do. Default: the agent in the "
+            "setting `default_agent` if that agent receives tasks, otherwise the last agent of "
+            "`supervisor.agents`.",
             example="travel",
         ),
         Field(

@@ -247,7 +247,8 @@ AGENT = Object(
     Field(
         name="can_ask",
         kind=_PEERS,
-        text="Agents that this agent may ask with the tool `ask_agent`; it keeps the conversation.",
+        text="Agents that this agent may ask with the tool `ask_agent`. They answer, and this "
+        "agent keeps the conversation.",
         example=["billing"],
     ),
     Field(

@@ -246,9 +246,10 @@ async def inbox_watch(
 ) -> int:
     """Show new and changed inbox items as they happen.
 
-    Without --after, the command shows only new changes. With --once, it shows all past changes and
-    exits. While the command runs, it also handles deadlines and escalations of inbox items. After
-    Ctrl-C, the command prints how to continue from the same event.
+    By default, the command shows only new changes; with --after, it also shows the changes after
+    that event. With --once, it shows past changes, and exits. While the command runs, it also
+    handles deadlines and escalations of inbox items. After Ctrl-C, the command prints how to
+    continue from the same event.
     """
     from ekiden.cli.views.inbox import change_line
     from ekiden.cli.views.live import Spectator

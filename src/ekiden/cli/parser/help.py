@@ -255,7 +255,8 @@ FIELDS: Final[Mapping[str, str]] = {
     ),
     "worker run": (
         "the fields store, owner, concurrency, agents, labels and tenants, as soon as the worker "
-        "is ready. At the end, the worker prints the field finished"
+        "is ready. At the end, the worker prints the number of "
+        "finished sessions in the field finished"
     ),
     "worker list": (
         "the fields workers and unserved (agents that have ready sessions but no worker)"
@@ -268,7 +269,8 @@ FIELDS: Final[Mapping[str, str]] = {
     "keys revoke": "the fields of `ekiden keys create`, except key",
     "store copy": (
         "the fields source, target, rows, seconds, audit_ok and tenants (tenant, counts, digests, "
-        "audit, leases, and later: the change of the source's row count during the copy)"
+        "audit, leases and later). The field later is the change of the source's row count during "
+        "the copy"
     ),
     "store backup": (
         "the fields source, target, seconds, ok and tenants, as in `ekiden store verify`. A "

@@ -116,7 +116,7 @@ class PostgresStore(
         """The identity of the store.
 
         It consists of the ids of the cluster, the database and a table. A copy of the store has a
-        different identity. The cluster is `?` if the database user may not read its id.
+        different identity. `?` replaces the id of the cluster if the database user may not read it.
         """
         may = await self._database.query(_MAY_KNOW, repeatable=True)
         cluster = _CLUSTER if may[0]["may"] else "'?'"
