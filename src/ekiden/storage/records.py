@@ -114,7 +114,7 @@ class OwnJson(dict[str, Any]):
 
 @dataclass(slots=True, kw_only=True)  # Creating a frozen one takes three times as long.
 class SessionPatch:
-    """The changes of a session's row in a commit. A field that is `None` does not change."""
+    """The changes of a session's row in a commit. `None` in a field keeps the stored value."""
 
     agent: str | None = None
     status: SessionStatus | None = None
