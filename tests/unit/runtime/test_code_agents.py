@@ -323,7 +323,7 @@ async def test_code_that_makes_other_calls_than_before_is_refused() -> None:
     with pytest.raises(RuntimeError):
         await Runner.run(agent, "hi", session=session)
     first = False
-    with pytest.raises(UserError, match=r"called lookup\(.*and calls pay\("):
+    with pytest.raises(UserError, match=r"called lookup\(.* but calls pay\("):
         await Runner.resume(agent, session)
 
 

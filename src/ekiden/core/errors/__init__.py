@@ -226,7 +226,7 @@ class CallChanged(UserError):
         way_out = "bring the earlier code back" if item is None else f"answer inbox item {item}"
         super().__init__(
             f"the code of agent {agent!r} called {before} before the interruption{state} "
-            f"but calls {now} now: calls must not depend on chance, time or anything else that "
+            f"but {now} now: calls must not depend on chance, time or anything else that "
             f"changes; {way_out}"
         )
         self.before, self.item = before, item

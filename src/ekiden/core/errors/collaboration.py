@@ -123,7 +123,7 @@ class TermsSuperseded(CollaborationError):
 
     def __init__(self, named: str, *, current: int, collaboration_id: str) -> None:
         super().__init__(
-            f"the terms {named} of collaboration {collaboration_id} are outdated: the current "
+            f"the terms {named} of collaboration {collaboration_id} are not current: the current "
             f"terms are version {current}; read and answer these terms"
         )
         self.named, self.current, self.collaboration_id = named, current, collaboration_id
