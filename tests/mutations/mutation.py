@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[2]
 _COPIED = ("src", "tests", "pyproject.toml")
+_PLANTED = count(1)
 
 Area = Literal[
     "fencing", "leases", "memo", "idempotency", "handoff", "rollback", "settling", "inbox",
@@ -52,12 +55,16 @@ class Mutation:
     def planted(self, root: Path) -> Iterator[None]:
         """The project at `root` has the defect during the body."""
         path = self.path(root)
-        sound = path.read_text("utf-8")
+        sound, times = path.read_text("utf-8"), path.stat()
         path.write_text(sound.replace(self.text, self.replacement), "utf-8")
+        # Bytecode is used again if the size and the second of the source are the same: each defect
+        # gets a second of its own, and the sound file its old one.
+        os.utime(path, (times.st_atime, times.st_mtime + next(_PLANTED)))
         try:
             yield
         finally:
             path.write_text(sound, "utf-8")
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def copy_project(folder: Path) -> None:

@@ -27,6 +27,19 @@ def test_a_defect_still_applies(mutation: Mutation, tmp_path: Path) -> None:
         assert not argument.startswith("tests/") or (ROOT / argument).exists()
 
 
+def test_bytecode_of_a_defect_is_used_for_nothing_else(tmp_path: Path) -> None:
+    """Python compares the size of the source and the second in which it was written."""
+    copy = ALL[0].path(tmp_path)
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(ALL[0].path(ROOT).read_bytes())
+    seconds = [int(copy.stat().st_mtime)]
+    for _ in range(2):
+        with ALL[0].planted(tmp_path):
+            seconds.append(int(copy.stat().st_mtime))
+    assert len(set(seconds)) == 3
+    assert int(copy.stat().st_mtime) == seconds[0]
+
+
 def test_the_defects_are_many_and_of_every_kind() -> None:
     names = [mutation.name for mutation in ALL]
     assert len(names) == len(set(names)) >= 16
