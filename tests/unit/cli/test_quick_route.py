@@ -174,7 +174,7 @@ def test_a_damaged_file_is_ignored_and_replaced(
         {
             "empty": b"",
             "cut": content[:-5],
-            "checksum": b"0" + content[1:],
+            "checksum": b"-" + content[1:],
             "pickle": b"\x80\x04cos\nsystem\n(S'true'\ntR.",
             "flipped": content.replace(b'"word7"', b'"word8"'),
             "list": b"[1]",
