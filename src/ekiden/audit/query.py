@@ -57,17 +57,18 @@ class AuditQuery(Checked):
     """Only records of this event type, one of `AUDITED`. The type `message` (queries between
     agents) finds records only if the filter also names a task or a correlation id."""
     since: datetime | None = None
-    """Only records from this time or later. A time without a zone is in the zone of the machine."""
+    """Only records from this time or later. A time without a time zone is local time of this
+    machine."""
     until: datetime | None = None
     """Only records before this time."""
     text: str = ""
-    """Only records that contain this text in their agents, reason, error, code, ids or facts,
-    ignoring case."""
+    """Only records whose agents, reason, error, code, ids or facts contain this text, ignoring
+    case."""
     newest_first: bool = True
 
     def matches(self, record: AuditRecord) -> bool:
-        """Whether the record passes the filter. Type, session and time are not checked here,
-        because the store filters by them."""
+        """Whether the record passes the filter. This method does not check type, session and time,
+        because the store has already filtered by them."""
         return (
             (self.status is None or record.move == self.status)
             and (self.task is None or record.task_id == self.task)
@@ -114,9 +115,9 @@ async def audit_records(
     """Return one page of the records that match `query`, newest first by default.
 
     Raises `UserError` for a malformed cursor and for a limit below 1. Filters by type, session and
-    time use an index; other filters read the events. If `most` is given, a call reads at most about
-    this many events, so a page can be short or empty although later pages have records. For
-    example::
+    time use an index. For other filters, the events are read one by one. With `most`, a call stops
+    after about this many events. Such a page can be short or empty although later pages have
+    records. For example::
 
         page = await audit_records(store, AuditQuery(agent="billing"), limit=20)
         for record in page.records:
@@ -134,8 +135,8 @@ async def read_page(
     last: dict[str, str],
     most: int | None = None,
 ) -> AuditPage:
-    """Like `audit_records`, for callers that read several pages. They pass the same `last` with
-    each call. See `previous_of`."""
+    """Like `audit_records`, for a caller that reads several pages. The caller passes the same
+    dictionary `last` with each call. See `previous_of`."""
     if limit < 1:
         raise UserError(f"a page of {limit} records is not possible: `limit` is 1 or more")
     found: list[tuple[Event, AuditRecord]] = []
@@ -152,8 +153,8 @@ async def read_page(
 
 
 async def find_records(store: Journal, name: str) -> Sequence[AuditRecord]:
-    """The records with this id, oldest first. The id may name a record, an event or a handoff. An
-    unknown id gives an empty result."""
+    """Return records, oldest first. `name` is the id of a record, of an event or of a handoff. For
+    an unknown id the result is empty."""
     record = _RECORD.fullmatch(name)
     if record is not None:
         session_id, seq = record["session"], int(record["seq"])
@@ -291,12 +292,12 @@ class Manifest:
     records: int
     """The number of records."""
     heads: Mapping[str, ChainHead]
-    """The heads of the chains of all sessions with records in the export."""
+    """The head of the hash chain of each session with records in the export, by session id."""
     sha256: str
     """The SHA-256 of all lines before the manifest, including their line feeds, in hexadecimal."""
 
     def to_json(self) -> dict[str, Any]:
-        """The manifest as JSON."""
+        """Return the manifest as JSON."""
         return {
             "format": EXPORT_FORMAT,
             "version": EXPORT_VERSION,
@@ -307,7 +308,8 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
-        """The inverse of `to_json`. Raises `ValueError` for an invalid manifest."""
+        """Read a manifest from the result of `to_json`. Raises `ValueError` for an invalid
+        manifest."""
         if data.get("version") != EXPORT_VERSION:
             raise ValueError(f"version {data.get('version')!r} of the format is not known")
         try:

@@ -16,7 +16,7 @@ from ekiden.storage.chain import GENESIS, HASH, ITEM_DIGEST, link
 AuditActorKind: TypeAlias = Literal["agent", "person", "system", "program"]
 
 NO_SESSION = "no-session"
-"""In the id of a record outside of sessions, this text replaces the session id."""
+"""Replaces the session id in the ids of records that belong to no session."""
 _KINDS: Mapping[str, AuditActorKind] = {"person": "person", "program": "program"}
 _NOBODY = "nobody"
 _SHOWN = frozenset(
@@ -26,7 +26,8 @@ _SHOWN = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditActor(Value):
-    """The actor: an agent, a person, a program, or the system, for example a trigger."""
+    """Who made the change: an agent, a person, a program, or the system (for example, a
+    trigger)."""
 
     kind: AuditActorKind
     name: str
@@ -74,10 +75,11 @@ class AuditRecord:
     """Additional facts of the event, such as the tool of an approval, the answer, or the matching
     rule."""
     hash: str | None
-    """The hash of this event and the previous audited event of the session; `None` in records of an
-    earlier version."""
+    """The stored hash, computed from this event and the previous hash. `None` if the event has no
+    hash, for example because it belongs to no session."""
     previous: str | None = None
-    """The hash of the previous audited event; empty for the first audited event of the session."""
+    """The hash of the session's previous audited event; empty for the first one. `None` if `hash`
+    is `None`."""
 
     @property
     def agents(self) -> tuple[str | None, str | None]:
@@ -109,7 +111,8 @@ class AuditRecord:
 
 
 def event_name(session_id: str, seq: int) -> str:
-    """The id of an event in the audit; `session_id` is empty for an event without a session."""
+    """The id of an event in the audit log. For an event without a session, `session_id` is
+    empty."""
     return f"{session_id or NO_SESSION}/{seq}"
 
 
@@ -166,7 +169,8 @@ def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord
 
 
 def is_audited(event: Event) -> bool:
-    """Whether the event has records: it has an audited type, or is a question to an agent."""
+    """Whether the event has audit records. The event must have the type `message` or an audited
+    type. Of the messages, only questions, notices and answers between agents have records."""
     return event.type != "message" or bool(_question(details_of(event)))
 
 
@@ -244,12 +248,12 @@ _MOST_REMEMBERED = 10_000
 async def previous_of(
     store: Journal, events: Sequence[Event], last: dict[str, str] | None = None
 ) -> Mapping[str, str]:
-    """Return the previous hashes of audited events, by event id. The first event of a session has
-    `GENESIS`.
+    """Return, for each of these audited events, the hash of the audited event before it, by event
+    id. For the first audited event of a session this is `GENESIS`.
 
-    Usually the previous event is among `events`, and the hash of the later event confirms this.
-    Otherwise the session is read backwards. A caller that reads many pages, oldest events first,
-    passes the same `last` with each call; `last` keeps the last hash of each session.
+    If the previous event is not in `events`, the session is read backwards to find it. `last` keeps
+    the last hash of each session. A caller that reads many pages, oldest events first, passes the
+    same `last` with each call to avoid this reading.
     """
     last = {} if last is None else last
     if len(last) > _MOST_REMEMBERED:
@@ -312,13 +316,14 @@ class BrokenLink:
     """The first altered place in a session's records."""
 
     record_id: str
-    """``session/number`` of the record, which may be missing. Empty if the export itself is
-    damaged."""
+    """The id of the altered or missing record. Empty if the fault is not in one record, for example
+    in a damaged export."""
     session_id: str
     fault: Fault
     message: str
     at_us: int
-    """The recorded time of the record. For a missing record: the time of the record before it."""
+    """The recorded time of the record, in microseconds since 1970. For a missing record, the time
+    of the record before it. 0 if the time is unknown."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the object as JSON."""
@@ -340,15 +345,14 @@ class Verification:
     chained: int = 0
     """The number of checked sessions that have a hash chain."""
     not_chained: int = 0
-    """The number of sessions whose audited events have no hashes, because an earlier version wrote
-    them or events were switched off."""
+    """The number of sessions whose audited events have no hashes. An earlier version wrote these
+    events, or events were switched off."""
     events: int = 0
     """The number of audited events whose hash was computed again."""
     unhashed: int = 0
-    """The number of audited events without a hash. Changes of these events cannot be detected."""
+    """The number of audited events without a hash. The hash chain does not protect these events."""
     covered: int = 0
-    """The number of events, of all types, whose stored data matches the stored digest, so the data
-    is unchanged."""
+    """The number of events, of all types, whose data matches the stored digest of their commit."""
     uncovered: int = 0
     """The number of events without a digest, because an earlier version wrote them."""
     decisions: int = 0
@@ -356,11 +360,12 @@ class Verification:
     compared: int = 0
     """The number of records of an earlier export that were compared with the store."""
     broken: int = 0
-    """The number of sessions with a broken link, plus the number of damaged exports."""
+    """The number of sessions with a broken link, plus the number of faults outside of sessions,
+    such as a damaged export."""
     checked: Sequence[str] = ()
-    """A description of the checked data, for people."""
+    """Descriptions of the checked data, for people."""
     not_checked: Sequence[str] = ()
-    """A description of the data that is not checked, for people."""
+    """Descriptions of the data that was not checked, for people."""
     _kept: list[tuple[int, int, BrokenLink]] = field(default_factory=list, repr=False)
     _sessions: set[str] = field(default_factory=set, repr=False)
 
@@ -376,7 +381,8 @@ class Verification:
 
     @property
     def links(self) -> Sequence[BrokenLink]:
-        """The first broken link of each session, sorted by time, at most 1,000."""
+        """The first broken link of each session, sorted by time. The list has at most 1,000
+        links."""
         return [link for _, _, link in sorted(self._kept, reverse=True)]
 
     def report(self, link: BrokenLink) -> None:
@@ -394,7 +400,7 @@ class Verification:
             heappushpop(self._kept, entry)
 
     def to_json(self) -> dict[str, Any]:
-        """The result as JSON, as `ekiden audit verify --json` prints it."""
+        """Return the result as JSON, as `ekiden audit verify --json` prints it."""
         return {
             "ok": self.ok,
             "sessions": self.sessions,

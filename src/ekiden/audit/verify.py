@@ -37,11 +37,11 @@ _ITEMS_PAGE = 500
 
 
 async def check_decisions(store: Store, found: Verification) -> None:
-    """Compare closed inbox items with the events that closed them: count matches, and report the
-    first difference.
+    """Compare closed inbox items with the events that closed them. Count the matches, and report
+    the first difference to `found`.
 
-    A missing closed item is not a difference: retention deletes it, and the event keeps the
-    decision. Items that an earlier version closed have no digest.
+    A missing closed item is not a difference, because retention deletes closed items. Items that an
+    earlier version closed have no digest and are not compared.
     """
     try:
         await _check(store, found)
@@ -140,11 +140,11 @@ async def verify_audit(
     """Compute every hash again, and report the first broken link of each session.
 
     The check detects changed, moved, added and removed records, including records removed from the
-    end of a session. It does not detect that a whole session was deleted, or that all its events
-    and hashes were replaced. To detect this, pass the lines of an earlier export as `against`: each
-    exported record must still exist unchanged. Events without hashes, from an earlier version or
-    from runs with ``events=False``, are counted but not verified. The fields `checked` and
-    `not_checked` of the result describe what was verified.
+    end of a session. It does not detect that a whole session was deleted, or that all events and
+    hashes of a session were replaced. To detect such changes, pass the lines of an earlier export
+    as `against`. Each exported record must then still exist unchanged. Events without hashes, from
+    an earlier version or from runs with ``events=False``, are counted but not verified. The fields
+    `checked` and `not_checked` of the result describe what was verified.
 
     Raises `SessionNotFound` for an unknown `session_id`. Sessions may run during the verification.
     For example::
@@ -269,7 +269,7 @@ class ExportComparison:
         session_id: str | None = None,
         progress: Callable[[Verification], object] | None = None,
     ) -> None:
-        """Differences are added to `found`. With `session_id`, only records of this session are
+        """`found` receives the differences. With `session_id`, only records of this session are
         compared."""
         self._store = store
         self._found = found
@@ -280,7 +280,8 @@ class ExportComparison:
         self._records: Mapping[str, Mapping[str, Any]] = {}
 
     async def run(self, lines: Iterable[str]) -> Mapping[str, ChainHead]:
-        """Compare every record, and return the exported heads of the chains."""
+        """Compare every exported record. Return the heads of the hash chains from the manifest, by
+        session id."""
         digest = sha256()
         number = 0
         try:

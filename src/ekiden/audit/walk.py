@@ -42,12 +42,13 @@ def why_unreadable(exc: Exception) -> str:
 class Walk:
     """Verifies the hash chain of one session.
 
-    `broken` is the first broken link. Later events are not checked. The next verification checks
-    events that are written during this one.
+    `broken` is the first broken link; events after it are not checked. Events that are written
+    during this verification are checked by the next verification.
     """
 
     def __init__(self, store: Store, row: SessionRow, known: ChainHead | None = None) -> None:
-        """`known` is an earlier head of the chain. The chain must still contain it."""
+        """`known` is the head of the chain at the time of an earlier export. The chain must still
+        contain this hash."""
         self.head = head_of(row)
         self.count = 0
         """The number of audited events with a correct hash."""
@@ -64,7 +65,8 @@ class Walk:
 
     @property
     def is_chained(self) -> bool:
-        """Whether the session has a chain, or should have one."""
+        """Whether the session has a hash chain: its row has a head, or at least one event has a
+        hash."""
         return self.head is not None or self.count > 0
 
     async def run(self) -> None:
@@ -203,7 +205,7 @@ class Coverage:
     """Verifies the digests of commits of one session. With an empty id, verifies the digests of
     events outside of sessions.
 
-    `broken` is the first wrong digest. Later events are not checked.
+    `broken` is the first wrong digest; events after it are not checked.
     """
 
     def __init__(self, store: Store, session_id: str, *, last: int | None = None) -> None:

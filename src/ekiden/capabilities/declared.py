@@ -29,12 +29,12 @@ class Requirement:
     text: str
     """The name as the caller wrote it."""
     key: str
-    """The folded name or tag."""
+    """The name or tag in the form of `folded`."""
     tag_only: bool = False
 
 
 def requirements(required: Iterable[str]) -> tuple[Requirement, ...]:
-    """The requirements in order, each once.
+    """Return the requirements in order, without duplicates.
 
     Raises `UserError` for an invalid name, and for one text instead of a list.
     """
@@ -46,17 +46,18 @@ def requirements(required: Iterable[str]) -> tuple[Requirement, ...]:
 
 
 def several(given: Iterable[T], what: str) -> Iterable[T]:
-    """`given` unchanged. Raises `UserError` for a single text, which would be read by letters."""
+    """Return `given` unchanged. Raises `UserError` for a single text, which would be read as a list
+    of letters."""
     if isinstance(given, str):
         raise UserError(f"{what} are a list of names, not one text: write [{given!r:.80}]")
     return given
 
 
 def folded(name: str) -> str:
-    """The form in which names and tags are compared; empty only for an empty text.
+    """Return the form in which names and tags are compared. Only a blank text has an empty form.
 
-    ``Code-Review``, ``code_review`` and ``ＣＯＤＥ ＲＥＶＩＥＷ`` have the same form: case, full
-    width, spaces, underscores and hyphens make no difference.
+    The form does not depend on case, full width, spaces, underscores and hyphens. For example,
+    ``Code-Review``, ``code_review`` and ``ＣＯＤＥ ＲＥＶＩＥＷ`` have the same form.
     """
     if name.isascii():
         plain = name.lower()
@@ -68,7 +69,7 @@ def folded(name: str) -> str:
 
 
 def checked(name: object, what: str) -> str:
-    """The folded form. Raises `UserError` if `name` is not a text, or empty."""
+    """Return the form of `folded`. Raises `UserError` if `name` is not a text, or is empty."""
     key = folded(name) if isinstance(name, str) else ""
     if not key:
         raise UserError(f"{what} is a text that is not empty, not {name!r:.80}")
@@ -89,7 +90,7 @@ def _separators() -> re.Pattern[str]:
 
 
 By: TypeAlias = Literal["name", "tag", "meaning"]
-"""How a capability was found to be the required one."""
+"""How a capability was matched with the required one."""
 SUREST_FIRST: Final[tuple[By, ...]] = ("name", "tag", "meaning")
 
 
@@ -116,8 +117,8 @@ class Fit(Value):
 
     @property
     def score(self) -> float:
-        """The score, from 0 to 1. It is the proficiency. For a match by meaning, it is the
-        proficiency multiplied by the similarity."""
+        """The score, from 0 to 1. For a match by name or tag, it is the proficiency. For a match by
+        meaning, it is the proficiency multiplied by the similarity."""
         return self.proficiency * (1.0 if self.similarity is None else self.similarity)
 
 
@@ -200,7 +201,8 @@ class Holdings:
         _drop(self._by_tag, agent, tags)
 
     def holders(self, requirement: Requirement) -> Holders:
-        """The agents that meet the requirement, by name or else by tag."""
+        """The agents that meet the requirement. An agent without the required name may meet it with
+        a tag."""
         tagged = self._by_tag.get(requirement.key, {})
         named = {} if requirement.tag_only else self._by_name.get(requirement.key, {})
         return {**tagged, **named} if tagged and named else named or tagged

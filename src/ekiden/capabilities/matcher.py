@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 MIN_SCORE = 0.5
 MIN_SIMILARITY = 0.5
-"""Measured with the local embedder on pairs of texts in English, Chinese and Japanese: four in five
-pairs with the same meaning have a higher similarity, and one in thirty of other pairs."""
+"""The default minimum similarity. The local embedder was measured on English, Chinese and Japanese
+texts: of the pairs with the same meaning, four in five are above this value. Of the other pairs,
+one in thirty is above it."""
 
 
 class CapabilityMatcher:
@@ -166,7 +167,8 @@ class CapabilityMatcher:
         The score is the mean proficiency of the agent in the required capabilities. A missing
         capability counts as 0, and a repeated name counts once. Agents with the same score are
         sorted by availability, then by lower load, then by name. Without requirements every agent
-        has a score of 1. `exclude` are names of agents, registered or not.
+        has a score of 1. `exclude` contains the names of agents to leave out. These agents need not
+        be registered.
 
         With an embedder, this call blocks while it computes missing vectors. To compute them in a
         thread, call `prepare` first. Raises `UserError` for an empty name, a text instead of a

@@ -21,9 +21,9 @@ _REMEMBERED = 256
 class SemanticMatcher:
     """Finds the capabilities whose name or description is similar to a required name.
 
-    Name and description are compared separately, and the higher similarity counts: a joined text
-    would be similar to few synonyms. Vectors are computed when they are first needed, and cached.
-    Call `changed` after a change of `capabilities`.
+    Name and description are compared separately, and the higher similarity counts. If they were
+    joined, few synonyms would be similar enough. Vectors are computed when they are first needed,
+    and cached. Call `changed` after a change of `capabilities`.
     """
 
     def __init__(
@@ -49,14 +49,15 @@ class SemanticMatcher:
         self._owners = self._matrix = None
 
     def missing_vectors(self, queries: Iterable[str]) -> tuple[list[str], list[str]]:
-        """The texts without vectors: texts of capabilities, and required names."""
+        """The texts that have no vectors yet: those of capabilities, and the required names."""
         declared = [text for text in self._texts() if text not in self._vectors]
         return declared, [text for text in dict.fromkeys(queries) if text not in self._queries]
 
     def add_vectors(
         self, declared: list[str], queries: list[str], vectors: NDArray[np.float32]
     ) -> None:
-        """Store the vectors of the texts of capabilities, then of the required names."""
+        """Store `vectors`: first those of the texts of capabilities, then those of the required
+        names."""
         self._vectors.update(zip(declared, vectors[: len(declared)], strict=True))
         self._queries.update(zip(queries, vectors[len(declared) :], strict=True))
         for text in list(self._queries)[: max(0, len(self._queries) - _REMEMBERED)]:
@@ -65,7 +66,7 @@ class SemanticMatcher:
     def holders(self, query: str) -> Holders:
         """The best capability of each agent, by proficiency times similarity.
 
-        It blocks while it computes missing vectors.
+        This call blocks while it computes missing vectors.
         """
         declared, new = self.missing_vectors([query])
         if declared or new:

@@ -1,4 +1,4 @@
-"""Conditions: parsed once, evaluated over facts; the result and its trace.
+"""Conditions, which are parsed once and evaluated over facts, and traces of their results.
 
 Evaluation never fails. An expression without a value is false, and the trace has the reason:
 
@@ -8,32 +8,32 @@ written                                        when the field ``x`` is missing
 ``x``                                          false
 ``not x``                                      true
 ``x == 1``, ``x < 1``, ``x in [1]``            false
-``x != 1``, ``x not in [1]``, ``x == null``    false: every comparison with it is
-``not x == 1``, ``not (x < 1)``                true, as ``not`` turns any false into true
-``1 in [1, x]``                                true; but ``2 in [1, x]`` and
+``x != 1``, ``x not in [1]``, ``x == null``    false, like every comparison with ``x``
+``not x == 1``, ``not (x < 1)``                true, as ``not`` turns false into true
+``1 in [1, x]``                                true, but ``2 in [1, x]`` and
                                                ``2 not in [1, x]`` are both false
 ``x + 1``, ``lower(x)``, ``len(x)``            no value, so a comparison with it is false
 ``contains(x, "a")``, ``startswith(x, "a")``   false
-``x or "free"``                                ``"free"``: ``or`` gives a default
+``x or "free"``                                ``"free"``, so ``or`` gives a default
 ``exists(x)``                                  false
 =============================================  ==========================================
 
-So a comparison is never true because a field is missing, unless the condition has ``not``; use
-``exists(x)`` to test for a field. Other expressions without a value: NaN, a whole number beyond
-2**63, division by zero, an object that is not JSON, text that is not a number.
+So a missing field makes a comparison false, and only ``not`` can turn the result into true. To test
+for a field, use ``exists(x)``. These expressions also have no value: NaN, a whole number beyond
+2**63, a division by zero, an object that is not JSON, and ``number(x)`` for other text.
 
 =====================================  ==================================================
 written                                gives
 =====================================  ==================================================
-``exists(x)`` where ``x`` is null      true: it is there
-``null == null``                       true; null is a value like others
-``"1" == 1``, ``true == 1``            false: different kinds are never the same
+``exists(x)`` where ``x`` is null      true, because ``x`` exists
+``null == null``                       true, because null is a value
+``"1" == 1``, ``true == 1``            false, because their kinds differ
 ``"1" != 1``                           true
 ``"1" < 1``, ``null < 1``, ``[] < 1``  false: "cannot compare text with number"
-``true < 2``                           refused; of facts: false, a boolean is no number
+``true < 2``                           an error; false if ``true`` comes from a fact
 ``1 == 1.0``, ``[1] == (1.0,)``        true
-``"a" * 3``, ``x + "a"``               refused; of facts: no value, ``+`` does not join
-``0``, ``""``, ``[]``, ``null``        false, as in Python; everything else is true
+``"a" * 3``, ``x + "a"``               an error; no value if ``"a"`` comes from a fact
+``0``, ``""``, ``[]``, ``null``        false, as in Python; all other values are true
 =====================================  ==================================================
 """
 
@@ -89,8 +89,8 @@ class ConditionTrace:
     end: int
     """The end of the part in the condition, in characters."""
     note: str = ""
-    """Why the part has no value, or is false without a comparison, such as ``missing:
-    user.tier``."""
+    """Why the part has no value, for example ``missing: user.tier``. Empty if the part has a
+    value."""
 
     def to_json(self) -> dict[str, Any]:
         """The part as JSON, for an event. A long value is replaced by the first characters of its

@@ -1,7 +1,7 @@
 """The functions of conditions. The documentation is generated from this list.
 
-A function gets known values, never `NoValue`, and returns a known value, or `NoValue` with the
-reason. It never raises.
+A function gets plain values: text, number, boolean, null, list or mapping. It returns a plain
+value, or `NoValue` with the reason. It never raises.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ class Function:
     """A function of conditions."""
 
     signature: str
-    """For example ``len(value)``."""
+    """The call as the documentation shows it, for example ``len(value)``."""
     description: str
-    """One line for people."""
+    """A description in one line, for people."""
     least: int
     """The minimum number of arguments."""
     most: int | None
     """The maximum number of arguments. `None` means no maximum."""
     call: Callable[..., Any]
     predicate: bool = False
-    """Whether it returns a boolean: `NoValue` then becomes false."""
+    """Whether the function returns a boolean. If so, `NoValue` becomes false."""
     needs_now: bool = False
-    """Whether `call` gets the present time before the arguments."""
+    """Whether `call` gets the present time as an additional first argument."""
 
 
 def matcher(pattern: str) -> Callable[[Any], Any]:
-    """The function that ``matches`` calls for a pattern. Raises `ValueError` with advice for an
-    invalid pattern."""
+    """Return a function that tests a text against `pattern`, for ``matches``. Raises `ValueError`
+    with advice for an invalid pattern."""
     import re2
 
     options = re2.Options()

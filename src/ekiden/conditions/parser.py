@@ -1,8 +1,9 @@
 """The parser of conditions.
 
-The grammar is a small part of Python's expressions. It has no dangerous parts, so nothing has to be
-forbidden. Python's parser is not used: it changes with every release, warns about texts such as
-``"\\d"``, counts in bytes, rejects a field named ``from``, and can be crashed by nesting::
+The grammar is a small part of Python's expressions, without dangerous parts that would have to be
+forbidden. Python's own parser is not used. It changes with every release, warns about texts such as
+``"\\d"``, gives positions in bytes and rejects a field named ``from``. Deep nesting can crash it.
+The grammar::
 
     or:          and ("or" and)*
     and:         not ("and" not)*
@@ -45,7 +46,8 @@ from ekiden.core.text.wording import suggestion
 
 MAX_CHARS: Final = 2_000
 MAX_NESTING: Final = 20
-"""Maximum nesting of brackets, ``not`` and ``-``. Each level needs about fifteen nested calls."""
+"""Maximum nesting of brackets, ``not`` and ``-``. Each level needs about fifteen nested calls of
+the parser."""
 MAX_DEPTH: Final = 60
 """Maximum depth of the tree; ``a + b + c`` has three levels."""
 MAX_PARTS: Final = 500
@@ -62,7 +64,8 @@ _ORDERINGS = frozenset({"<", "<=", ">", ">="})
 
 
 def parse(text: str) -> Node:
-    """The tree of `text`. Raises `ConditionError` with the place and a suggestion."""
+    """Return the syntax tree of `text`. Raises `ConditionError` with the position and a
+    suggestion."""
     if len(text) > MAX_CHARS:
         raise fault(
             text[:MAX_CHARS],

@@ -1,7 +1,8 @@
 """Compiles the tree of a condition to closures.
 
-There are two programs for each tree. The plain one only computes; the traced one also stores the
-value of each part in `ConditionRun.seen`. Both use the same operators, so their results are equal.
+Each tree has two programs. The plain program only computes the result. The traced program also
+stores the value of each part in `ConditionRun.seen`. Both programs use the same operators, so their
+results are equal.
 """
 
 from __future__ import annotations
@@ -64,11 +65,12 @@ class ConditionRun:
 Code: TypeAlias = Callable[[ConditionRun], Any]
 """Computes the known value of one part, or `NoValue`."""
 Places: TypeAlias = Mapping[int, int]
-"""The position of each part in `ConditionRun.seen`, by the `id` of the part, without constants."""
+"""The positions in `ConditionRun.seen` of all parts except constants, by ``id(part)``."""
 
 
 def program(node: Node, places: Places | None = None) -> Code:
-    """The code of `node`; with `places` it also fills `ConditionRun.seen`."""
+    """Compile `node`. With `places`, the code also stores the value of each part in
+    `ConditionRun.seen`."""
     code = _code(node, places)
     place = None if places is None else places.get(id(node))
     if isinstance(node, Comparison) or (isinstance(node, FunctionCall) and node.predicate):

@@ -24,7 +24,7 @@ class Token:
     start: int
     end: int
     value: Any = None
-    """The value of a number or text; for a ``bad`` token, what to write instead."""
+    """The value of a number or text. For a ``bad`` token, a suggestion what to write instead."""
 
 
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -89,9 +89,10 @@ _ESCAPES: Final[Mapping[str, str]] = {
 
 
 def tokens_of(text: str) -> list[Token]:
-    """All tokens of `text`, and one of kind ``end``.
+    """All tokens of `text`, followed by a token of kind ``end``.
 
-    Invalid text becomes a token of kind ``bad``, which the parser reports if it reaches it.
+    Invalid text becomes a token of kind ``bad``. The parser reports an error when it reaches this
+    token.
     """
     found: list[Token] = []
     at = 0
@@ -201,7 +202,8 @@ _AFTER = 24
 
 
 def fault(text: str, position: int, problem: str) -> ConditionError:
-    """The error for a fault at `position` of `text`; `problem` has the way out."""
+    """Create the error for a fault at `position` of `text`. `problem` says how to correct the
+    fault."""
     return ConditionError(problem, text=text, position=position, excerpt=_excerpt(text, position))
 
 
@@ -257,7 +259,7 @@ _SPELLED: Final[Mapping[str, str]] = {
 
 
 def unexpected(token: Token, before: Token) -> str:
-    """Why `token` cannot follow `before`, after which the expression could end."""
+    """The advice for a `token` that cannot follow `before`, where the expression could end."""
     if token.kind == "bad":
         return str(token.value)
     if token.kind == "word":
@@ -287,7 +289,8 @@ def _unexpected_word(word: str) -> str:
 
 
 def value_expected(token: Token, before: Token | None) -> str | None:
-    """Why no value can begin with `token`, which follows `before`; `None` if a value can."""
+    """The advice for a `token` after `before` with which no value can begin. `None` if a value can
+    begin with this token."""
     if token.kind == "bad":
         return str(token.value)
     if token.kind == "end":
@@ -340,7 +343,7 @@ class Name(_Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exists(_Part):
-    """Whether a field exists."""
+    """A test whether a field exists."""
 
     name: Name
 
@@ -374,7 +377,7 @@ class Comparison(_Part):
 
     operands: tuple[Node, ...]
     symbols: tuple[str, ...]
-    """The operators; one less than operands."""
+    """The operators. There is one operator fewer than operands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,7 +390,7 @@ class Logic(_Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Not(_Part):
-    """``not``."""
+    """A negation, written ``not``."""
 
     operand: Node
 

@@ -1,7 +1,7 @@
 """The values of conditions, their operators, and their short form in traces.
 
-Facts are untrusted: values are converted to plain values first (`known`), and no method is called
-of objects that are neither mappings nor lists.
+Facts are untrusted. So `known` first converts each value to a *known value*: a text, number,
+boolean, null, list or mapping. Methods of other objects are never called.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _UNREADABLE = NoValue("a value that cannot be read")
 
 
 def known(value: Any) -> Any:
-    """`value` as text, number, boolean, null, list or mapping. Raises `NoValue` for other types.
+    """Return `value` as text, number, boolean, null, list or mapping, or `NoValue` for other types.
 
     Derived types of text and numbers, such as enums, are converted to their base types. A set
     becomes a list, sorted if it has only texts. A mapping is returned unchanged.
@@ -131,7 +131,7 @@ def items_of(value: Any) -> Iterator[Any]:
 def step_into(holder: Any, step: Step) -> Any:
     """The unconverted value at `step` in `holder`; `ABSENT` if there is none.
 
-    Only mappings have keys, and only lists have positions. Passes on exceptions of a mapping.
+    Only mappings have keys, and only lists have positions. Exceptions of a mapping are not caught.
     """
     if type(holder) is dict and type(step) is str:
         return holder.get(step, ABSENT)
@@ -215,7 +215,7 @@ def short_text(text: str, most: int = _MAX_TEXT) -> str:
 
 
 def line(value: Any) -> str:
-    """A shortened value in a line for people."""
+    """A value in one short line for people."""
     return short_text(dumps(value), MAX_LINE)
 
 
@@ -392,7 +392,7 @@ def _arithmetic(symbol: str, compute: Operator) -> Operator:
 
 
 def bounded(number: Any) -> Any:
-    """The result of a calculation. Raises `NoValue` if it is too large or undefined."""
+    """Return the result of a calculation, or `NoValue` if it is too large or undefined."""
     if type(number) is float:
         return number if isfinite(number) else NoValue("too large a number")
     return known(number)
