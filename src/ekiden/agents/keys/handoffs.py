@@ -134,19 +134,19 @@ _FIELDS = (
     Field(
         name="expression",
         kind=ConditionText(),
-        text="`condition`: fires when this condition holds.",
+        text="For the type `condition`: the trigger fires when this condition holds.",
         example="error_count > 3",
     ),
     Field(
         name="event",
         kind=Text(what="the name of an event, as a text", max_length=200),
-        text="`event`: fires when a tool or a program publishes this event.",
+        text="For `event`: the trigger fires when a tool or a program publishes this event.",
         example="deploy.failed",
     ),
     Field(
         name="seconds",
         kind=SECONDS,
-        text="`timeout`: fires after the agent has worked this many seconds.",
+        text="For `timeout`: the trigger fires after the agent has worked this many seconds.",
         example=60,
     ),
     Field(
@@ -155,19 +155,21 @@ _FIELDS = (
             item=Text(what="the name of an error, as a text", max_length=200),
             wanted="a list of names, such as [ModelError, tool.failed]",
         ),
-        text="`error`: fires at these error classes or codes; by default at any error.",
+        text="For `error`: the trigger fires at these error classes or codes, by default at any "
+        "error.",
         example=["ModelError"],
     ),
     Field(
         name="capabilities",
         kind=CAPABILITIES,
-        text="`capability`: fires when the agent lacks one of these.",
+        text="For `capability`: the trigger fires if the agent lacks one of these capabilities.",
         example=["python"],
     ),
     Field(
         name="priority",
         kind=Number(low=-_MAX_PRIORITY, high=_MAX_PRIORITY, whole=True),
-        text="If several triggers fire, the highest priority wins, then the first trigger.",
+        text="If several triggers fire, the one with the highest priority wins. Among equal "
+        "priorities, the first one wins.",
         default=0,
     ),
 )
@@ -291,7 +293,7 @@ _HANDOFF = Object(
     Field(
         name="description",
         kind=Text(),
-        text="When to hand over; the model reads this text.",
+        text="Tells the model when to hand over.",
         example="When the cause is known.",
     ),
     Field(
@@ -303,9 +305,9 @@ _HANDOFF = Object(
     Field(
         name="policy",
         kind=Choice(("immediate", "graceful", "conditional")),
-        text="Work in progress of the source: `immediate` cancels it, `graceful` finishes it "
-        "first. `conditional` acts like `graceful` if `condition` holds, and otherwise refuses "
-        "the handoff.",
+        text="What happens to work in progress of the source: `immediate` cancels it, `graceful` "
+        "finishes it first. `conditional` acts like `graceful` if `condition` holds, and otherwise "
+        "refuses the handoff.",
         default="graceful",
     ),
     Field(
@@ -317,14 +319,14 @@ _HANDOFF = Object(
     Field(
         name="trigger",
         kind=TRIGGER,
-        text="Starts the handoff without the model: a mapping, or a condition.",
+        text="Mapping or condition that starts the handoff without the model.",
         example={"type": "event", "event": "deploy.failed"},
     ),
     Field(
         name="allow_return",
         kind=FlagOrWord("always"),
-        text="Whether the target may be an agent that had the task before. `true`: only if "
-        "something changed since then. `always`: in every case.",
+        text="Whether the target may be an agent that had the task before. `true` allows it only "
+        "if something changed since then, `always` in every case.",
         default=False,
     ),
     Field(
@@ -336,13 +338,13 @@ _HANDOFF = Object(
     Field(
         name="confirm",
         kind=FlagOr(inside=_CONFIRM),
-        text="Require human approval; a mapping also sets how the person is asked.",
+        text="Require human approval. A mapping also sets the question and its timeout.",
         default=False,
     ),
     Field(
         name="timeout",
         kind=SECONDS,
-        text="Seconds for the source to finish, and then for the target to answer.",
+        text="Time limit in seconds for the source to finish, and again for the target to answer.",
         default=DEFAULT_TIMEOUT_S,
     ),
     Field(
@@ -359,8 +361,8 @@ _HANDOFF = Object(
     Field(
         name="completes",
         kind=Choice(("answer", "result")),
-        text="When the handoff is confirmed: at the target's first answer, or at the end of its "
-        "work.",
+        text="What confirms the handoff: `answer` is the target's first answer, `result` is the "
+        "end of its work.",
         default="answer",
     ),
     Field(

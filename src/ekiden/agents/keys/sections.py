@@ -66,8 +66,8 @@ A2A = Entry(
         Field(
             name="card",
             kind=_CARD,
-            text="Address of the agent card; without a path, the well-known path of the host is "
-            "used. The scheme `http` is allowed only on this machine.",
+            text="Address of the agent card. If it has no path, Ekiden uses the well-known path. "
+            "The scheme `http` is allowed only for addresses on this machine.",
             required=True,
             example="https://partner.example",
         ),
@@ -79,7 +79,7 @@ A2A = Entry(
                 code="bad_variable",
                 in_schema={"pattern": r"^\s*[A-Za-z_][A-Za-z0-9_]{0,199}\s*$"},
             ),
-            text="Environment variable with the agent's token; the token is never stored.",
+            text="Environment variable with the token for the agent. The token is never stored.",
             example="PARTNER_TOKEN",
         ),
         Field(
@@ -90,7 +90,7 @@ A2A = Entry(
                 code="bad_header",
                 in_schema={"pattern": r"^\s*[A-Za-z][A-Za-z0-9-]{0,99}\s*$"},
             ),
-            text="Header for the token. Default: `Authorization`, with `Bearer`.",
+            text="HTTP header that carries the token. Default: `Authorization`, with `Bearer`.",
             example="X-API-Key",
         ),
         Field(
@@ -152,22 +152,22 @@ GUARDRAILS = Object(
     Field(
         name="custom_validator",
         kind=_FUNCTION,
-        text="Function that checks the answer after the schema and returns `(valid, error)`, as "
-        "`module:function`.",
+        text="Function, as `module:function`, that checks the answer after the schema and returns "
+        "`(valid, error)`.",
         example="checks:polite",
     ),
     Field(
         name="on_failure",
         kind=Choice(("reject", "repair", "warn")),
-        text="`reject` ends the run. `repair` gives the error to the model, which tries again. "
-        "`warn` continues and marks the result.",
+        text="What a failed check does. `reject` ends the run. `repair` gives the error to the "
+        "model, which tries again. `warn` records the error, and the run continues.",
         default="reject",
     ),
     Field(
         name="input_validator",
         kind=_FUNCTION,
-        text="Function that checks the input (text or items) before the model call; `repair` "
-        "acts like `reject`.",
+        text="Function that checks the input (text or items) before the model call. Here "
+        "`repair` acts like `reject`.",
         example="checks:no_homework",
     ),
     Field(
@@ -179,8 +179,8 @@ GUARDRAILS = Object(
     Field(
         name="tool_input_validator",
         kind=_FUNCTION,
-        text="Function that checks tool name and arguments before each call, also of tools from "
-        "other keys, such as `ask_agent` and `remember`.",
+        text="Function that checks tool name and arguments before each tool call. Tools that "
+        "other keys add, such as `ask_agent` and `remember`, are checked too.",
         example="checks:small_sums",
     ),
     Field(
@@ -222,7 +222,7 @@ MEMORY = Object(
     Field(
         name="type",
         kind=Choice(tuple(sorted(get_args(MemoryKind), reverse=True))),
-        text="Search by words (`key_value`), or also by meaning (`vector`).",
+        text="`key_value` searches by words, `vector` by words and meaning.",
         default="key_value",
     ),
     Field(
@@ -280,7 +280,7 @@ TRIGGERS = Object(
     Field(
         name="priority",
         kind=Number(low=0, high=100, whole=True),
-        text="Weight of the score.",
+        text="Weight of the agent's score in `rule` routing.",
         default=50,
     ),
     Field(

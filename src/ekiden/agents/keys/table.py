@@ -117,8 +117,8 @@ AGENT = Object(
     Field(
         name="name",
         kind=_NAME,
-        text="Unique in the team: letters and digits of any script, `-` and `_`; not `auto` or "
-        "`user`. A file with the name `router-agent` configures the router.",
+        text="Name, unique in the team, of letters and digits of any script, `-` and `_`. `auto` "
+        "and `user` are reserved. A file with the name `router-agent` configures the router.",
         required=True,
         example="debugger",
     ),
@@ -144,8 +144,8 @@ AGENT = Object(
             in_schema={"pattern": rf"^\s*(?:{MODEL_NAME}|{INHERIT})\s*$"},
         ),
         text="Model as `provider:model`. `gpt-…`, `claude-…` and `gemini-…` need no provider; "
-        "`sonnet`, `opus` and `haiku` are Anthropic's newest models. Default, or with `inherit`: "
-        "the team's model.",
+        "`sonnet`, `opus` and `haiku` are Anthropic's newest models. Without this key, or with "
+        "`inherit`, the agent uses the team's model.",
         example="openai:gpt-5-mini",
     ),
     Field(
@@ -163,13 +163,13 @@ AGENT = Object(
     Field(
         name="system_prompt",
         kind=Text(),
-        text="Instructions; the text below the front matter follows them.",
+        text="Instructions. The model gets them before the text below the front matter.",
     ),
     Field(
         name="scope",
         kind=Choice(("project", "user", "system")),
-        text="Owner of the agent. Routing never chooses a `system` agent; a team needs at least "
-        "one other agent. Default: the scope of the folder.",
+        text="Owner of the agent. Routing never chooses a `system` agent, so a team also needs an "
+        "agent with another scope. Default: the scope of the file's folder.",
     ),
     Field(
         name="tools",
@@ -180,14 +180,14 @@ AGENT = Object(
                 Field(
                     name="allow",
                     kind=TOOLS,
-                    text="Allowed tools; the model sees no other tools, and calls of other tools "
-                    "are refused.",
+                    text="Allowed tools. The model sees only these tools, and Ekiden refuses "
+                    "calls of other tools.",
                     example=["read_file", "shell"],
                 ),
                 Field(
                     name="confirmation",
                     kind=CONFIRMATION,
-                    text="Which tools need human approval, and how the person is asked.",
+                    text="Tools that need human approval, and the question to the person.",
                 ),
                 Field(
                     name="require_confirmation",
@@ -203,7 +203,7 @@ AGENT = Object(
     Field(
         name="tool_confirmation",
         kind=CONFIRMATION,
-        text="Same as `tools.confirmation`, for use when `tools` is a list.",
+        text="The same mapping as `tools.confirmation`; use this key if `tools` is a list.",
     ),
     Field(name="triggers", kind=TRIGGERS, text="Which requests are routed to this agent."),
     Field(
@@ -212,7 +212,7 @@ AGENT = Object(
             item=Entry(inside=CAPABILITY, short="name", kind=Text()),
             wanted="a list of mappings with name, description, proficiency, tags",
         ),
-        text="Skills of the agent; a name is short for a mapping.",
+        text="Skills of the agent. An entry is a mapping, or only the name of a capability.",
     ),
     Field(
         name="available",
@@ -223,7 +223,7 @@ AGENT = Object(
     Field(
         name="max_sessions",
         kind=Number(low=1, high=_MAX_SESSIONS, whole=True),
-        text="Refuse handoffs while this many sessions are active. Default: no limit.",
+        text="Number of active sessions at which the agent refuses handoffs. Default: no limit.",
         example=20,
     ),
     Field(
@@ -241,28 +241,28 @@ AGENT = Object(
     Field(
         name="handoffs",
         kind=HANDOFFS,
-        text="Allowed handoffs; a name is short for a mapping.",
+        text="Allowed handoffs. An entry is a mapping, or only the name of the target.",
         example=[{"to": "fixer"}],
     ),
     Field(
         name="can_ask",
         kind=_PEERS,
-        text="Agents that this agent may ask with the tool `ask_agent`. They answer, and this "
-        "agent keeps the conversation.",
+        text="Agents that this agent may ask with the tool `ask_agent`. The asking agent keeps the "
+        "conversation.",
         example=["billing"],
     ),
     Field(
         name="can_tell",
         kind=_PEERS,
-        text="Agents that this agent may send messages to with the tool `tell_agent`; they do "
-        "not answer.",
+        text="Agents to which this agent may send messages with the tool `tell_agent`. There is "
+        "no answer.",
         example=["orders"],
     ),
     Field(
         name="can_ask_people",
         kind=FlagOr(inside=_ROLES),
         text="Roles of people that the agent may ask with the tool `ask_person`; the session "
-        "waits for the answer. `true`: the role in the setting `inbox.role`.",
+        "waits for the answer. `true` allows the role in the setting `inbox.role`.",
         example=["support"],
     ),
     Field(
@@ -284,8 +284,9 @@ AGENT = Object(
     Field(
         name="a2a",
         kind=A2A,
-        text="The agent is remote and called over A2A: the address of its agent card, or a "
-        "mapping. It has no `model`, `tools`, `memory`, `supervisor` or instructions here.",
+        text="Makes this a remote agent, which Ekiden calls over A2A: the address of its agent "
+        "card, or a mapping. The file then has no `model`, `tools`, `memory`, `supervisor` or "
+        "instructions.",
         example="https://partner.example",
     ),
     wanted="keys and values, such as name: debugger",
