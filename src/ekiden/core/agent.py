@@ -70,8 +70,8 @@ _GUARDRAILS = ("input_guardrails", "output_guardrails", "handoff_guardrails")
 class Agent(Parameterized, Generic[TContext, TOutput]):
     """A member of a team.
 
-    An agent answers with a model (`model`, `instructions`, `tools`) or with code (`run`); routing,
-    handoffs and records work the same for both::
+    An agent answers with a model (`model`, `instructions`, `tools`) or with code (`run`). Routing,
+    handoffs and records work in the same way for model agents and code agents::
 
         billing = Agent("billing", instructions="You answer questions about invoices.")
         triage = Agent("triage", instructions="Find out what it is about.", handoffs=[billing])
@@ -80,10 +80,10 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     name: str
     instructions: Instructions[TContext] = None
     handoff_description: str | None = None
-    """A description of this agent for the models of other agents: they read it to choose a handoff
+    """A description of this agent, which the models of other agents read to choose a handoff
     target."""
     model: ModelName | Model | None = None
-    """``provider:model``, or a `Model` object; `None` uses the model of the run."""
+    """``provider:model``, or a `Model` object. `None` means the model of the run."""
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     tools: list[FunctionTool[TContext, Any]] = field(default_factory=list)
     handoffs: list[Agent[Any] | Handoff[Any, Any]] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """The type of structured answers. `None` or `str` means that answers are text."""
     hooks: AgentHooks[TContext] | None = None
     run: Callable[[Any], Awaitable[Any]] | None = None
-    """An async function with a `CodeContext` parameter. The agent runs this code and needs no
+    """An async function with a `CodeContext` parameter. The agent runs this function instead of a
     model."""
     title: str | None = None
     """The display name of the agent."""
@@ -103,9 +103,9 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     router: Assigner | None = None
     """If set, the agent is a router: it routes every conversation to another agent."""
     accepts: Callable[[Any, HandoffRequest], Any] | None = None
-    """A sync or async function that Ekiden calls before a handoff to this agent, with the context
-    and the request. It returns `True` to accept the handoff, and `False` or a `Decline` to refuse
-    it. `None` accepts everything."""
+    """A sync or async function that Ekiden calls with the context and the request before a handoff
+    to this agent. The function returns `True` to accept the handoff, and `False` or a `Decline` to
+    refuse it. Without a function the agent accepts every handoff."""
     available: Enabled = True
     """Whether the agent accepts handoffs now: a fixed value, or a function of the context and the
     agent."""
@@ -115,7 +115,8 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     runner: AgentRunner | None = None
     """If set, this `AgentRunner` does the work of the agent, for example on a remote system."""
     person: Name | None = None
-    """If set, the agent represents people with this role: a handoff to it waits for one of them."""
+    """If set, the agent represents the people with this role. A handoff to the agent waits for one
+    of these people."""
     can_ask: Sequence[Name] = ()
     """Agents that the model may query with the tool ``ask_agent``. This agent gets the answer and
     keeps the conversation."""
@@ -130,8 +131,8 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     handoff_guardrails: list[HandoffGuardrail[Any]] = field(default_factory=list)
     """Guardrails that check the data of handoffs from this agent."""
     memory: MemorySettings | None = None
-    """The settings of the agent's long-term memory; the model gets the tools ``remember`` and
-    ``recall``. `None` means no memory."""
+    """The settings of the agent's long-term memory. If set, the model gets the tools ``remember``
+    and ``recall``. `None` means no memory."""
     budget: Budget | None = None
     """The budget of this agent in a run. The spending of other agents does not count."""
     plan: PlanSettings | None = None
@@ -144,8 +145,8 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     ``remember``. Agent files use it to add guardrails and approval to these tools."""
     kind: Name | None = None
     """The name of a kind that was registered with `register_agent_kind`, for example for agents of
-    another framework. If `None`, the agent is of a built-in kind, which follows from the fields
-    above."""
+    another framework. If `None`, the agent has a built-in kind, which the fields above
+    determine."""
     implementation: Any = None
     """The object that does the work of the agent, such as a graph of another framework. The
     registered `kind` runs this object."""
@@ -253,14 +254,14 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         and the calling agent continues.
 
         This agent works in its own session, and does not see the caller's conversation. Its input
-        is a text that the caller's model writes; with `parameters`, a pydantic model, the input has
-        the fields of that model. If this agent asks people, the caller is suspended until they
-        answer. This agent spends from the remaining budget of the caller, at most `budget`::
+        is a text that the caller's model writes. If `parameters` is a pydantic model, the input has
+        the fields of that model instead. If this agent asks people, the caller is suspended until
+        they answer. This agent spends from the remaining budget of the caller, at most `budget`::
 
             Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
 
-        With `confirmation`, or with ``needs_approval=True``, every call needs human approval. A
-        function as `needs_approval` decides which calls need approval, as in `function_tool`.
+        With `confirmation`, or with ``needs_approval=True``, every call needs human approval. If
+        `needs_approval` is a function, it decides which calls need approval, as in `function_tool`.
         """
         if not callable(needs_approval):
             asked = Confirmation() if needs_approval is True else needs_approval or None
@@ -289,8 +290,8 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         )
 
     def clone(self, **changes: Any) -> Agent[TContext, TOutput]:
-        """Return a copy with some fields changed. The copy shares all lists that you do not pass
-        with the original."""
+        """Return a copy with some fields changed. The copy and the original share all lists that
+        you do not pass."""
         return replace(self, **changes)
 
 

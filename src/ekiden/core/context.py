@@ -29,8 +29,8 @@ else:
 class Parameterized:
     """A generic class whose last type parameters are optional, as in ``Agent[Shop]``.
 
-    Type checkers know the missing types from the defaults of the type variables, a feature of
-    Python 3.13.
+    Type checkers take the missing types from the defaults of the type variables, which are a
+    feature of Python 3.13.
     """
 
     __slots__ = ()
@@ -49,7 +49,8 @@ class RunLink(Protocol):
     def on_rollback(
         self, function: Callable[..., Any], *, key: str, arguments: Any
     ) -> Awaitable[None]:
-        """Register a compensation. Awaiting the result stores the compensation at once."""
+        """Register a compensation, which is called if the current handoff is rolled back. Await the
+        result to store the compensation at once."""
         ...
 
     def publish(self, name: str, data: Any) -> None:
@@ -72,7 +73,7 @@ class RunContextWrapper(Generic[TContext]):
 
     `context` is your own object. Ekiden never reads or stores this object, and never shows it to a
     model. For data that must survive a restart, call `set`, which stores the data together with the
-    step::
+    current step::
 
         def instructions(ctx: RunContextWrapper[Shop], agent: Agent) -> str:
             return f"You serve {ctx.context.name}, visit {ctx.get('visits', 1)}."
@@ -106,9 +107,10 @@ class RunContextWrapper(Generic[TContext]):
         A name without a prefix belongs to the session. A name with the prefix ``run:`` (or
         ``temp:``) belongs to this run; the next run does not see the variable. All sessions of the
         same user share ``user:`` variables. All runs with the same `RunConfig.app` share ``app:``
-        variables. For a session without a user, or a run without an app, `set` raises `UserError`,
-        and `get` returns the default. Shared variables are read when a run starts or resumes. If
-        several runs write a variable, the last write wins::
+        variables. A ``user:`` variable needs a session with a user, and an ``app:`` variable needs
+        a run with an app. Otherwise `set` raises `UserError`, and `get` returns the default. Shared
+        variables are read when a run starts or resumes. If several runs write a variable, the last
+        write wins::
 
             ctx.set("order", 42)
             ctx.set("user:language", "fr")
@@ -128,11 +130,11 @@ class RunContextWrapper(Generic[TContext]):
         The function may be sync or async. It gets a `Rollback`, or no argument if it takes no
         parameter. Compensations are called in the reverse order of registration, once for each
         `key`. A compensation runs twice only if the process dies before the success of the first
-        call is stored. `arguments` is JSON, available in ``rollback.arguments``. The function must
-        be defined at the top level of a module: after a restart, Ekiden cannot find a lambda or an
+        call is stored. `arguments` is JSON, available in ``rollback.arguments``. Define the
+        function at the top level of a module. After a restart, Ekiden cannot find a lambda or an
         inner function, and a person has to decide about the rollback. Register the compensation
-        before its effect. If you ``await`` this call, the registration is stored at once; otherwise
-        it is stored with the step::
+        before the effect that it undoes. If you ``await`` this call, the registration is stored at
+        once; otherwise it is stored with the current step::
 
             await ctx.on_rollback(refund, key=ctx.idempotency_key, arguments={"order": order_id})
             await ctx.context.bank.pay(order_id, key=ctx.idempotency_key)
@@ -145,7 +147,7 @@ class RunContextWrapper(Generic[TContext]):
 
     def publish(self, name: str, data: Any = None) -> None:
         """Publish an event with JSON `data`. The event is recorded. After the current step, it
-        fires the triggers of type ``event`` that name this event."""
+        fires the handoff triggers of type ``event`` that have this name."""
         if self.link is None:
             raise UserError("publish works in tools, callbacks and code of a run only")
         self.link.publish(name, data)
@@ -169,8 +171,8 @@ class RunContextWrapper(Generic[TContext]):
             await ctx.memory.store("colour", "Her favourite colour is blue.")
             found = await ctx.memory.retrieve("what colour does she like?")
 
-        Memories are stored at once, not with the step. If code is repeated after a crash, it stores
-        the memory again under the same key, so there is no duplicate.
+        Memories are stored at once, not with the current step. Code that is repeated after a crash
+        stores a memory again under the same key, so there is no duplicate.
         """
         if self.link is None:
             raise UserError("memory works in tools, callbacks and code of a run only")
@@ -245,8 +247,8 @@ class RunContextWrapper(Generic[TContext]):
         return [answer for _, answer in await self._scope("ask").ask(questions, mode="all")]
 
     async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
-        """Ask several questions at the same time. Return the first answer and the agent that gave
-        this answer, and withdraw the other questions.
+        """Ask several questions at the same time. Return the agent that answered first, with its
+        answer, and withdraw the other questions.
 
         If all questions fail, the last failure is raised.
         """
@@ -285,15 +287,15 @@ class RunContextWrapper(Generic[TContext]):
         default: str | None = None,
         priority: Priority = "normal",
     ) -> InboxAnswer:
-        """Ask a person to decide. In the answer, ``choice`` is one of `options`, or ``text`` is
-        free text.
+        """Ask a person to decide. The person chooses one of `options` (``choice`` in the answer) or
+        writes free text (``text`` in the answer).
 
         The question appears in the inbox. The session is suspended until a person answers. By
         default there is no time limit. If no person answers within `deadline_s` seconds, `default`
         becomes the answer. The record then has ``nobody`` as the name of the person. An option is a
-        text, or a mapping with a ``label``. `role` is the role of the people to ask; by default the
-        operator. After the answer the code runs again, as with `ask`. Raises `InboxItemClosed` if
-        the question was withdrawn or expired without a default::
+        text, or a mapping with a ``label``. `role` is the role of the people to ask; the default
+        role is ``operator``. After the answer your code runs again from its start, as after `ask`.
+        Raises `InboxItemClosed` if the question was withdrawn or expired without a default::
 
             answer = await ctx.request_approval("15 % discount for customer 42?")
             if answer.choice == "approve": ...

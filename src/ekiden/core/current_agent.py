@@ -1,12 +1,14 @@
 """The agent whose code is running, and the session that it works for.
 
-Some actions are forbidden to agents, such as answering an inbox item. Ekiden refuses them while
-code of an agent runs: in model output, tools, handlers, hooks, instructions, guardrails and
-callbacks, in the tasks and threads that these start through the runtime, and in programs that the
-tool `shell` starts, with their children. The mark restricts agents, not programmers: Python code
-that leaves its context on purpose (its own thread, a task with an empty context) is trusted,
-because the owner of the process chose it. A program is also trusted if it closes its inherited
-files, removes the environment variable with the agent's name, and detaches from its parent.
+Some actions are forbidden to agents, such as answering an inbox item. Ekiden refuses these actions
+while code of an agent runs. Model output, tools, handlers, hooks, instructions, guardrails and
+callbacks count as code of the agent. So do the tasks and threads that they start through the
+runtime, and the programs that the tool `shell` starts, with their children.
+
+This check restricts agents, not programmers. Python code is trusted if it leaves its context on
+purpose, in its own thread or in a task with an empty context, because the owner of the process
+chose the code. A program is trusted if it closes its inherited files, removes the environment
+variable with the agent's name, and detaches from its parent.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ _MAX_ANCESTORS = 64
 
 @contextmanager
 def lineage_mark(agent: str) -> Iterator[tuple[int, ...]]:
-    """File descriptors that mark a program that the agent starts, and the children of this program.
-    The list is empty if the system does not support such marks."""
+    """File descriptors that mark a program as started by the agent. The children of the program
+    inherit the mark. The tuple is empty if the system does not support such marks."""
     marks: list[int] = []
     if hasattr(os, "memfd_create"):
         name = os.fsdecode(agent.encode(errors="replace")[:_MAX_NAME])
@@ -45,8 +47,8 @@ def lineage_mark(agent: str) -> Iterator[tuple[int, ...]]:
 
 @cache
 def lineage_agent(variable: str) -> str | None:
-    """The agent that started this process or an ancestor of this process. The agent is found
-    through the environment variable or the mark. `None` if no agent is found."""
+    """The agent that started this process or one of its ancestors, or `None`. The agent's name
+    comes from the environment variable `variable` or from the mark of `lineage_mark`."""
     pid = os.getpid()
     for _ in range(_MAX_ANCESTORS):
         found = _by_environment(pid, variable) or _by_mark(pid)
@@ -101,7 +103,7 @@ AGENT_HEADER = "X-Ekiden-Agent"
 agents. An Ekiden server does not let such a caller make decisions that belong to people."""
 
 ACTING: ContextVar[str | None] = ContextVar("ekiden_acting_agent", default=None)
-"""The agent whose code runs in this process; empty or `None` outside of agents. Reading this
+"""The agent whose code runs in this process; empty or `None` if no agent's code runs. Reading this
 variable is faster than calling `acting_agent`."""
 
 
@@ -111,7 +113,7 @@ def acting_agent() -> str | None:
 
 
 def inherited_agent() -> str | None:
-    """The agent whose tool started this process, or an ancestor of it."""
+    """The agent whose tool started this process or one of its ancestors."""
     return os.environ.get(AGENT_VARIABLE) or lineage_agent(AGENT_VARIABLE)
 
 
@@ -157,6 +159,6 @@ LOGGED: ContextVar[LoggedSession | None] = ContextVar("ekiden_log_session", defa
 
 
 def logging_for(session: LoggedSession) -> _Binding[LoggedSession | None]:
-    """Assign log lines to the session, in the body of the `with` statement and in tasks that the
-    body starts."""
+    """Assign log lines to the session. This applies to the body of the `with` statement and to
+    tasks that the body starts."""
     return _Binding(LOGGED, session)

@@ -2,7 +2,7 @@
 
 The standard library describes every field and compiles up to six functions when a class is defined,
 which takes half of the import time of the runtime. It also fills frozen objects through
-`object.__setattr__`. Here all of this happens at first use, only `__init__` is compiled, and it
+`object.__setattr__`. This module does all of this at first use, and compiles only `__init__`, which
 writes to the slots directly. `fields`, `replace`, `asdict`, `inspect.signature`, pattern matching,
 pickling and subclasses work as in the standard library; `InitVar` and `KW_ONLY` do not.
 """

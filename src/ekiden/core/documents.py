@@ -115,7 +115,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(type: Any, data: Any) -> Any:
-    """Convert JSON to a value of this type.
+    """Convert JSON to a value of the type `type`.
 
     Unknown fields are ignored, and missing fields get their default, or `None`. So a program can
     talk to an older or newer server.

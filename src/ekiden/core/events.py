@@ -189,7 +189,7 @@ class RunObserver(Protocol):
     """Observes every run of this process."""
 
     async def see(self, run: SeenRun, events: Sequence[Event]) -> None:
-        """Called with newly stored events. The run continues when this method returns."""
+        """Called with newly stored events. The run waits until this method returns."""
         ...
 
 

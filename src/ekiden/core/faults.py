@@ -152,8 +152,8 @@ def _check(name: str, nth: str, how: str) -> None:
 
 
 def fault_point(name: FaultPointName) -> None:
-    """Kill the process with SIGKILL, or stop it until SIGCONT, if a test chose this call: the name
-    of the fault point, and how many earlier calls with this name are skipped."""
+    """If a test chose this call, kill the process with SIGKILL, or stop it until SIGCONT. A test
+    chooses a call by the name of the fault point and the number of the call with this name."""
     if not _countdown:
         return
     left = _countdown.get(name)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ekiden.core.handoffs import HandoffRequest
 
 OnFailure: TypeAlias = Literal["reject", "repair", "warn"]
-"""`reject`: the run ends. `repair`: the model gets the violations and is asked again, a few times;
-if the last answer fails too, the run ends. `warn`: the run continues, and the violation is
+"""`reject`: the run ends. `repair`: the model gets the violations and answers again, a few times;
+if the last answer also fails, the run ends. `warn`: the run continues, and the violation is
 recorded."""
 _LISTED = 20
 """How many violations a message lists."""
@@ -76,7 +76,7 @@ InputGuardrailFunction: TypeAlias = Callable[
     [RunContextWrapper[Any], Any, str | list[Item]],
     GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput],
 ]
-"""A function of the context, the agent, and its input: a text, or items."""
+"""A function of the context, the agent, and the agent's input (a text or a list of items)."""
 OutputGuardrailFunction: TypeAlias = Callable[
     [RunContextWrapper[Any], Any, Any],
     GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput],
@@ -379,8 +379,8 @@ class InputGuardrailTripwireTriggered(GuardrailError):
 
 
 class OutputGuardrailTripwireTriggered(GuardrailError):
-    """An output guardrail rejected the answer. The answer was not shown. With `repair`, the error
-    is raised after `tries` repairs failed.
+    """An output guardrail rejected the answer. The answer was not shown. With
+    ``on_failure="repair"``, the error is raised after `tries` failed repairs.
 
     `guardrail_result` has the answer and the guardrail's result. `violations` are the violations
     that all failed guardrails found.

@@ -44,8 +44,7 @@ the handoff is refused."""
 
 
 class HandoffPolicy(StrEnum):
-    """Names for the values of `policy`. You can also use the texts themselves, such as
-    ``"immediate"``.
+    """Names for the values of `policy`. You can also pass a value as text, such as ``"immediate"``.
 
     For example::
 
@@ -138,9 +137,9 @@ class HandoffTerms:
     when: HandoffWhen = "manual"
     trigger: HandoffTrigger | None = None
     allow_return: bool | Literal["always"] = False
-    """If `True`, the handoff may return the task to an agent that had it before, provided that
-    something has changed since then. If ``"always"``, it may return the task even without a change,
-    and only the depth limit ends a loop."""
+    """If `True`, the handoff may return the task to an agent that had the task before, provided
+    that something has changed since then. If ``"always"``, the handoff may return the task even
+    without a change, and only the depth limit ends a loop."""
     capabilities: tuple[Name, ...] = ()
     """Capabilities that the target must have."""
     confirm: Confirmation | None = None
@@ -231,11 +230,11 @@ class Handoff(Generic[TContext, TAgent]):
     on_invoke_handoff: Callable[[RunContextWrapper[Any], str], Awaitable[TAgent]]
     """A function that gets the context and the JSON text of the arguments, and returns the target.
 
-    Raises `ModelBehaviorError` when the arguments are invalid."""
+    The function raises `ModelBehaviorError` when the arguments are invalid."""
     agent_name: str
     input_filter: HandoffInputFilter | None = None
-    """A function that changes the conversation that the target sees. It replaces the filter in
-    `RunConfig.handoff_input_filter`."""
+    """A function that changes the conversation that the target sees. This function replaces the
+    filter in `RunConfig.handoff_input_filter`."""
     strict_json_schema: bool = True
     is_enabled: Enabled = True
     """Whether the handoff is enabled: a bool, or a function that is called in each turn. The model
@@ -438,7 +437,7 @@ class HandoffRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffFailure(Value):
-    """The reason of a failed handoff: `code` for programs, and `message` for people."""
+    """The reason why a handoff failed: `code` for programs, and `message` for people."""
 
     code: RefusalCode
     message: str

@@ -50,7 +50,8 @@ class AgentTask(Value):
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Additional parameters, as JSON."""
     depends_on: tuple[str, ...] = ()
-    """Ids of the tasks that must finish before this task. This task gets their results."""
+    """Ids of the tasks that must finish before this task starts. This task gets the results of
+    those tasks."""
     created_at: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:

@@ -106,8 +106,8 @@ class Confirmation:
     question is in the inbox."""
     title: Text | None = None
     """The title of the question in the inbox, such as ``Refund {amount} {currency}``. Each name in
-    braces is replaced by this argument of the tool. If `None`, the title names the agent and the
-    tool."""
+    braces is replaced by the tool's argument with this name. If `None`, the title names the agent
+    and the tool."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -142,7 +142,7 @@ def check_title(title: str, schema: Mapping[str, Any], tool: str) -> None:
 
 
 MemoryKind: TypeAlias = Literal["key_value", "vector"]
-"""`key_value`: search by words. `vector`: also search by meaning."""
+"""`key_value`: searches compare words. `vector`: searches compare words and meaning."""
 MemoryScope: TypeAlias = Literal["user", "app"]
 """The owner of the memories: the session's user, or all users of the app."""
 
@@ -243,7 +243,8 @@ def traits_named(kind: str) -> KindTraits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Checked):
     """A budget for an agent, for the target of a handoff, or for a task. `None` in a field means no
-    limit. An agent that hands over work cannot give more than the rest of its own budget.
+    limit. An agent that hands over work cannot give the target more than the rest of its own
+    budget.
 
     For example::
 

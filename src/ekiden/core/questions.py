@@ -152,7 +152,7 @@ class InboxItem(Value):
     @property
     def etag(self) -> str:
         """The HTTP entity tag of the item, which changes with every update. The tag contains the
-        status, because closing the item restarts the version."""
+        status, because the version numbers start again when the item is closed."""
         return f'"{self.status}-{self.version}"'
 
     def to_json(self) -> dict[str, Any]:
@@ -239,8 +239,8 @@ class AskScope(Protocol):
     async def ask(
         self, questions: Sequence[Ask], *, mode: Literal["any", "all"]
     ) -> list[tuple[str, Any]]:
-        """Ask the questions, and return each answer with the agent that gave it. With `any`, return
-        only the first answer."""
+        """Ask the questions, and return each answer with the agent that gave it. With the mode
+        ``any``, return only the first answer."""
         ...
 
     async def tell(self, note: Ask, *, ttl_s: float | None) -> None:

@@ -18,11 +18,11 @@ class Clock(Protocol):
     """The source of time. Tests replace the clock to control the time."""
 
     def now_us(self) -> int:
-        """The current time for people, in microseconds since 1970. The value may jump."""
+        """The current wall-clock time, in microseconds since 1970. The value may jump."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start, for measuring; the value never decreases."""
+        """Seconds since an arbitrary start, for measuring durations. The value never decreases."""
         ...
 
 
@@ -68,8 +68,8 @@ class Assigner(Protocol):
     ) -> Assignment:
         """Choose among all candidates except `excluded`.
 
-        `options` belong to this request, such as ``{"strategy": "rule"}``. No text and no model
-        output makes this method raise an exception.
+        `options` apply only to this request, such as ``{"strategy": "rule"}``. This method accepts
+        every text and every model output without raising an exception.
         """
         ...
 
@@ -262,9 +262,9 @@ class MemoryRecord:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """The metadata that was stored with the memory, as JSON."""
     score: float | None = None
-    """The similarity to the query, from 0 to 1; `None` without a query. It is the higher of two
-    values: the cosine of the embeddings, and the share of the query's words that occur in the
-    memory, in which rare words count more."""
+    """The similarity to the query, from 0 to 1; `None` without a query. The score is the higher of
+    two values. One is the cosine of the embeddings. The other is the share of the query's words
+    that occur in the memory; rare words count more."""
     found_by: FoundBy | None = None
     stored_at_us: int = 0
     """When the memory was stored, in microseconds since 1970."""

@@ -1,4 +1,4 @@
-"""Runs: status, outcomes, errors and ids; and callbacks of a run or of one agent."""
+"""Runs with their status, outcomes, errors and ids, and callbacks of a run or of one agent."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 
 
 def card_address(url: object) -> str:
-    """Return the URL of an agent card, including its path. Raises `UserError` for a URL that must
-    not be called."""
+    """Return the URL of an agent card, including its path. Raises `UserError` for a URL that Ekiden
+    must not call."""
     if not isinstance(url, str):
         raise UserError("the address of a remote agent's card is a URL, as a text")
     fault = address_fault(url)
@@ -30,7 +30,7 @@ def card_address(url: object) -> str:
 
 
 def address_fault(url: str) -> str | None:
-    """Why the URL must not be called; `None` if calling it is allowed."""
+    """The reason why Ekiden must not call the URL, or `None` if the URL is allowed."""
     if not 0 < len(url) <= _MAX_URL or not url.isprintable() or " " in url:
         return "write a URL, such as https://agents.example"
     try:
@@ -71,7 +71,7 @@ def is_loopback(host: str | None) -> bool:
 
 
 def variable_fault(name: str) -> str | None:
-    """Why `name` cannot be an environment variable; `None` if it can."""
+    """The reason why `name` cannot be an environment variable, or `None` for a valid name."""
     if _VARIABLE.fullmatch(name):
         return None
     return "write its name, such as PARTNER_TOKEN, and not its value"
@@ -139,8 +139,8 @@ def parse_origin(text: str) -> PageOrigin | None:
 
 
 def network_of(host: str) -> str:
-    """The key for rate limits by address: an IPv4 address itself, or the /64 network of an IPv6
-    address, because one subscriber usually owns a whole /64 network."""
+    """The key under which a rate limit counts the address: the IPv4 address itself, or the /64
+    network of an IPv6 address. One subscriber usually owns a whole /64 network."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -165,7 +165,7 @@ class KnownHosts:
     """The host names that the server accepts."""
 
     names: frozenset[HostName]
-    """A name without a port matches every port."""
+    """The accepted hosts. A name without a port matches every port."""
     below: frozenset[HostName] = frozenset()
     """Domains whose subdomains are accepted. The domains themselves are not accepted."""
     networks: tuple[IPv4Network | IPv6Network, ...] = ()

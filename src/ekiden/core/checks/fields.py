@@ -1,8 +1,8 @@
 """Checks the fields of a configuration object against the types and limits that its class declares.
 
-A class calls `check_fields` in its `__post_init__`, or inherits `Checked`. The rules come from the
-annotation of the field, and from `Allowed` for limits. The rules are read when a field first has a
-value other than its default, and then cached for the class.
+A class calls `check_fields` in its `__post_init__`, or inherits `Checked`. The annotation of a
+field gives its type, and an `Allowed` in the annotation gives its limits. These rules are read when
+a field first has a value other than its default, and are then cached for the class.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Text: TypeAlias = Annotated[str, Allowed(filled=True)]
 Count: TypeAlias = Annotated[int, Allowed(low=1, high=inf)]
 """A whole number above 0."""
 Seconds: TypeAlias = Annotated[float, Allowed(exclusive=True, high=inf)]
-"""A time that must be above 0."""
+"""A number of seconds, which must be above 0."""
 Positive: TypeAlias = Seconds
 Amount: TypeAlias = Annotated[float, Allowed(high=inf)]
 """A number that must not be below 0."""
@@ -66,8 +66,8 @@ def either(name: str, value: Any, other_name: str, other: Any) -> Any:
 def check_fields(value: Any, whose: str | None = None) -> None:
     """Raise `UserError` for the first field that does not match its annotation.
 
-    The message names the class, or `whose` if it is given. A list in a field for a tuple becomes a
-    tuple.
+    The message names `whose`, or the class if `whose` is not given. A list in a tuple field is
+    converted to a tuple.
     """
     kind: Any = type(value)
     inputs, defaults, read_values = _inputs(kind)
@@ -105,7 +105,7 @@ def refusal(label: str, words: str, value: object) -> str:
 
 
 def checked_arguments(function: F) -> F:
-    """A decorator: the function raises `UserError` for arguments that do not match its
+    """A decorator that makes a function raise `UserError` for arguments that do not match its
     annotations."""
     parameters = inspect.signature(function).parameters.values()
     names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]

@@ -18,7 +18,7 @@ from ekiden.core.text.wording import suggestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """Limits and facts of a setting beyond its type, default and description.
+    """Limits and other facts of a setting that its type, default and docstring do not contain.
 
     For example::
 
@@ -27,16 +27,16 @@ class Allowed:
     """
 
     low: float = 0
-    """The lowest number."""
+    """The lowest allowed number."""
     high: float = 1_000_000_000
-    """The highest number."""
+    """The highest allowed number."""
     exclusive: bool = False
     """Whether `low` itself is refused."""
     filled: bool = False
     """Whether a blank text is refused. Settings always refuse blank texts."""
     what: str = "text"
-    """The noun for error messages, such as "an agent's name". For a list, the noun for one
-    entry."""
+    """The noun in error messages, such as "an agent's name". If the setting is a list, the noun
+    means one entry."""
     form: str | None = None
     """A regular expression that the whole text must match."""
     env: str | None = None
@@ -149,7 +149,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of some words."""
+    """One of several words."""
 
     words: tuple[str, ...]
 
@@ -258,8 +258,8 @@ def wrong(expects: str, value: object, code: str = "wrong_type") -> RefusedValue
 
 
 def shown(value: object) -> str:
-    """A short text that shows a value in an error message. For lists and objects the text has only
-    the type."""
+    """A short text that shows a value in an error message. For a list or an object, the text shows
+    only the type."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -43,8 +43,8 @@ def check_policy(policy: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusLimits(Checked):
-    """Limits of messages between agents, and the rule that chooses the victim of a deadlock. It is
-    the section `bus` of the settings.
+    """Limits of messages between agents, and the rule that chooses the victim of a deadlock. In the
+    settings, these limits are the section `bus`.
 
     For example::
 

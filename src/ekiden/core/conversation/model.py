@@ -104,7 +104,7 @@ def read_items(value: Iterable[Any], what: str) -> list[Item]:
 
 
 def item_fault(item: Mapping[str, Any]) -> str | None:
-    """Why the item is invalid, as the end of a sentence; `None` if it is valid."""
+    """The reason why the item is invalid, as the end of a sentence, or `None` for a valid item."""
     kind = item.get("type")
     if kind is None and "role" not in item:
         return (
@@ -221,8 +221,8 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """The total number of tokens. If the provider reports no total, it is the sum of input and
-        output tokens."""
+        """The total number of tokens. If the provider reports no total, the total is the sum of
+        input and output tokens."""
         return max(self.total_tokens, self.input_tokens + self.output_tokens)
 
     def add(self, other: Usage) -> None:
@@ -338,11 +338,11 @@ class ModelDelta:
 
     kind: Literal["text", "reasoning", "arguments", "published"]
     text: str
-    """The text. If `kind` is ``published``, the name of the event."""
+    """The streamed text, or the name of the event if `kind` is ``published``."""
     index: int = 0
     """The index of the output item that the delta belongs to."""
     data: Any = None
-    """If `kind` is ``published``, the data of the event."""
+    """The data of the event if `kind` is ``published``, otherwise `None`."""
     session_id: str | None = None
     """The session that the delta comes from. `None` means the session of the run. Another id is the
     session of an agent that the run calls, or of the code that published the event."""

@@ -42,12 +42,12 @@ _MOST_CHARS: Final = 1 << 62
 
 
 def quote(value: Any, *, max_chars: int = 20_000) -> str:
-    """Return `value` as one line of JSON. No text in `value` can end a Markdown fence or begin a
-    new line.
+    """Return `value` as one line of JSON. No text in `value` can begin a new line, close a tag or
+    end a Markdown fence.
 
     ``<``, ``>``, ``&`` and their look-alikes, control and invisible characters, and all kinds of
-    line breaks are escaped. Decoding the JSON restores the value. A value that is not JSON becomes
-    text, and a long text is shortened.
+    line breaks are escaped. Decoding the JSON restores the value. A value that is not JSON is
+    converted to text, and a long text is shortened.
     """
     # Fast paths for what most values are: one word, or a list of words.
     if isinstance(value, str):
@@ -94,8 +94,8 @@ def as_caller_data(items: Iterable[Item]) -> tuple[Item, ...]:
 
 
 def is_request(item: Item) -> bool:
-    """Whether the item is a message from a person. A message with data from a calling agent does
-    not count."""
+    """Whether the item is a message from a person. A message that quotes the data of a calling
+    agent does not count."""
     return is_message(item) and item.get("role") == "user" and not _is_data(text_of(item))
 
 

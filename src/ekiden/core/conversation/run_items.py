@@ -1,4 +1,4 @@
-"""Run items: the output of a run, each with its agent."""
+"""Run items: the outputs of a run, each with the agent that produced it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class _AgentRef:
 class RunItemBase:
     """An output of a run. `raw_item` is a plain item, or an object of the `openai` package.
 
-    An item holds a reference to its agent, so that a result is usable after the agents went out of
-    scope. After `release_agent` the reference is weak: `agent` is `None` when the agent was
-    garbage-collected.
+    An item holds a reference to its agent, so that a result stays usable after the agents went out
+    of scope. After `release_agent` the reference is weak, and `agent` becomes `None` when the agent
+    is garbage-collected.
     """
 
     __slots__ = ("__weakref__", "_agent", "raw_item")
@@ -224,7 +224,7 @@ class ToolApprovalItem(_CallItem):
 
     @property
     def tool_name(self) -> str | None:
-        """The name that was passed on creation; otherwise the name in the call."""
+        """The name that the creator of the item passed, or else the name in the call."""
         return self._tool_name or raw_field(self.raw_item, "name")
 
 

@@ -314,7 +314,7 @@ class HandoffSettled(HandoffError):
 
 class ModelBehaviorError(EkidenError):
     """The model gave an unusable answer, or repeatedly requested something that does not exist;
-    change the instructions or the model, and resume."""
+    change the instructions or the model, and resume the run."""
 
     code = "model.behavior"
 

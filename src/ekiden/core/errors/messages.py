@@ -24,8 +24,8 @@ from ekiden.core.errors import EkidenError
 
 
 class BusError(EkidenError):
-    """Base class of bus errors. Raised directly if the bus was closed, or if a chain of questions
-    is longer than `Limits.depth`."""
+    """Base class of bus errors. The class itself is raised, for example, if the bus was closed, or
+    if a chain of questions is longer than `Limits.depth`."""
 
     code = "bus.failed"
 
@@ -71,7 +71,7 @@ class QueryFailed(BusError):
 
 class DeadlockError(BusError):
     """Agents wait for each other in a circle (see `cycle`). This query was cancelled to end the
-    deadlock. Ask in another order, or send a message instead.
+    deadlock. Ask in another order, or send a message that needs no answer.
 
     `cycle` begins and ends with the same agent: ``["a", "b", "c", "a"]``.
     """

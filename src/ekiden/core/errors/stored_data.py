@@ -4,7 +4,7 @@ EkidenError
 ├── StoreError
 │   ├── StoreUnfinished        a copy into the store was not completed
 │   ├── CopyDiffers            the copy differs from its source
-│   └── SourceInUse            a last copy, while other processes still write
+│   └── SourceInUse            a final copy while other processes still write
 ├── UserError
 │   ├── StoreNotEmpty          the target of a copy has content
 │   ├── NotCopyable            the target cannot hold what the source has

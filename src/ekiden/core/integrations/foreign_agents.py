@@ -1,8 +1,9 @@
 """The contract of agents of other frameworks: the input and the output of a turn.
 
 An adapter lets an object of another framework take a turn. The adapter gets a `ForeignTurn` and
-yields parts. The last part is a `TurnAnswer`, a `TurnHandoff`, or a `TurnQuestion`; after a
-question the session waits for a person, and the adapter is called again with the answer.
+yields the parts of the turn. The last part is a `TurnAnswer`, a `TurnHandoff`, or a `TurnQuestion`.
+After a question the session waits for a person, and then the adapter is called again with the
+answer.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class TurnCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDelta:
-    """A checkpoint that contains only the additions to the previous checkpoint, so that a long
+    """A checkpoint that contains only the additions to the previous checkpoint. With deltas, a long
     conversation is not stored again in each turn.
 
     The previous checkpoint and the delta must both be lists, or both be mappings. The lists of a
@@ -112,8 +113,8 @@ class CheckpointDelta:
 
     @classmethod
     def between(cls, before: Any, after: list[Any]) -> Any:
-        """Return a delta with everything that `after` has in addition to `before`. If `after` does
-        not begin with `before`, return `after` unchanged."""
+        """Return a delta with everything that `after` has in addition to `before`. If `before` is
+        empty, or `after` does not begin with it, return `after` unchanged."""
         count = len(before or ())
         return cls(after[count:]) if count and after[:count] == before else after
 
@@ -213,7 +214,7 @@ class PersonAnswer:
     """For a tool call, whether the person approved it. For a text question, whether the person
     answered."""
     text: str = ""
-    """The person's text. For a refused tool call, the reason."""
+    """The person's text. If the person refused a tool call, the text is the reason."""
     choice: str = ""
     """The option that the person chose."""
     arguments: str | None = None
@@ -222,7 +223,7 @@ class PersonAnswer:
 
     @property
     def words(self) -> str:
-        """The chosen option. If the person chose none, the text."""
+        """The chosen option, or the text if the person chose no option."""
         return self.choice or self.text
 
 
@@ -270,8 +271,8 @@ class ForeignTurn:
     """The last stored state of the agent, from which the turn continues. `None` in the first
     turn."""
     resumes: bool = False
-    """Whether the turn was interrupted and resumes. Then `checkpoint` was stored in this turn, and
-    already includes `items`."""
+    """Whether the turn was interrupted and resumes. If so, `checkpoint` was stored in this turn,
+    and already includes `items`."""
     answers: Mapping[str, PersonAnswer] = field(default_factory=dict)
     """People's answers to the questions that the agent asked after `checkpoint`, by the id of the
     question."""
@@ -298,9 +299,10 @@ class ForeignTurn:
         `fn` is called with an idempotency key. When the turn is repeated after a crash, an effect
         with the same name and arguments is not run again. Instead, this method returns the stored
         result. Only an effect that was in progress when the process died is run again, with the
-        same key. Ekiden identifies an effect by its position after the last checkpoint. If a
-        checkpoint can be stored while the effect runs, pass a `scope` that identifies the effect.
-        If `is_tool` is true, the effect is recorded as a tool call.
+        same key. Ekiden identifies an effect by its name, its arguments and the last checkpoint
+        before it. If a checkpoint can be stored while the effect runs, pass a `scope`: a text that
+        identifies the effect instead of the checkpoint. If `is_tool` is true, the effect is
+        recorded as a tool call.
         """
         return await self.link.step(name, args, fn, scope, is_tool)
 

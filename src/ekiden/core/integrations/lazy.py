@@ -12,8 +12,8 @@ _EXTRAS: Final = {"fastapi": "server", "starlette": "server", "mcp": "mcp", "a2a
 
 
 def lazy_names(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for `package` that imports a name from its module in `module_of` when
-    it is first used."""
+    """Return a `__getattr__` for `package` that imports each name at its first use. `module_of`
+    maps a name to the module that defines it."""
 
     def load(name: str) -> Any:
         module = module_of.get(name)

@@ -21,7 +21,7 @@ Role: TypeAlias = Literal[
     "agents", "encoder", "engine", "framework", "live", "memory", "mirror", "server"
 ]
 """The roles of an integration: remote agents, an encoder of texts, an engine, agents of another
-framework, live sessions, a memory back end, a mirror of sessions, or routes of the server."""
+framework, live sessions, a memory back end, a replica of sessions, or routes of the server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +197,8 @@ def import_by_name(name: str, *, root: Path | None = None) -> Any:
     """Import the object with the name ``module:function``. The folder `root` is searched first.
 
     `root` is added to `sys.path` only if it contains the module. Raises `NotImportable` for a
-    malformed name, for a missing module, for a module that fails or has the same name as another
-    one, and for a name that the module does not define.
+    malformed name, for a missing module, for a module that fails, for a module in `root` whose name
+    another loaded module has, and for a name that the module does not define.
     """
     parts = _TARGET.fullmatch(name)
     if parts is None:

@@ -134,8 +134,8 @@ def _private_keys(text: str) -> Iterator[tuple[int, int]]:
 
 
 def word_ends(text: str, words: Iterable[str]) -> Iterator[int]:
-    """The end positions of `words` (in lower case): whole words, or the last part of
-    `camelCase`."""
+    """The positions in the text where one of `words` ends. `words` are in lower case, and match at
+    the start of a word or of a part of a ``camelCase`` name."""
     lower = text.replace("\u0130", "I").lower()
     for word in words:
         at = lower.find(word)

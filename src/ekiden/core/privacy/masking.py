@@ -1,9 +1,11 @@
 """Masks secrets in stored and shown data.
 
-A text is recognised as a secret in three ways: it belongs to this process (an environment variable
-whose name suggests a secret, the password of an address, values that a settings file passes to
-servers); it has the form of a key; or the word before it suggests a secret (``password=…``). Error
-texts repeat their input, so they are masked in all three ways. Tool outputs are part of the
+Three kinds of text count as secrets. The first kind are the secrets of this process: environment
+variables whose names suggest a secret, passwords in addresses, and values that a settings file
+passes to servers. The second kind are texts in the form of a key. The third kind are texts after a
+word that suggests a secret, such as ``password=…``.
+
+Error texts repeat their input, so all three kinds are masked in them. Tool outputs are part of the
 conversation, so only the secrets of this process are masked in them.
 """
 
@@ -45,7 +47,8 @@ def cover(text: str) -> str:
 
 
 def masked_names(text: str) -> str:
-    """The text with all values masked that follow a word such as "token" or "password"."""
+    """The text with secrets masked that follow a word such as "token" or "password". A value counts
+    as a secret if it has at least 8 characters, among them a letter and a digit."""
     return re.sub(_NAMED, rf"\1{MASK}", text)
 
 

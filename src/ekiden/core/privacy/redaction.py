@@ -36,10 +36,10 @@ class SensitiveSpan(NamedTuple):
 def find_sensitive(text: str, *, kinds: Collection[str] = SENSITIVE_KINDS) -> list[SensitiveSpan]:
     """Return the sensitive parts of `text`, in order and without overlaps.
 
-    Overlapping parts become one part with the kind of the longest. Raises `UserError` for an
-    unknown kind::
+    Overlapping parts are merged into one part, which has the kind of the longest of them. Raises
+    `UserError` for an unknown kind::
 
-        find_sensitive("电话13812345678请")  # [Found("phone", 2, 13)]
+        find_sensitive("电话13812345678请")  # [SensitiveSpan("phone", 2, 13)]
     """
     check_kinds(kinds)
     if len(text) < _SHORTEST:
@@ -54,8 +54,8 @@ def find_sensitive(text: str, *, kinds: Collection[str] = SENSITIVE_KINDS) -> li
 def redact_text(
     text: str, *, kinds: Collection[str] = SENSITIVE_KINDS, mask: str = DEFAULT_MASK
 ) -> str:
-    """Return `text` with all sensitive parts replaced by `mask`, in which ``{kind}`` stands for the
-    kind.
+    """Return `text` with all sensitive parts replaced by `mask`. In `mask`, ``{kind}`` stands for
+    the kind of the part.
 
     JSON stays JSON: a masked number becomes a string. The result has no sensitive parts of these
     kinds. Raises `UserError` for an unknown kind, and for a mask that is itself sensitive text.

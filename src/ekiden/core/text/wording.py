@@ -10,8 +10,8 @@ from typing import Any, cast
 
 
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Like `re.compile`, but compile at the first use. Compiling all patterns of the runtime takes
-    a tenth of its import time, and a run needs few of them."""
+    """Like `re.compile`, but the pattern is compiled at its first use. To compile all patterns of
+    the runtime would take a tenth of its import time, and a run needs few of them."""
     return cast("re.Pattern[str]", _Pattern(text, flags))
 
 
@@ -47,7 +47,8 @@ _ADVICE = (
 
 @lru_cache(maxsize=20_000)
 def pattern_fault(pattern: str) -> str | None:
-    """Why a pattern of `triggers` is refused, with advice; `None` if the pattern is valid.
+    """The reason why a pattern of `triggers` is refused, with advice, or `None` for a valid
+    pattern.
 
     The patterns use RE2, so that matching takes linear time for every pattern.
     """
@@ -160,7 +161,7 @@ _CATEGORIES = ("L", "N", "M")
 
 
 def name_fault(name: str) -> str | None:
-    """Why a name in an agent file is invalid, with advice; `None` if the name is valid.
+    """The reason why a name in an agent file is invalid, with advice, or `None` for a valid name.
 
     A name has letters and digits of any script, ``-`` and ``_``.
     """
@@ -184,7 +185,7 @@ def slug_of(text: str) -> str:
 
 
 def is_slug(name: str) -> bool:
-    """Whether the name has only allowed characters. Reserved names are included."""
+    """Whether the name has only allowed characters. The result is true for reserved names."""
     first = unicodedata.category(name[0])[0]
     return first in _FIRST_CATEGORIES and all(_fits(each) for each in name)
 
@@ -225,7 +226,7 @@ MODEL_ALIASES = {
 """Short names in agent files for the newest model of a family."""
 
 INHERIT = "inherit"
-"""As the model in an agent file: use the model of the team."""
+"""The value of the key ``model`` in an agent file that means the model of the team."""
 
 _PROVIDERS = (
     r"(?P<openai>(?:gpt|chatgpt|codex)-[^\s:]+|o[1-9](?:-[^\s:]+)?)"
@@ -255,8 +256,9 @@ def builtin_name(name: str) -> str | None:
 def commands_of(name: str) -> tuple[str, ...] | None:
     """Return the allowed command of a restricted shell tool, as words.
 
-    ``Bash(git log:*)`` becomes ``("git", "log", "*")``; without the ``*`` no further words are
-    allowed. Returns `None` for any other tool, and for a command that has more than plain words.
+    ``Bash(git log:*)`` becomes ``("git", "log", "*")``. A command without the ``*`` allows no
+    further words. Returns `None` for any other tool, and for a command that has more than plain
+    words.
     """
     found = _SOME_COMMANDS.fullmatch(name)
     if found is None or builtin_name(found["tool"]) != "shell":
@@ -268,7 +270,8 @@ def commands_of(name: str) -> tuple[str, ...] | None:
 def full_model_name(name: str) -> str | None:
     """The model as ``provider:model`` if its name implies the provider, otherwise `None`.
 
-    ``gpt-5`` is ``openai:gpt-5``, and ``sonnet`` is the newest Sonnet model of Anthropic.
+    For example, ``gpt-5`` means ``openai:gpt-5``, and ``sonnet`` means the newest Sonnet model of
+    Anthropic.
     """
     if name in MODEL_ALIASES:
         return MODEL_ALIASES[name]

@@ -85,7 +85,7 @@ class ToolOutputGuardrailData(ToolInputGuardrailData):
     """The argument of a tool output guardrail's function."""
 
     output: Any
-    """The result of the tool. If the tool failed, the error text for the model."""
+    """The result of the tool. If the tool failed, this is the error text for the model."""
 
 
 ToolInputGuardrailFunction: TypeAlias = Callable[
@@ -275,8 +275,8 @@ def check_guardrails(
     inputs: Sequence[ToolInputGuardrail[Any]] | None,
     outputs: Sequence[ToolOutputGuardrail[Any]] | None,
 ) -> None:
-    """Raise `UserError` for objects that are not guardrails. Otherwise a guardrail that never runs
-    would not be noticed."""
+    """Raise `UserError` for objects that are not guardrails. Without this check, such an object
+    would never run, and no error would report it."""
     for which, given, kind in (
         ("input", inputs, ToolInputGuardrail),
         ("output", outputs, ToolOutputGuardrail),

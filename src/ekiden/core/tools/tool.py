@@ -54,9 +54,9 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
 
         FunctionTool("remote", "Ask the remote side.", remote.schema, ask_remote)
 
-    For type checkers: the first type parameter is the type of the context, the second one the type
-    that `CodeContext.call` returns. The second type is known for texts, numbers, lists of texts and
-    dicts; all other results are returned as JSON.
+    The type parameters are for type checkers. The first is the type of the context, and the second
+    is the type that `CodeContext.call` returns. The second type is known for texts, numbers, lists
+    of texts and dicts. All other results are returned as JSON.
     """
 
     name: str
@@ -158,7 +158,7 @@ _SCHEMA_LISTS = ("anyOf", "allOf", "prefixItems")
 
 
 def ensure_strict_json_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a strict copy of `schema`. The copy of a schema that is already strict has no changes.
+    """Return a strict copy of `schema`. The copy of a strict schema is equal to the schema.
 
     Objects get ``additionalProperties: false``, and all their properties become ``required``.
     ``oneOf`` becomes ``anyOf``. An ``allOf`` with one entry is merged. A ``default`` of null is
