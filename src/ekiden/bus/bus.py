@@ -84,8 +84,8 @@ class Bus:
             await self.store.close()
 
     def agent(self, name: str) -> BusClient:
-        """Return a client that acts as this agent. Raises `SenderForged` if the code of another
-        agent calls this method."""
+        """Return a client that acts as this agent. Raises `SenderForged` if the code of an agent
+        with a different name calls this method."""
         return BusClient(check_agent(name), self._core)
 
     # Sending
@@ -104,14 +104,15 @@ class Bus:
     async def query(self, message: AgentMessage) -> AgentMessage:
         """Send a query and return its answer: a message of the type ``response``.
 
-        If the store already has a query with this id, it is not delivered again: the call returns
-        the stored answer, or waits for it. After a crash you can therefore repeat a query with the
-        same id.
+        If the store already has a query with this id, the call does not deliver the query again.
+        The call then returns the stored answer, or waits for it. After a crash you can therefore
+        repeat a query with the same id.
 
-        Raises `AgentUnavailableError` at once if no process serves the agent, `QueryTimeout` after
-        `timeout_seconds`, `QueryFailed` with the other agent's error, `DeadlockError` if agents
-        wait for each other and this query was cancelled to end the deadlock, and `ValueError` if
-        the message is not a query. Also raises the errors of `send`.
+        Raises `AgentUnavailableError` at once if no process serves the agent. Raises `QueryTimeout`
+        after `timeout_seconds`, and `QueryFailed` with the other agent's error. Raises
+        `DeadlockError` if agents wait for each other and this query was cancelled to end the
+        deadlock. Raises `ValueError` if the message is not a query. Also raises the errors of
+        `send`.
         """
         exchange = self._core()
         if getattr(message, "type", None) != "query":
@@ -130,18 +131,18 @@ class Bus:
         )
 
     async def respond(self, query: AgentMessage, payload: Any = None) -> Settled:
-        """Answer a query later: its handler returned `LATER` instead of an answer.
+        """Answer a query whose handler returned `LATER` instead of an answer.
 
         Returns ``settled`` if the asking agent gets the answer. Returns ``late`` if that agent no
         longer waits; the answer is still stored. Returns ``no``, and changes nothing, if the query
-        was already answered. Only the agent that was asked can answer: raises `SenderForged` if the
-        caller is the code of another agent, or a program that does not serve the agent. Also raises
+        was already answered. Only the asked agent can answer. Raises `SenderForged` if the caller
+        is the code of another agent, or a program that does not serve the asked agent. Also raises
         `MessageNotFound` for an unknown query, and `UserError` for an invalid answer.
         """
         return await self._core().respond(query, payload, by=None)
 
     async def broadcast(self, message: AgentMessage) -> Broadcast:
-        """Store one message for each agent that is served now, except the sender.
+        """Store one message for each agent that any process serves now, except the sender.
 
         Agents with a full mailbox are skipped. The result names these agents. Raises `SenderForged`
         if the caller is the code of another agent, and `UserError` for an invalid message.
@@ -184,9 +185,10 @@ class Bus:
 
         The handler returns the answer to a query, as JSON. It can also return `LATER`, and answer
         with `respond` later. If the handler raises an exception for a query, the asking agent gets
-        the error at once. Any other message is retried later; after `max_attempts` attempts it
-        becomes a dead letter. A message is delivered at least once: if the process dies, the
-        message is delivered again, with the same id and with `redelivered` set.
+        the error at once. If the handler raises an exception for any other message, the message is
+        retried later. After `max_attempts` attempts the message becomes a dead letter. A message is
+        delivered at least once. If the process dies, the message is delivered again, with the same
+        id and with `redelivered` set.
 
         A handler is cancelled after `handler_timeout_s`, and when the service is closed. If the
         asking agent stops waiting, the handler keeps running, because it may have side effects. The
@@ -202,7 +204,7 @@ class Bus:
         return [] if self._exchange is None else sorted(self._exchange.services)
 
     async def agents(self) -> list[str]:
-        """The agents that any process serves now, by name."""
+        """The agents that any process serves now, sorted by name."""
         return await self._core().agents()
 
     # Reading
@@ -258,7 +260,7 @@ class Bus:
         """Deliver dead or expired messages again, as if they were new, and return their number. If
         an id is unknown, this method raises `MessageNotFound` and delivers no message.
 
-        If a message is a query, the agent that sent it no longer waits for the answer.
+        The sender of a requeued query no longer waits for the answer.
         """
         if isinstance(ids, str):
             raise UserError("`requeue` takes a list of ids, not one")

@@ -81,7 +81,7 @@ class Delivery:
         """Whether the handler was cancelled because it took too long."""
 
     def row(self, owner: str) -> QueueMessage:
-        """The identity of the delivery for calls of the store."""
+        """Identifies the delivery in calls of the store."""
         return QueueMessage(
             id=self.number,
             queue=agent_queue(self.message.to_agent or ""),
@@ -158,7 +158,7 @@ class DeliveryQueue:
         self._count -= 1
 
     def drain(self) -> list[Delivery]:
-        """Remove and return all deliveries, by age."""
+        """Remove and return all deliveries, in the order of the queue."""
         entries = sorted(entry for line in self._lines.values() for entry in line)
         left = [entry[2] for entry in entries if entry[2].stage == "line"]
         for delivery in left:
@@ -189,7 +189,7 @@ class DeliveryResults:
         """The loop times at which failed messages can be retried; a heap."""
 
     def retried(self, now: float) -> None:
-        """Remove the retry times up to `now`, because the mailbox is read now."""
+        """Forget the retry times up to `now`, because the caller now reads the mailbox."""
         while self.retries and self.retries[0] <= now:
             heappop(self.retries)
 

@@ -40,7 +40,7 @@ async def escalation_item(
     settings: BusSettings,
     store: Store,
 ) -> InboxItem:
-    """Create the inbox item of an escalated message. Raises `UserError`."""
+    """Create the inbox item of an escalated message. Raises `UserError` for an invalid message."""
     if message.type != "escalate":
         raise UserError(
             f"a message that people get has the type 'escalate', not {message.type!r:.40}"
@@ -159,7 +159,7 @@ class BusCore:
         return message.id
 
     async def broadcast(self, message: AgentMessage) -> Broadcast:
-        """Store one message for each agent that is served now, except the sender."""
+        """Store one message for each agent that any process serves now, except the sender."""
         payload = check_message(message, self._parts.settings)
         check_sender(message.from_agent, self._parts.inherited)
         if message.to_agent is not None:
@@ -231,7 +231,7 @@ class BusCore:
         return await requeue(self._parts.store, keys)
 
     async def agents(self) -> list[str]:
-        """The agents that any process serves now."""
+        """The agents that any process serves now, sorted by name."""
         return await self._parts.presence.served_agents()
 
     async def close(self) -> None:

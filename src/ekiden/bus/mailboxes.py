@@ -18,7 +18,7 @@ from ekiden.storage.records import OwnJson, PutReceipt, QueuePut, new_put
 
 
 class MailboxWriter:
-    """Stores messages, and delivers those for agents of this process at once."""
+    """Stores messages. Messages for agents that this process serves are also delivered at once."""
 
     __slots__ = ("_parts", "_reader", "_services")
 
@@ -48,9 +48,7 @@ class MailboxWriter:
         group: tuple[str, GroupMode] | None = None,
     ) -> QueuePut:
         """The stored form of the message. If this process serves the agent and can handle the
-        message now, it is stored as already taken.
-
-        The body is the one from `Letter.to_json`.
+        message now, the message is marked as already taken by this process.
         """
         parts, agent = self._parts, message.to_agent or ""
         service = self._services.get(agent)
@@ -79,7 +77,7 @@ class MailboxWriter:
         self, puts: Sequence[QueuePut], messages: Sequence[AgentMessage], timeout_s: float
     ) -> Sequence[PutReceipt]:
         """Store all messages, or none if one fails. Depending on the settings, the call waits for
-        space. Raises `MailboxFull`."""
+        space in full mailboxes. Raises `MailboxFull`."""
         try:
             return await self._parts.writer.put(puts)
         except QueueFull:
@@ -95,7 +93,8 @@ class MailboxWriter:
     def deliver(
         self, message: AgentMessage, payload: Any, put: QueuePut, number: int, ttl_s: float | None
     ) -> None:
-        """Pass a message that was stored as taken by this process to its service."""
+        """Pass a message to the service of its agent, after it was stored as taken by this
+        process."""
         body = put.body
         if (
             type(payload) not in LEAVES

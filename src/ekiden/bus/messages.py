@@ -59,7 +59,7 @@ def check_message(message: AgentMessage, settings: BusLimits) -> Any:
 
 
 def check_contents(message: AgentMessage, settings: BusLimits) -> Any:
-    """`check_message` for a message that the bus created from a caller's arguments."""
+    """Like `check_message`, for a message that the bus created from a caller's arguments."""
     to_agent, subject = message.to_agent, message.subject
     timeout_s, ttl_s = message.timeout_seconds, message.ttl
     if to_agent is not None:
@@ -166,7 +166,7 @@ class MessageRecord:
     ended_at: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the record as JSON."""
         return {
             "message": self.message.to_json(),
             "state": self.state,
@@ -191,7 +191,8 @@ class MessageQuery:
     state: MessageState | None = None
 
     def matches(self, message: AgentMessage) -> bool:
-        """Whether the message matches, except for recipient and state, which the store checks."""
+        """Whether the message matches the fields except recipient and state, which the store
+        checks."""
         wanted = self.correlation_id
         return (
             (self.sender is None or message.from_agent == self.sender)
@@ -226,7 +227,7 @@ async def matching_rows(
     waiter: str | None = None,
     session_id: str | None = None,
 ) -> tuple[list[StoredMessage], str | None]:
-    """The rows of a page, and the cursor of the next one."""
+    """The rows of a page, and the cursor of the next page."""
     check_limit(limit, "messages")
     where = MessageFilter(
         queue=None if query.recipient is None else agent_queue(query.recipient),

@@ -1,11 +1,11 @@
 """The settings, the store and the message writer that all parts of a bus use.
 
 A commit on a disk or over a network costs about the same for one message as for many. So messages
-that arrive during a write are written together when it is done. If a message makes the write fail,
+that arrive during a write are written together after this write. If a message makes the write fail,
 each message is written alone, so that only the faulty message is refused.
 
 If no write is in progress and no other callers are likely to write, the caller awaits the store
-directly, because an additional task would take a fifth of the time of a query on a disk.
+directly. An additional task would take a fifth of the time of a query with a store on disk.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class BusSettings(BusLimits):
 
     @classmethod
     def within(cls, limits: BusLimits) -> Self:
-        """Return the default settings with these limits."""
+        """Create settings with the values of `limits`, and defaults for the other fields."""
         return cls(**{each.name: getattr(limits, each.name) for each in fields(BusLimits)})
 
     def retry_delay_s(self, attempts: int) -> float:
@@ -94,7 +94,7 @@ class MessageWriter(Protocol):
         ...
 
     def reopened(self, keys: Collection[str]) -> None:
-        """Note that these finished messages are open again."""
+        """Take note that these finished messages are open again."""
         ...
 
     async def close(self) -> None:

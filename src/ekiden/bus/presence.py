@@ -32,7 +32,7 @@ from ekiden.storage.records import (
 PRESENCE = "bus.presence"
 """The collection; keys are ``<agent>/<owner>``."""
 OWNER = "bus_"
-"""The prefix of the names of buses, as owners of messages."""
+"""The prefix of the names under which buses own messages."""
 HELD_S = 86_400.0
 """The lease of a taken message, in seconds. Usually the death of its process is detected
 earlier."""

@@ -1,4 +1,4 @@
-"""Defines `Collaborations`, the entry point of the protocol, and receives the messages of
+"""Defines `Collaborations`, the entry point of the collaboration protocol. Receives the messages of
 agents."""
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Offer:
     """The content of a bid: how well an agent can do the work, and the agent's terms."""
 
     score: float
-    """How well the agent can do the work, from 0 to 1."""
+    """How well the agent can do the work, from 0 to 1 (best)."""
     offer: Any = None
     """The offered terms, as JSON."""
 
@@ -67,8 +67,9 @@ BidFunction: TypeAlias = Callable[[Collaboration], Awaitable[Offer | None]]
 
 
 def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
-    """Return a bid function for `Collaborations.handler`. The bid is the score of the agent's own
-    capabilities. If the score is below `min_score`, the agent does not bid."""
+    """Return a bid function for `Collaborations.handler`. The function compares the agent's
+    capabilities with the required ones, and bids with the resulting score. If the score is below
+    `min_score`, the agent declines."""
     from ekiden.capabilities import CapabilityMatcher
 
     matcher = CapabilityMatcher()
@@ -77,8 +78,9 @@ def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
 
 
 def matcher_bid(matcher: CapabilityMatcher, agent: str, *, min_score: float = 0.5) -> BidFunction:
-    """Return a bid function for `Collaborations.handler`. The bid is the current score of the agent
-    in `matcher`. An unavailable agent does not bid."""
+    """Return a bid function for `Collaborations.handler`. The function bids with the current score
+    of the agent in `matcher`. An unavailable agent, or an agent with a score below `min_score`,
+    declines."""
 
     async def bid(call: Collaboration) -> Offer | None:
         terms = call.terms
@@ -95,7 +97,7 @@ def matcher_bid(matcher: CapabilityMatcher, agent: str, *, min_score: float = 0.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """A message to an agent, with a handle for the answer."""
+    """A message of the protocol to an agent, with a handle for the answer."""
 
     message: ProtocolMessage
     collaboration: Collaboration
@@ -120,7 +122,7 @@ _TOO_LATE = (ProtocolError, TermsSuperseded, AnsweredAlready)
 
 
 class Reception:
-    """Verifies the messages for one agent, and passes them to its functions."""
+    """Verifies the messages for one agent, and passes them to the agent's functions."""
 
     def __init__(self, party: Party, ledger: CollaborationLedger, gate: MessageChecker) -> None:
         self._party = party
@@ -130,9 +132,9 @@ class Reception:
     async def receive(self, message: AgentMessage) -> Incoming:
         """Verify and read a message.
 
-        Raises `CollaborationNotFound`. For a refused message, the refusal is recorded, and one of
-        these errors is raised: `MessageMalformed`, `SignatureInvalid`, `MessageExpired`,
-        `MessageReplayed`, `NotAParticipant`.
+        Raises `CollaborationNotFound`. If the message is invalid, this method records the refusal
+        and raises `MessageMalformed`, `SignatureInvalid`, `MessageExpired`, `MessageReplayed` or
+        `NotAParticipant`.
         """
         try:
             parsed = from_agent_message(message, max_bytes=self._ledger.settings.max_message_bytes)
@@ -149,7 +151,7 @@ class Reception:
         bid: BidFunction | None,
         otherwise: Otherwise | None,
     ) -> Any:
-        """Receive a message, and let the agent answer it. Refused messages are dropped."""
+        """Receive a message, and let the agent answer it. Invalid messages are dropped."""
         if not is_protocol(message):
             if otherwise is None:
                 raise UserError(f"{self._party.name!r} takes messages of collaborations only")
@@ -232,8 +234,8 @@ async def expire_due(
 async def cleanup(store: Store, *, older_than_s: float) -> int:
     """Remove collaborations that were closed at least this long ago, and return their number.
 
-    A collaboration is kept until its first message has expired, because a repeated message would
-    start the collaboration again.
+    A collaboration is kept until its first message has expired. Otherwise a repetition of this
+    message would start the collaboration again.
     """
     now = (await store.now_us()) / 1e6
     count, after = 0, ""
@@ -385,9 +387,9 @@ class Collaborations:
     async def resume(self) -> Sequence[Collaboration]:
         """Do all work that is due: expire overdue collaborations, and execute agreements.
 
-        This includes work that a dead process left unfinished, after its lease has expired.
-        Agreements whose handoff was in progress are checked again. Returns the collaborations that
-        ended.
+        This includes work that a dead process left unfinished, once the lease of this process has
+        expired. Agreements whose handoff was in progress are checked again. Returns the
+        collaborations that ended.
         """
         ended = [each for each in await expire_due(self._ledger) if each.is_closed]
         if self._executions is None:

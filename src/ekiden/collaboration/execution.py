@@ -2,8 +2,8 @@
 
 A document for each agreement names the executing process and contains its lease. The record of the
 collaboration counts the starts of the execution. Only the process that started the execution last
-can complete it, so a stale process cannot write. After a crash the executor is called again, so the
-executor must use the collaboration's id as its idempotency key.
+can complete the execution, so a stale process cannot write. After a crash the executor is called
+again, so the executor must use the collaboration's id as its idempotency key.
 
 A long execution, for example a handoff whose target waits for a person, is released and checked
 again later. A check does not count as a new start.
@@ -63,8 +63,8 @@ class Executions:
         self._owner = owner
 
     async def due(self, *, look_again: bool) -> tuple[list[str], int | None]:
-        """Return the ids of agreements that no process executes now, and the time at which the
-        lease of the next other agreement ends.
+        """Return the ids of agreements that no process executes now, and the time at which the next
+        lease of another agreement ends.
 
         With `look_again`, all unfinished executions are included; otherwise only those that are
         due.

@@ -75,7 +75,8 @@ _MAX_ERROR = 500
 
 
 def receivers(record: Collaboration, message: ProtocolMessage) -> tuple[str, ...]:
-    """The agents that get the message: its recipient, or all concerned participants."""
+    """The agents that get the message: its recipient, or, without a recipient, all participants
+    that the message concerns."""
     if message.to is not None:
         return (message.to,)
     # All participants learn of a call and its award. Later moves concern only the two sides.
@@ -89,7 +90,7 @@ _OF_TWO = frozenset({"cancel", "complete", "expire"})
 def letters(
     record: Collaboration, message: ProtocolMessage, *, bound: int | None
 ) -> list[QueuePut]:
-    """The message for the mailbox of each receiver."""
+    """One message for the mailbox of each receiver."""
     puts = []
     for name in receivers(record, message):
         number = None if message.to is not None else record.participants.index(name)
@@ -110,7 +111,7 @@ def letters(
 def move_event(
     record: Collaboration, *, move: str, by: str, at_us: int, message: ProtocolMessage | None = None
 ) -> Event:
-    """The event of a move, with its result."""
+    """The event that records a move and its result."""
     details: dict[str, Any] = {
         "collaboration": record.id,
         "move": move,
@@ -135,7 +136,7 @@ def move_event(
 def refusal_event(
     *, collaboration_id: str, message_id: str, by: str, at_us: int, error: EkidenError
 ) -> Event:
-    """The event of a refused message."""
+    """The event that records a refused message."""
     details = {
         "collaboration": collaboration_id,
         "move": "refused",
@@ -252,7 +253,7 @@ class CollaborationLedger:
     async def system_message(
         self, record: Collaboration, move: Move, body: Mapping[str, Any], now_us: int
     ) -> ProtocolMessage:
-        """A signed message of the system, for both sides."""
+        """A signed message from the system to both sides."""
         message = ProtocolMessage(
             id=new_id("msg"),
             collaboration=record.id,
@@ -392,7 +393,7 @@ class CollaborationReader:
                 await self._ledger.store.wait_for_change(_LOOK_S)
 
     async def collected(self, record: Collaboration) -> Collaboration:
-        """Wait until all agents have answered the call, or its deadline has passed."""
+        """Wait until all agents have answered the call for bids, or its deadline has passed."""
         while record.phase == "discovery" and record.unanswered:
             left_s = (record.deadline_us - await self._ledger.store.now_us()) / 1e6
             if left_s <= 0:
@@ -402,5 +403,5 @@ class CollaborationReader:
         return record
 
     async def moment_us(self, in_s: float) -> int:
-        """The store's time in this many seconds."""
+        """The store's time in microseconds, this many seconds from now."""
         return await self._ledger.store.now_us() + int(in_s * 1e6)

@@ -138,7 +138,7 @@ class Drafts:
         type: MessageType | None = None,
         key: str | None = None,
     ) -> AgentMessage:
-        """A message in a collaboration that answers the message with the id `answers`."""
+        """A message that answers the message with the id `answers` in the same collaboration."""
         now_us = await self._ledger.store.now_us()
         due_us = record.due_us
         left_s = _CLOSED_TTL_S if due_us is None else max((due_us - now_us) / 1e6, 1e-3)
@@ -187,8 +187,8 @@ class Drafts:
 
 
 def named_terms(record: Collaboration, named: int | str | None) -> Terms:
-    """Return the current terms if `named` (a version, a digest, or `None` for the current terms)
-    identifies them. Otherwise raises `TermsSuperseded`."""
+    """Return the current terms if `named` is their version or digest, or `None`. Otherwise raises
+    `TermsSuperseded`."""
     terms = record.terms
     assert terms is not None
     is_version = isinstance(named, int) and not isinstance(named, bool)
@@ -229,10 +229,10 @@ class MessageChecker:
         """Apply the message once, in one transaction, and return the collaboration after the
         message.
 
-        With `is_own`, a repeated message is not refused as a replay: its sender made the same move
-        again, and nothing changes. Raises `MessageMalformed`, `SignatureInvalid`, `MessageExpired`,
-        `MessageReplayed`, `SenderForged`, `CollaborationNotFound`, `MailboxFull`, and the errors of
-        `rules.follow`.
+        With `is_own`, a repeated message is not refused as a replay, because its sender made the
+        same move again. Then nothing changes. Raises `MessageMalformed`, `SignatureInvalid`,
+        `MessageExpired`, `MessageReplayed`, `SenderForged`, `CollaborationNotFound`, `MailboxFull`,
+        and the errors of `rules.follow`.
         """
         try:
             parsed = from_agent_message(message, max_bytes=self._ledger.settings.max_message_bytes)

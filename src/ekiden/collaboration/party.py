@@ -66,10 +66,10 @@ class Party:
         deadline_s: float | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Ask `target` to take over work. The target acknowledges, rejects, or makes a
-        counter-proposal.
+        """Ask `target` to take over work. The target then acknowledges the request, rejects it, or
+        makes a counter-proposal.
 
-        `context` is passed to the executor of the agreement. In it, ``session_id`` names the
+        `context` is passed to the executor of the agreement. Its key ``session_id`` names the
         session to hand over.
         """
         terms = {"task": some_text("task_description", task_description)}
@@ -201,8 +201,8 @@ class Party:
         max_rounds: int | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Propose terms (JSON) to `target`. After this move, neither side has accepted the
-        terms."""
+        """Propose terms (JSON) to `target`. After this move, the terms still need the acceptance of
+        both sides."""
         return await self._open("propose", terms, [target], context, deadline_s, max_rounds, key)
 
     async def counter(
@@ -279,7 +279,7 @@ class Party:
     # Reading
 
     async def get(self, collaboration_id: str) -> Collaboration:
-        """A collaboration of this agent. Raises `NotAParticipant`."""
+        """Return a collaboration of this agent. Raises `NotAParticipant`."""
         check_actor(self.name)
         found = await self._ledger.look(collaboration_id)
         if self.name not in found.participants:
@@ -289,7 +289,7 @@ class Party:
     async def list(
         self, *, phases: Sequence[Phase] | None = None, after: str = "", limit: int = 100
     ) -> Sequence[Collaboration]:
-        """Collaborations of this agent after the id `after`, oldest first."""
+        """List collaborations of this agent after the id `after`, oldest first."""
         check_actor(self.name)
         return await self._reader.list(agent=self.name, phases=phases, after=after, limit=limit)
 
@@ -300,9 +300,8 @@ class Party:
         *,
         timeout_s: float = 30.0,
     ) -> Collaboration:
-        """Wait until the condition is true, or the collaboration is closed.
-
-        Raises `TimeoutError` after `timeout_s`.
+        """Wait until `until(collaboration)` is true, or the collaboration is closed. Raises
+        `TimeoutError` after `timeout_s`.
         """
         await self.get(collaboration_id)
         return await self._reader.wait_for(collaboration_id, until, timeout_s=timeout_s)

@@ -44,8 +44,8 @@ WAYS: Final[Mapping[Phase | None, frozenset[Phase]]] = {
     "cancelled": frozenset(),
     "expired": frozenset(),
 }
-"""The phases that may follow each phase. One move may skip phases: a request to a known partner
-skips discovery."""
+"""The phases that may follow each phase. One move may skip phases. For example, a request to a
+known partner skips the phase `discovery`."""
 
 CLOSED: Final[frozenset[Phase]] = frozenset(
     {phase for phase, following in WAYS.items() if phase is not None and not following}
@@ -93,8 +93,8 @@ OutcomeStatus: TypeAlias = Literal["completed", "failed", "rejected", "cancelled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolMessage:
-    """One message of the protocol. The signature is made with the key of the store, and covers the
-    true sender."""
+    """One message of the protocol. The signature is made with the key of the store. The signed
+    content includes the true sender."""
 
     id: str
     collaboration: str
@@ -203,8 +203,8 @@ class Collaboration:
     rounds: int = 0
     max_rounds: int = 0
     deadline_us: int
-    """A time in microseconds since 1970. In the phase `discovery`, it is the deadline for bids; in
-    the phase `negotiation`, the negotiation expires at this time."""
+    """A time in microseconds since 1970. In the phase `discovery`, it is the deadline for bids. In
+    the phase `negotiation`, it is the time at which the negotiation expires."""
     expires_us: int
     """The time at which the collaboration expires in any phase, in microseconds since 1970."""
     attempts: int = 0
@@ -252,7 +252,7 @@ class Collaboration:
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """For a call for bids: the agents that have sent neither a bid nor a refusal."""
+        """For a call for bids: the agents that have neither bid nor declined."""
         answered = {bid.agent for bid in self.bids} | set(self.declined)
         return tuple(name for name in self.participants[1:] if name not in answered)
 
@@ -294,7 +294,7 @@ class Collaboration:
 
 
 def message_json(message: ProtocolMessage) -> dict[str, Any]:
-    """A message in the form in which its collaboration stores it. Fields that the collaboration
-    already has are left out."""
+    """The form in which a collaboration stores a message: all fields except the id of the
+    collaboration."""
     names = (each.name for each in fields(message) if each.name != "collaboration")
     return {**{name: getattr(message, name) for name in names}, "body": dict(message.body)}

@@ -56,7 +56,8 @@ def canonical(value: Any) -> bytes:
 
 
 def terms_digest(collaboration_id: str, version: int, by: str, body: Any) -> str:
-    """The digest of these terms. Different terms have different digests in all collaborations."""
+    """The digest of these terms. It covers the collaboration, the version, the proposing agent and
+    the content."""
     return sha256(canonical([collaboration_id, version, by, body])).hexdigest()
 
 
@@ -79,7 +80,7 @@ def is_id(value: object) -> bool:
 
 
 def is_protocol(message: AgentMessage) -> bool:
-    """Whether the message claims to be a message of the protocol."""
+    """Whether the message presents itself as a message of the protocol."""
     payload = message.payload
     return isinstance(payload, Mapping) and payload.get("protocol") == PROTOCOL
 
@@ -108,7 +109,8 @@ def copy_id(message: ProtocolMessage, number: int | None) -> str:
 
 
 def signed_fields(message: ProtocolMessage) -> list[Any]:
-    """The signed content: everything except the address of a copy, which the receiver checks."""
+    """The signed content of a message. The address of a copy is not included, because the receiver
+    checks it."""
     return [
         message.type,
         message.by,
@@ -330,8 +332,8 @@ FORMAT: Final = 1
 
 
 def record_write(record: Collaboration) -> DocumentWrite:
-    """The write of the record. It fails if the stored version is not `record.version`. For a new
-    record, this version is 0."""
+    """The write that stores the record. The write fails if the stored version is not
+    `record.version`. For a new record, `record.version` is 0."""
     body = {"format": FORMAT, **record.to_json()}
     return DocumentWrite(
         collection=COLLABORATIONS, key=record.id, body=body, expected_version=record.version

@@ -104,8 +104,8 @@ def declared_handoff(
     filters: Sequence[str] = (),
     terms: HandoffTerms = DEFAULT_TERMS,
 ) -> Handoff[Any, Agent[Any]]:
-    """A handoff to `target`, as agent files declare it. Its tool takes a reason, and optionally a
-    context and a summary.
+    """Create a handoff to `target` for an entry of an agent file. Its tool takes a reason, and
+    optionally a context and a summary.
 
     With ``"*"`` the target is the member of the team that best matches the capabilities in `terms`.
     `filters` are built-in filters by name, such as ``keep_last(20)``; they are applied in order.
@@ -145,10 +145,11 @@ def _plain(target: Agent[Any] | Literal["*"], terms: HandoffTerms) -> Handoff[An
 
 
 def parse_filter(text: str) -> HandoffFilter:
-    """The built-in filter that `text` names, such as ``redact(card, phone)``. Raises `UserError`.
+    """The built-in filter that `text` names, such as ``redact(card, phone)``. Raises `UserError`
+    for any other text.
 
-    Arguments are words, then numbers, separated by commas; numbers may be named:
-    ``summarise(keep_last=10, max_chars=3000)``.
+    The arguments are separated by commas, with words before numbers. A number may have its
+    parameter name, as in ``summarise(keep_last=10, max_chars=3000)``.
     """
     found = _FILTER.fullmatch(text)
     name = (text.partition("(")[0] if found is None else found["name"]).strip()

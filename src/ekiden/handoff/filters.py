@@ -1,11 +1,11 @@
 """Built-in filters for the target's view of the conversation, and their composition.
 
-A filter is any function of `HandoffInputData`, sync or async. The built-in ones can be chained::
+A filter is a sync or async function of `HandoffInputData`. The built-in filters can be chained::
 
     handoff(billing, input_filter=remove_all_tools | keep_last(20))
 
-They never separate a tool call from its output, or reasoning from the message or calls after it.
-Filters only change the target's view, not the stored session.
+The built-in filters never separate a tool call from its output, or reasoning from the message or
+the calls after it. Filters only change the target's view, not the stored session.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class HandoffFilter:
         """Filter the handoff's own texts (reason, context, summary) for the target.
 
         The target gets these texts in addition to the conversation. So a filter that removes
-        sensitive data must also remove it here. Most filters do not change these texts.
+        sensitive data must also override this method. Most filters do not change these texts.
         """
         return words
 
@@ -127,7 +127,7 @@ def keep_last(count: int) -> SyncFilter:
 
 @checked_arguments
 def keep_first_and_last(first: int, last: int) -> SyncFilter:
-    """Keep the first and the last entries, and leave out the middle.
+    """Keep the first `first` and the last `last` entries, and leave out the middle.
 
     For example::
 
@@ -177,8 +177,8 @@ For example::
 
 @checked_arguments
 def shorten_tool_outputs(max_chars: int = 2_000) -> SyncFilter:
-    """Remove the middle of tool outputs that are longer than `max_chars` characters. A note in its
-    place gives the original length.
+    """Shorten tool outputs that are longer than `max_chars` characters. A note with the original
+    length replaces the middle.
 
     For example::
 

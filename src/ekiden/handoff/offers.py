@@ -32,8 +32,8 @@ def resolve_tool_name_collisions(
 ) -> tuple[list[Tool], list[AnyHandoff]]:
     """The tools and handoffs that can be offered to a model, in order, each with a unique name.
 
-    If a name is used twice, ``error`` raises `UserError`; ``warn`` logs a warning and keeps the
-    last one.
+    If two entries have the same name, the policy ``error`` raises `UserError`. The policy ``warn``
+    logs a warning and keeps the last entry.
     """
     last: dict[str, Tool | AnyHandoff] = {}
     shown: list[Tool | AnyHandoff] = [*tools, *handoffs]
@@ -85,8 +85,8 @@ async def get_handoffs(agent: Agent[Any], context: RunContextWrapper[Any]) -> li
     """The enabled handoffs of `agent`, in order. A plain agent in `handoffs` is treated as
     `handoff(agent)`.
 
-    Async checks run concurrently. If a check raises an exception, the others are cancelled, and the
-    exception is raised.
+    Async checks run concurrently. If a check raises an exception, the other checks are cancelled,
+    and the exception is raised.
     """
     return await enabled_handoffs(all_handoffs(agent), agent, context)
 
@@ -134,7 +134,7 @@ def _described(target: Agent[Any]) -> str | None:
 async def enabled_handoffs(
     offers: Sequence[AnyHandoff], agent: Agent[Any], context: RunContextWrapper[Any]
 ) -> list[AnyHandoff]:
-    """The enabled ones of these handoffs of `agent`, in order; see `get_handoffs`."""
+    """The enabled handoffs among these handoffs of `agent`, in order. See `get_handoffs`."""
     answers: list[bool | asyncio.Task[bool]] = []
     try:
         async with asyncio.TaskGroup() as group:

@@ -47,14 +47,14 @@ class HandoffQuery(Checked):
     """Only handoffs with this origin: a kind (``model``, ``trigger``, ``person`` or ``program``),
     or a name."""
     since: datetime | None = None
-    """Only handoffs recorded at this time or later. A time without a zone is in the zone of the
-    machine."""
+    """Only handoffs recorded at this time or later. A time without a time zone is local time of
+    this machine."""
     until: datetime | None = None
     """Only handoffs recorded before this time."""
 
     def matches(self, record: HandoffRecord) -> bool:
-        """Whether the record passes the filter. Task, correlation id and time are not in the
-        record, so the caller must check them."""
+        """Whether the record passes the filter. The caller must check task, correlation id and
+        time, which are not in the record."""
         return (
             self.matches_first_event(record)
             and (self.status is None or record.status == self.status)
@@ -128,7 +128,7 @@ async def find_handoffs(
     first event, so the order never changes, and pages stay consistent. Handoffs that a forked
     session inherited are listed only if `query` names that session. Raises `UserError` for a
     malformed cursor and for a limit below 1. Filters by session and time use an index. For other
-    filters, the events are read. For example::
+    filters, the events are read one by one. For example::
 
         page = await find_handoffs(store, HandoffQuery(agent="billing"), limit=20)
         for record in page.records:
@@ -157,8 +157,8 @@ def _once(waiting: list[HandoffRecord], found: list[HandoffRecord]) -> list[Hand
 
 
 async def open_requests(store: Store, query: HandoffQuery = EVERYTHING) -> list[HandoffRecord]:
-    """Requested handoffs that the process of their session has not recorded yet, in the order of
-    the requests."""
+    """Requested handoffs that are not recorded in their sessions yet, in the order of the
+    requests."""
     where = query.event_filter()
     found = []
     async for session_id, asked in _requests(store, query.session_id):

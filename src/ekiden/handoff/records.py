@@ -1,4 +1,4 @@
-"""Records of handoffs, read from the events of sessions and never written."""
+"""Records of handoffs, computed from the events of sessions and never stored."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffRecord:
-    """All stored facts about one handoff, made from its events."""
+    """All facts about one handoff, computed from its events."""
 
     id: str
     session_id: str
@@ -52,10 +52,10 @@ class HandoffRecord:
     """The id of the handoff request, if a person or a program requested the handoff while the
     session was running."""
     filter: str | None = None
-    """The key of the stored step that has the items that the target saw. `None` if no filter
+    """The key of the stored step with the filtered items that the target saw. `None` if no filter
     changed the items."""
     evaluation: Mapping[str, Any] | None = None
-    """The evaluation of the condition, if it was not met."""
+    """The evaluation of the handoff's condition if the condition was not met; otherwise `None`."""
     compensated: tuple[str, ...] = ()
     not_compensated: tuple[str, ...] = ()
     rollback_attempts: int = 0
@@ -83,7 +83,7 @@ class HandoffRecord:
 
     @property
     def is_made(self) -> bool:
-        """Whether the target has had the conversation at any time."""
+        """Whether the target ever had the conversation."""
         return was_made(self.moves)
 
     def result(self) -> HandoffResult:
@@ -170,7 +170,8 @@ async def read_handoffs(store: Store, session_id: str) -> list[HandoffRecord]:
 
 
 async def read_handoff(store: Store, handoff_id: str) -> HandoffRecord:
-    """The handoff with this id, recorded or still a stored request. Raises `HandoffNotFound`."""
+    """The handoff with this id, which is recorded or still a stored request. Raises
+    `HandoffNotFound`."""
     record = await _on_record(store, handoff_id)
     if record is not None:
         return record
@@ -199,7 +200,8 @@ async def _on_record(store: Store, handoff_id: str) -> HandoffRecord | None:
 async def record_of_request(store: Store, row: SessionRow, asked: Asked) -> HandoffRecord:
     """The record of a requested handoff that is not made yet.
 
-    A late request of a session that no process runs counts as failed: it will never be served.
+    If the request has expired and no process runs its session, the handoff counts as failed,
+    because no process will make it.
     """
     source = asked.source or row.agent
     due_us = asked.due_us if asked.state == "open" and row.owner is None else None

@@ -21,7 +21,8 @@ _LOOK_BACK = 64
 
 
 def match_items(before: Sequence[Item], after: Sequence[Item]) -> dict[int, int]:
-    """The position in `after` of each item of `before` that still exists, by position.
+    """For each item of `before` that still exists: its position in `after`, by its position in
+    `before`.
 
     Both ends are matched first, because filters mostly keep items there. Then items with equal
     content are matched, then items with the same id, and last similar items between the same
@@ -210,20 +211,21 @@ class FilterRow:
     """The outcome of one item of the original conversation."""
 
     index: int
-    """The position before the filter, from 0."""
+    """The position before the filter. The first position is 0."""
     item: Item = field(repr=False)
     """The item after the filter; if it was removed, the original."""
     fate: Fate
     into: int | None
-    """The position after the filter, or the position of the summary that contains the item."""
+    """The position after the filter, or the position of the summary that contains the item. `None`
+    if the item was dropped."""
     chars: int
-    """The length of the original text."""
+    """The length of the item's original text."""
     chars_after: int
     """The length of the text after the filter; 0 if the item was removed."""
 
     @property
     def label(self) -> str:
-        """What it is, with the first words of it; what is sensitive in them is covered."""
+        """The role or type of the item and its first words, with sensitive data masked."""
         return _label(self.item)
 
     def to_json(self) -> dict[str, Any]:
@@ -236,7 +238,7 @@ class NewRow:
     """An item that the filter added."""
 
     index: int
-    """The position after the filter, from 0."""
+    """The position after the filter. The first position is 0."""
     item: Item = field(repr=False)
     kind: Literal["summary", "nested", "added"]
     chars: int
@@ -244,7 +246,7 @@ class NewRow:
 
     @property
     def label(self) -> str:
-        """What it is, with the first words of it; what is sensitive in them is covered."""
+        """The role or type of the item and its first words, with sensitive data masked."""
         return _label(self.item)
 
     def to_json(self) -> dict[str, Any]:

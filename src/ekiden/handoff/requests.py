@@ -34,8 +34,8 @@ MOVES: Final[Mapping[StatusName | None, frozenset[StatusName]]] = {
     "failed": frozenset(),
     "rolled_back": frozenset(),
 }
-"""The statuses that may follow each status. `failed` means that nothing was changed. From
-`transferring` on, the handoff is made completely (`completed`) or not at all (`rolled_back`)."""
+"""The statuses that may follow each status. `failed` means that nothing was changed. After
+`transferring`, the handoff ends as `completed`, or all its changes are undone (`rolled_back`)."""
 
 FINAL: Final[frozenset[StatusName]] = frozenset(
     {status for status, following in MOVES.items() if status is not None and not following}
@@ -43,13 +43,13 @@ FINAL: Final[frozenset[StatusName]] = frozenset(
 
 
 class IllegalMove(HandoffError):
-    """A handoff changed its status in an impossible way: a bug in Ekiden, not in a team."""
+    """A handoff changed its status in an impossible way. This is a bug in Ekiden, not in a team."""
 
     code = "handoff.illegal_move"
 
 
 class Lifecycle:
-    """The status of one handoff, and the moves that are not stored yet."""
+    """The status of one handoff, and its status changes that are not stored yet."""
 
     __slots__ = ("fresh", "status")
 
@@ -58,7 +58,8 @@ class Lifecycle:
         self.fresh: list[StatusName] = []
 
     def move(self, status: StatusName) -> None:
-        """Change the status. Raises `IllegalMove` if the table does not allow it."""
+        """Change the status. Raises `IllegalMove` if the table `MOVES` does not allow the
+        change."""
         if status not in MOVES[self.status]:
             raise IllegalMove(f"a handoff cannot go from {self.status} to {status}")
         self.status = status
@@ -81,7 +82,8 @@ def move_details(
 
 
 def is_legal(path: list[StatusName]) -> bool:
-    """Whether the moves, from the first on, follow the table."""
+    """Whether the table `MOVES` allows these statuses in this order, from the start of a
+    handoff."""
     before: StatusName | None = None
     for status in path:
         if status not in MOVES[before]:
@@ -94,7 +96,7 @@ _SHOWN_CHAIN = 12
 
 
 def not_found(name: str, known: Collection[str]) -> HandoffRefused:
-    """The refusal because the agent does not exist."""
+    """The error for a handoff to an agent that does not exist."""
     listed = ", ".join(sorted(known)[:20]) or "none"
     return HandoffRefused(
         "AGENT_NOT_FOUND",
@@ -103,7 +105,7 @@ def not_found(name: str, known: Collection[str]) -> HandoffRefused:
 
 
 def unavailable(target: str, why: str) -> HandoffRefused:
-    """The refusal because the target is not available."""
+    """The error for a handoff to an agent that is not available."""
     return HandoffRefused(
         "AGENT_UNAVAILABLE",
         f"agent {target!r} is not available ({why}); go on without it, choose another agent, "
@@ -112,8 +114,8 @@ def unavailable(target: str, why: str) -> HandoffRefused:
 
 
 def edge_between(source: Agent[Any], target: str) -> Handoff[Any, Any]:
-    """The handoff of `source` to `target`; one that a model may call is preferred. Raises
-    `HandoffRefused` if there is none."""
+    """The declared handoff from `source` to `target`. If there are several, a handoff that a model
+    may call is preferred. Raises `HandoffRefused` if there is none."""
     edges = [
         each if isinstance(each, Handoff) else default_handoff(each) for each in source.handoffs
     ]
@@ -140,7 +142,7 @@ def check_depth(depth: int, most: int | None) -> None:
 
 
 def check_cycle(target: str, chain: Sequence[str], *, may_return: bool, is_changed: bool) -> None:
-    """Raise `HandoffRefused` if the target had the task before and may not get it again."""
+    """Raise `HandoffRefused` if the target had the task before and may not get the task again."""
     if target not in chain:
         return
     shown = " → ".join(chain[-_SHOWN_CHAIN:])
@@ -192,11 +194,11 @@ class TriedHandoff:
     target: str
 
     def to_json(self) -> list[str]:
-        """The fields as a short list."""
+        """Return the values of the fields as a list."""
         return [self.step, self.id, self.source, self.target]
 
     def is_asked_of(self, session_id: str) -> bool:
-        """Whether a stored request of this session asks for the handoff."""
+        """Whether the handoff was made from a stored request for this session."""
         return self.id.startswith(f"{session_id}.hrq_")
 
 
@@ -210,13 +212,14 @@ RequestState: TypeAlias = Literal["open", "timed_out", "cancelled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request: to make a handoff, or to cancel one."""
+    """A request to make a handoff, or to cancel a handoff."""
 
     id: str
-    """The session's id, a dot and a name. Also the handoff's id, if another process serves it."""
+    """The session's id, a dot and a name. If the request is stored, this is also the id of the
+    handoff."""
     to: str = ""
     source: str = ""
-    """The agent that must have the session. Empty: any agent."""
+    """The agent that must have the session. If empty, any agent may have it."""
     cancel: str | None = None
     """The id of the handoff to cancel; `None` for a request to make a handoff."""
     reason: str = ""
@@ -225,7 +228,7 @@ class Asked:
     payload: Any = None
     priority: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """The requester's own metadata."""
+    """Metadata that the requester passed."""
     items: tuple[Item, ...] = ()
     """Items to append to the conversation."""
     variables: Mapping[str, Any] = field(default_factory=dict)
@@ -241,11 +244,11 @@ class Asked:
     by: Actor = A_PROGRAM
     asked_us: int = 0
     due_us: int | None = None
-    """The time of expiry on the store's clock, which users cannot set. `None` for requests that are
-    not stored, or were stored by an earlier version."""
+    """The time of expiry on the store's clock, in microseconds. Users cannot set this field. `None`
+    for requests that are not stored, or that an earlier version stored."""
     state: RequestState = "open"
     withdrawn: str = ""
-    """The reason of the withdrawal."""
+    """The reason why the request was withdrawn."""
     withdrawn_us: int = 0
 
     @property
@@ -255,22 +258,22 @@ class Asked:
 
     @property
     def own_id(self) -> str:
-        """The id of the handoff, which the requester knows. Empty if the request is not stored:
-        then the handoff gets an id with a number."""
+        """The id of the handoff, which the requester knows. If the request is not stored, this is
+        empty, and the handoff gets a numbered id."""
         return self.id if self.due_us is not None else ""
 
     @property
     def wait_s(self) -> float:
-        """Seconds in which the source must finish its current step."""
+        """The time, in seconds, in which the source must finish its current step."""
         return DEFAULT_TIMEOUT_S if self.timeout_s is None else self.timeout_s
 
     @property
     def why_cancelled(self) -> str:
-        """The recorded reason of a cancelled handoff."""
+        """The reason that is recorded for a cancelled handoff."""
         return self.reason or f"{self.by.name or self.by.kind} cancelled it"
 
     def why_withdrawn(self, source: str) -> HandoffFailure:
-        """The failure of a request that was withdrawn or is late."""
+        """The failure to record for a request that was withdrawn or timed out."""
         if self.state == "cancelled":
             why = f": {self.withdrawn}" if self.withdrawn else ""
             message = f"it was cancelled before it was made{why}"
@@ -279,7 +282,7 @@ class Asked:
         return HandoffFailure(code="TIMEOUT", message=late)
 
     def to_json(self) -> dict[str, Any]:
-        """The request as it is stored: all fields by name."""
+        """Return all fields by name, as they are stored."""
         data: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
         for name in ("metadata", "variables"):
             data[name] = dict(data[name])
@@ -289,7 +292,7 @@ class Asked:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Asked:
-        """The inverse of `to_json`; unknown fields of another version are ignored."""
+        """Create the request from the result of `to_json`. Unknown fields are ignored."""
         known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
         known["by"] = Actor(**known["by"])
         for name in _LISTS:
@@ -297,7 +300,7 @@ class Asked:
         return cls(**known)
 
     def arguments(self) -> str:
-        """The data for the target, as the JSON text of a transfer's arguments."""
+        """Reason, summary and context as JSON text, in the form of a transfer tool's arguments."""
         data = {"reason": self.reason, "summary": self.summary, "context": self.context}
         return dumps({name: value for name, value in data.items() if value})
 
@@ -330,14 +333,14 @@ def document_of(session_id: str, asked: Asked, *, version: int | None = None) ->
 
 
 def removal_of(document: Document) -> DocumentWrite:
-    """The write that removes the request; it fails if the request has changed."""
+    """The write that removes the request. The write fails if the request has changed."""
     return DocumentWrite(
         collection=REQUESTS, key=document.key, body=None, expected_version=document.version
     )
 
 
 def asked_in(document: Document) -> Asked:
-    """The request in a document."""
+    """Read the request from a document."""
     return Asked.from_json(cast(Mapping[str, Any], document.body))
 
 
@@ -347,7 +350,8 @@ def session_of(document: Document) -> str:
 
 
 async def change_request(store: Store, change: DocumentWrite) -> None:
-    """Withdraw or remove a request. Raises `StaleDocument` if it was just served."""
+    """Withdraw or remove a request. Raises `StaleDocument` if another process changed the request
+    first."""
     fault_point("handoff.withdrawn.before_write")
     await store.write_documents([change])
     fault_point("handoff.withdrawn.after_write")

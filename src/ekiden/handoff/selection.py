@@ -1,4 +1,4 @@
-"""Selects items of a conversation, and keeps items together that need each other."""
+"""Selects items of a conversation. Items that need each other stay together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class VisibleItem(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The item's type; a bare ``{"role": …}`` is a message."""
+        """The item's type. An item without a type, such as ``{"role": …}``, is a message."""
         return raw_field(self.raw, "type") or "message"
 
     @property
@@ -64,7 +64,7 @@ def history_items(data: HandoffInputData) -> tuple[Item, ...]:
 
 
 def with_entries(data: HandoffInputData, entries: Sequence[VisibleItem]) -> HandoffInputData:
-    """`data` with exactly these entries; unchanged sections stay the same objects."""
+    """A copy of `data` with exactly these entries. Unchanged sections stay the same objects."""
     changes: dict[str, Any] = {}
     last: Section = "new_items" if data.input_items is None else "input_items"
     sections: tuple[Section, ...] = ("input_history", "pre_handoff_items", last)
@@ -81,7 +81,7 @@ def with_entries(data: HandoffInputData, entries: Sequence[VisibleItem]) -> Hand
 def keep_units(
     data: HandoffInputData, choose: Callable[[list[list[int]]], Sequence[list[int]]]
 ) -> HandoffInputData:
-    """`data` with only the units that `choose` returns, in their original order."""
+    """A copy of `data` with only the units that `choose` returns, in their original order."""
     entries = visible_entries(data)
     kept = sorted(index for unit in choose(units(entries)) for index in unit)
     return with_entries(data, [entries[index] for index in kept])
@@ -90,8 +90,8 @@ def keep_units(
 def units(entries: Sequence[VisibleItem]) -> list[list[int]]:
     """The positions of `entries` in units that must stay together, ordered by first position.
 
-    A call and its outputs are one unit. Reasoning belongs to the message or the calls that follow
-    it, because providers reject one without the other.
+    A call and its outputs are one unit. Reasoning is in the same unit as the message or the calls
+    after it, because providers reject either of them alone.
     """
     unit_of = list(range(len(entries)))
 
@@ -111,8 +111,8 @@ def units(entries: Sequence[VisibleItem]) -> list[list[int]]:
 
 
 def paired(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
-    """The items without unpaired ones, which providers reject: outputs without an earlier call,
-    calls without an output, and reasoning that led only to these.
+    """The items without unpaired items, which providers reject. Unpaired items are outputs without
+    an earlier call, calls without an output, and reasoning that led only to such items.
 
     Also returns a note for each removed output or call.
     """

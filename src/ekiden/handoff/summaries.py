@@ -57,15 +57,15 @@ class Summary:
     """The content of a summary message."""
 
     count: int
-    """The number of items that it replaces, including the items of an earlier summary."""
+    """The number of items that the summary replaces, including the items of an earlier summary."""
     how: str
-    """How it was made, such as ``by rules``."""
+    """How the summary was made, such as ``by rules``."""
     body: str
 
 
 def summary_message(summary: Summary, *, max_chars: int) -> Item:
-    """The message of a summary, at most `max_chars` long. The body cannot contain its end
-    marker."""
+    """The message with a summary, at most `max_chars` characters long. The message's end marker is
+    escaped in the body."""
     items = "item" if summary.count == 1 else "items"
     how = brief(summary.how, 100).replace("(", "").replace(")", "")
     head = f"Summary of {summary.count} earlier {items} of this conversation ({how}):\n{_START}\n"
@@ -90,8 +90,8 @@ def parse_summary(item: Item) -> Summary | None:
 def summarise_by_rules(items: Sequence[Item], *, max_chars: int, how: str = BY_RULES) -> Item:
     """One message with short versions of messages, tool calls and outputs.
 
-    Equal items give an equal text. The first and the last message may be longer. If there is not
-    enough room, the middle is left out, with a note.
+    Equal items give an equal text. The first and the last message are shortened less than the
+    others. If the text is still too long, a note replaces lines in the middle.
     """
     width = min(max((max_chars - MIN_CHARS // 2) // 8, 32), 240)
     flat = [each for item in items for each in unnested(item)]

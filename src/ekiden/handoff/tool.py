@@ -1,4 +1,4 @@
-"""`handoff(agent)`: makes a handoff, its tool and its arguments."""
+"""Defines `handoff(agent)`, which creates a handoff with its tool and its arguments."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ PERSON = "person:"
 def validate_json(
     json_str: str, type_adapter: TypeAdapter[T], partial: bool = False, strict: bool | None = None
 ) -> T:
-    """Parse `json_str` as the adapter's type; `partial` accepts JSON that is cut off.
+    """Parse `json_str` as the type of the adapter. With `partial`, the JSON text may be cut off.
 
-    With `strict` nothing is converted, so ``"25"`` is not a number. Raises `ModelBehaviorError`
-    with all problems and their positions, so that the model can correct them.
+    With `strict`, values are not converted, so ``"25"`` is not a number. Raises
+    `ModelBehaviorError` with all problems and their positions, so that the model can correct them.
     """
     from pydantic import ValidationError
 
@@ -279,7 +279,8 @@ def _to_best_match(
 
 
 def code_target(function: Callable[[Any], Awaitable[Any]]) -> Agent[Any]:
-    """The code agent of the function, named after it; always the same object."""
+    """The code agent that runs the function and has its name. The same function always gives the
+    same object."""
     agent: Agent[Any] | None = getattr(function, _CODE_TARGET, None)
     if agent is None:
         doc = inspect.getdoc(function)

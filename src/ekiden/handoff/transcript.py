@@ -1,8 +1,8 @@
-"""A past conversation as a transcript in one message, and back again.
+"""Converts a past conversation to a transcript in one message, and back.
 
-The message has one record per line, ``<number>. <label>: <what>``, between two markers. Plain text
-is unchanged; everything else is JSON without line breaks or markers in it. So no text in it can end
-the transcript or forge a record.
+The message has one record per line, ``<number>. <label>: <what>``, between two markers. Printable
+text on one line usually stays unchanged. All other values are JSON without line breaks or markers.
+So no text in a transcript can end the transcript or forge a record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def get_conversation_history_wrappers() -> tuple[str, str]:
 
 
 def set_conversation_history_wrappers(*, start: str | None = None, end: str | None = None) -> None:
-    """Use other markers in this process; `None` keeps the current marker."""
+    """Use other markers in this process. `None` keeps the current start or end marker."""
     global _wrappers
     chosen = (_wrappers[0] if start is None else start, _wrappers[1] if end is None else end)
     for marker in chosen:
@@ -51,7 +51,8 @@ def reset_conversation_history_wrappers() -> None:
 
 
 def render_transcript(items: Sequence[Item]) -> str:
-    """The items as a text for `parse_transcript`. No item can contain a marker."""
+    """Convert the items to a text that `parse_transcript` can read. Markers in items are
+    escaped."""
     start, end = _wrappers
     lines = [f"{number}. {_record(item)}" for number, item in enumerate(items, 1)]
     return "\n".join([_HEADER, start, *(lines or [_NOTHING]), end])
@@ -253,7 +254,7 @@ def nest_history(history_mapper: HistoryMapper | None = None) -> SyncFilter:
 
 
 def default_handoff_history_mapper(transcript: list[Item]) -> list[Item]:
-    """The transcript as one message."""
+    """Return one message with the transcript of these items."""
     return [{"role": "assistant", "content": render_transcript(transcript)}]
 
 
@@ -273,6 +274,7 @@ def _last_turn(entries: Sequence[VisibleItem]) -> Iterator[Item]:
 
 
 def unnested(item: Item) -> Sequence[Item]:
-    """The items of a nested history, so that nesting again does not nest deeper."""
+    """The items of a nested history. Any other item is returned in a list of its own. So a history
+    that is nested again does not get deeper."""
     inner = parse_transcript(item)
     return (item,) if inner is None else inner

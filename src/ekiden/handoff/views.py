@@ -33,7 +33,7 @@ _ROLES: Final[dict[object, Role]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredItem:
-    """One item of the conversation before the handoff, or one that the filter added."""
+    """One item of the conversation before the handoff, or an item that the filter added."""
 
     text: str
     """The first characters for people; empty if the item is private."""
@@ -44,7 +44,7 @@ class FilteredItem:
     changed: bool = False
     """Whether the item was kept, but cut or masked in part."""
     seq: int | None
-    """The number of the item's event; `None` for an item of a filter."""
+    """The number of the item's event; `None` for an item that a filter added."""
 
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON."""
@@ -61,7 +61,7 @@ class ShownConversation:
     entries: tuple[FilteredItem, ...] = ()
     """The first items, in order."""
     more: int = 0
-    """The number of further items."""
+    """The number of further items, which are not in `entries`."""
 
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON."""
@@ -91,10 +91,10 @@ class ItemSource:
 def sources_of(
     events: Sequence[Event], *, base: Sequence[Item] = (), after: int = 0
 ) -> list[ItemSource]:
-    """The source's view before a handoff; `events` end with the event of the handoff.
+    """The source's view before a handoff. The last of `events` is the event of the handoff.
 
-    The view is `base` and the items after event number `after`. Items of private runs are hidden.
-    If the handoff itself is part of a private run, all items are hidden.
+    The view is `base`, followed by the items after event number `after`. Items of private runs are
+    hidden. If the handoff itself is part of a private run, all items are hidden.
     """
     all_hidden = hides_everything(events)
     public = None if all_hidden else _public_items(events, until=after)
@@ -138,10 +138,11 @@ def shown_conversation(
     after: int = 0,
     result: Sequence[Item] | None = None,
 ) -> ShownConversation:
-    """The effect of a handoff on the source's view; `events` end with the event of the handoff.
+    """The effect of a handoff on the source's view. The last of `events` is the event of the
+    handoff.
 
-    The source's view is `base` and the items after event number `after`. `result` is the result of
-    the filter; `None` means that the target saw everything. Items of private runs
+    The source's view is `base`, followed by the items after event number `after`. `result` is the
+    result of the filter; `None` means that the target saw everything. Items of private runs
     (`trace_include_sensitive_data=False`) have no texts.
     """
     before = sources_of(events, base=base, after=after)
@@ -253,7 +254,7 @@ async def read_views(store: Store, record: HandoffRecord) -> HandoffViews | None
 
 
 def passed_data_of(events: Sequence[Event], record: HandoffRecord) -> dict[str, Any]:
-    """The passed reason, summary and context, and other arguments of the model's call, as far as
+    """The reason, summary, context and other arguments that were passed to the target, as far as
     the session's events contain them."""
     data: dict[str, Any] = {}
     for event in events:
@@ -268,8 +269,9 @@ def passed_data_of(events: Sequence[Event], record: HandoffRecord) -> dict[str, 
 
 
 def view_before(events: Sequence[Event], transfer: int) -> tuple[str | None, int]:
-    """The step key of the filter result with which the source's view begins, or `None`, and the
-    number of the event after which it continues."""
+    """How the source's view before a handoff begins. The first value is the step key of the filter
+    result at the start of the view, or `None`. The second value is the number of the event after
+    which the view continues."""
     now: tuple[str | None, int] = (None, 0)
     earlier: dict[str, tuple[str | None, int]] = {}
     for event in current_events([event for event in events if event.seq < transfer]):

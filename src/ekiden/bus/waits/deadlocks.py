@@ -92,14 +92,14 @@ async def break_deadlock(
     now_us: int | None = None,
     awaits: Collection[str] = (),
 ) -> Deadlock | None:
-    """Break all cycles that the node waits for. Returns the deadlock whose victim is the node, or
-    otherwise the first deadlock.
+    """Break all cycles of waits that can be reached from `node` (see `wait_node`). Returns the
+    deadlock whose victim is the node, or otherwise the first deadlock.
 
     Call this function after the node's wait is stored. Call it again when one of several
     alternative queries has failed, because the agents of the other queries may wait for the node.
     The victim's queries fail with an error that becomes a `DeadlockError`, which wakes the victim
-    in any process. `awaits` are nodes that the node waits for; if the caller knows them, the
-    function reads less. `now_us` is the store's time, if it is known.
+    in any process. `awaits` contains nodes that the node waits for. If the caller passes them, the
+    function reads less from the store. `now_us` is the store's time, if it is known.
     """
     broken = await _break(store, {node, *awaits}, policy, now_us)
     mine = (deadlock for victim, deadlock in broken if victim == node)

@@ -1,9 +1,10 @@
 """The graph of waits, and the nodes that can never continue.
 
-A node *needs* an answer to each of its waits, but only to one of the waits of an "any" group. A
-node without needs can continue. A node also can continue if all nodes that it needs can continue.
-All other nodes are stuck. Stuck nodes always contain a cycle, because each stuck node needs another
-stuck node. A wait for a person is not an edge, because people are expected to answer.
+A node is an agent, or one task of an agent that works on several tasks at a time. A node *needs* an
+answer to each of its waits, but only to one of the waits of an "any" group. A node without needs
+can continue. A node can also continue if all nodes that it needs can continue. All other nodes are
+stuck. Stuck nodes always contain a cycle, because each stuck node needs another stuck node. A wait
+for a person is not an edge, because people are expected to answer.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Wait:
     """The group of waits of which one answer is enough; `None` if this answer is needed."""
     since_us: int = 0
     number: int = 0
-    """Sorts waits with the same time."""
+    """The order of waits with the same `since_us`."""
     priority: int = 2
     agent: str = ""
     """The agent that waits."""
@@ -49,7 +50,7 @@ class Cycle:
     nodes: tuple[str, ...]
     """The nodes in order; the first and the last are the same."""
     needs: tuple[Need, ...]
-    """The needs that form the cycle: cancelling one of them breaks it."""
+    """The needs that form the cycle. To break the cycle, cancel one of them."""
 
 
 class _Need:
@@ -138,7 +139,7 @@ class WaitGraph:
         return None if cycle is None else list(cycle.nodes)
 
     def find_deadlock(self, node: str) -> Cycle | None:
-        """Like `find_cycle`, with the needs that form the cycle."""
+        """Like `find_cycle`, but the result also has the needs that form the cycle."""
         if node not in self._needs:
             return None
         blocked = BlockedNodes(self._needs, [node])
@@ -149,8 +150,8 @@ class WaitGraph:
         return self._blocked(start).stuck
 
     def deadlocks(self, policy: VictimPolicy) -> Iterator[Cycle]:
-        """All deadlocks, one after the other: a cycle, then a cycle that remains after the victim
-        of the first one gave up, and so on."""
+        """All deadlocks, one after the other. Each further deadlock is a cycle that remains after
+        the victims of the earlier deadlocks gave up."""
         blocked = self._blocked(None)
         while (cycle := blocked.any_cycle()) is not None:
             yield cycle

@@ -119,7 +119,7 @@ def awaited_node(row: StoredMessage) -> str | None:
 
 
 def sender_of(row: StoredMessage) -> str:
-    """The agent that waits."""
+    """The agent that sent the message and waits for the answer."""
     return text_of(row, "from_agent") or node_agent(row.waiter or "")
 
 
@@ -133,7 +133,7 @@ def group_of(row: StoredMessage) -> Group | None:
 
 
 def any_group(row: StoredMessage) -> Group | None:
-    """The group of the message, if one answer of the group is enough."""
+    """The group of the message if one answer for the group is enough; otherwise `None`."""
     match _body(row).get("group"):
         case [_, "any"]:
             return group_of(row)

@@ -12,8 +12,8 @@ from ekiden.core.errors.messages import BusError
 from ekiden.storage.records import MessageState, StoredMessage
 
 Ending: TypeAlias = tuple[MessageState | None, Any]
-"""How a wait ended: the state of the stored message and its answer; `None` and the error that ended
-the wait; or `TIME_IS_OVER`."""
+"""How a wait ended: with the state of the stored message and its answer, with `None` and an error,
+or with `TIME_IS_OVER`."""
 
 TIME_IS_OVER: Final[Ending] = (None, None)
 _FEW = 64
