@@ -15,7 +15,7 @@ import logging
 from collections import deque
 from collections.abc import Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from ekiden.bus.presence import Presence
 from ekiden.bus.waits.waiters import Deadlines, Waits
@@ -29,7 +29,6 @@ from ekiden.storage.base import QueueStarts, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.records import Batch, MessageSettle, PutReceipt, QueuePut, Settled
 
-T = TypeVar("T")
 WhenFull: TypeAlias = Literal["wait", "refuse"]
 
 
@@ -174,22 +173,28 @@ class GroupWriter:
         self._loop = asyncio.get_running_loop()
         self._starts = store if isinstance(store, QueueStarts) else None
         self._waiting: list[_PendingWrite] = []
-        self._direct: asyncio.Future[Any] | None = None
-        """The write of a caller that awaits the store directly."""
+        self._is_direct = False
+        """Whether a write is in progress whose caller awaits the store directly."""
+        self._closing: asyncio.Future[None] | None = None
+        """Ends when the direct write has ended."""
         self._is_busy = False
         """Whether the last write was for several callers."""
         self._writer: asyncio.Task[None] | None = None
 
     async def put(self, puts: Sequence[QueuePut]) -> Sequence[PutReceipt]:
         if self._starts is not None and self._is_idle():
-            return await self._write_directly(self._starts.start_put(puts))
+            receiving = self._starts.start_put(puts, self._end_direct)
+            self._is_direct = True
+            return await receiving
         pending = _PendingWrite(self._loop.create_future(), puts=puts)
         receipts: Sequence[PutReceipt] = await self._post(pending)
         return receipts
 
     async def settle(self, settle: MessageSettle, event: Event | None = None) -> Settled:
         if self._starts is not None and event is None and self._is_idle():
-            return (await self._write_directly(self._starts.start_settle((settle,))))[0]
+            settling = self._starts.start_settle((settle,), self._end_direct)
+            self._is_direct = True
+            return (await settling)[0]
         pending = _PendingWrite(self._loop.create_future(), settle=settle, event=event)
         settled: Settled = await self._post(pending)
         return settled
@@ -198,29 +203,28 @@ class GroupWriter:
         return
 
     async def close(self) -> None:
-        while (writing := self._writer or self._direct) is not None:
-            await asyncio.wait((writing,))
+        while self._is_direct or self._writer is not None:
+            if self._closing is None:
+                self._closing = self._loop.create_future()
+            await asyncio.wait((self._writer or self._closing,))
 
     def _is_idle(self) -> bool:
         """Whether no write is in progress, and no other callers are likely to write now."""
-        return self._writer is None and self._direct is None and not self._is_busy
+        return self._writer is None and not self._is_direct and not self._is_busy
 
-    def _write_directly(self, writing: asyncio.Future[T]) -> asyncio.Future[T]:
-        """Let other callers wait until this is written, even if this caller is cancelled."""
-        self._direct = writing
-        writing.add_done_callback(self._written_directly)
-        # Shielded: otherwise a cancelled caller would end its turn while the store still writes,
-        # and the next message could overtake this one.
-        return asyncio.shield(writing)
-
-    def _written_directly(self, _: asyncio.Future[Any]) -> None:
-        self._direct = None
+    def _end_direct(self) -> None:
+        """Let other callers write. The store calls this, because a cancelled caller ends before its
+        write does: the next message must not overtake it."""
+        self._is_direct = False
+        if self._closing is not None:
+            self._closing.set_result(None)
+            self._closing = None
         if self._waiting:
             self._start()
 
     def _post(self, pending: _PendingWrite) -> asyncio.Future[Any]:
         self._waiting.append(pending)
-        if self._direct is None:
+        if not self._is_direct:
             self._start()
         return pending.future
 

@@ -361,16 +361,21 @@ class SearchStore(Protocol):
 class QueueStarts:
     """Base class of stores whose queue writes return a future at once.
 
-    Concurrent writes may take effect in any order. Cancelling a future does not undo its write. The
-    bus calls these methods instead of `put_messages` and `settle_messages`. So a subclass that
+    Concurrent writes may take effect in any order. Cancelling a future does not undo its write:
+    `ended` is called in the event loop when the write has ended, also after a cancellation. The bus
+    calls these methods instead of `put_messages` and `settle_messages`. So a subclass that
     overrides one of those two methods must also override its counterpart in this class.
     """
 
-    def start_put(self, messages: Sequence[QueuePut]) -> asyncio.Future[Sequence[PutReceipt]]:
+    def start_put(
+        self, messages: Sequence[QueuePut], ended: Callable[[], None]
+    ) -> asyncio.Future[Sequence[PutReceipt]]:
         """Start a write like `QueueStore.put_messages`, and return a future of its result."""
         raise NotImplementedError
 
-    def start_settle(self, settles: Sequence[MessageSettle]) -> asyncio.Future[Sequence[Settled]]:
+    def start_settle(
+        self, settles: Sequence[MessageSettle], ended: Callable[[], None]
+    ) -> asyncio.Future[Sequence[Settled]]:
         """Start a write like `QueueStore.settle_messages`, and return a future of its result."""
         raise NotImplementedError
 

@@ -28,12 +28,14 @@ _MAX_GROUP = 64
 class Job:
     """Work of a thread for a caller in an event loop."""
 
-    __slots__ = ("error", "future", "loop", "result", "work")
+    __slots__ = ("ended", "error", "future", "loop", "result", "work")
 
-    def __init__(self, work: Any) -> None:
+    def __init__(self, work: Any, ended: Callable[[], None] | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.work = work
+        self.ended = ended
+        """Called in the event loop at the end of the work, even if the caller was cancelled."""
         self.result: Any = None
         self.error: Exception | None = None
 
@@ -53,6 +55,8 @@ def deliver(done: Sequence[Job], then: Callable[[], None] | None = None) -> None
 
 def _resolve(done: Sequence[Job], then: Callable[[], None] | None) -> None:
     for job in done:
+        if job.ended is not None:
+            job.ended()
         # The caller was cancelled; a write is stored all the same.
         if job.future.done():
             continue

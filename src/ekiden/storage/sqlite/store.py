@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -313,10 +313,12 @@ class SqliteStore(SqliteSearch, QueueStarts):
         prepared = queues.prepare_puts(messages)
         return await (self._parts or await self._running()).writer.put(prepared)
 
-    def start_put(self, messages: Sequence[QueuePut]) -> asyncio.Future[Sequence[PutReceipt]]:
+    def start_put(
+        self, messages: Sequence[QueuePut], ended: Callable[[], None]
+    ) -> asyncio.Future[Sequence[PutReceipt]]:
         if self._parts is None:
-            return asyncio.ensure_future(self.put_messages(messages))
-        return self._parts.writer.put(queues.prepare_puts(messages))
+            return _started(self.put_messages(messages), ended)
+        return self._parts.writer.put(queues.prepare_puts(messages), ended)
 
     async def take_messages(
         self,
@@ -344,10 +346,12 @@ class SqliteStore(SqliteSearch, QueueStarts):
         prepared = settle.prepare_settles(settles)
         return await (self._parts or await self._running()).writer.settle(prepared)
 
-    def start_settle(self, settles: Sequence[MessageSettle]) -> asyncio.Future[Sequence[Settled]]:
+    def start_settle(
+        self, settles: Sequence[MessageSettle], ended: Callable[[], None]
+    ) -> asyncio.Future[Sequence[Settled]]:
         if self._parts is None:
-            return asyncio.ensure_future(self.settle_messages(settles))
-        return self._parts.writer.settle(settle.prepare_settles(settles))
+            return _started(self.settle_messages(settles), ended)
+        return self._parts.writer.settle(settle.prepare_settles(settles), ended)
 
     async def find_messages(
         self, where: MessageFilter = MessageFilter(), *, after: int = 0, limit: int = 100
@@ -477,3 +481,10 @@ async def _claimed(writer: Writer, take: Work[T]) -> T:
         with suppress(StoreUnavailable):
             writer.submit(undo).add_done_callback(lambda done: done.cancelled() or done.exception())
         raise
+
+
+def _started(write: Coroutine[Any, Any, T], ended: Callable[[], None]) -> asyncio.Future[T]:
+    """Start a write to a store that is not open yet."""
+    task = asyncio.create_task(write)
+    task.add_done_callback(lambda _: ended())
+    return asyncio.shield(task)

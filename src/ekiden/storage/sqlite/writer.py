@@ -112,13 +112,17 @@ class Writer:
         """Write a step of a session, with the same statements as those of other sessions."""
         return self._submit(_WriteJob("commit", commit))
 
-    def put(self, puts: Sequence[PreparedPut]) -> asyncio.Future[Sequence[PutReceipt]]:
+    def put(
+        self, puts: Sequence[PreparedPut], ended: Callable[[], None] | None = None
+    ) -> asyncio.Future[Sequence[PutReceipt]]:
         """Put messages, with the same statements as those of other callers."""
-        return self._submit(_WriteJob("put", puts))
+        return self._submit(_WriteJob("put", puts, ended))
 
-    def settle(self, settles: Sequence[SqliteSettle]) -> asyncio.Future[Sequence[Settled]]:
+    def settle(
+        self, settles: Sequence[SqliteSettle], ended: Callable[[], None] | None = None
+    ) -> asyncio.Future[Sequence[Settled]]:
         """Settle messages, with the same statements as those of other callers."""
-        return self._submit(_WriteJob("settle", settles))
+        return self._submit(_WriteJob("settle", settles, ended))
 
     def _submit(self, job: _WriteJob) -> asyncio.Future[Any]:
         with self._put_lock:
@@ -257,8 +261,8 @@ class _WriteJob(Job):
 
     __slots__ = ("kind",)
 
-    def __init__(self, kind: _Kind, work: Any) -> None:
-        super().__init__(work)
+    def __init__(self, kind: _Kind, work: Any, ended: Callable[[], None] | None = None) -> None:
+        super().__init__(work, ended)
         self.kind = kind
 
 
