@@ -198,7 +198,8 @@ HandoffMove: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry(Value):
-    """One audit record: a status change of a handoff, a decision, or a case for a person."""
+    """One audit record: a status change of a handoff, a routing decision, an approval, a change of
+    an inbox item, or a guardrail's result."""
 
     id: str
     timestamp: float
@@ -226,7 +227,7 @@ class AuditEntry(Value):
     hash: str | None
     """The hash of the record. `null` in records of an earlier version."""
     previous: str | None
-    """The hash of the previous audit record. Empty for the first record of the session."""
+    """The hash of the previous audit record. It is empty for the first record of the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +246,7 @@ class AuditVerification(Value):
     """The result of a verification."""
 
     ok: bool
-    """Whether no broken link was found."""
+    """Whether the verification found no broken link in the chain of hashes."""
     sessions: int
     chained: int
     not_chained: int
@@ -361,7 +362,8 @@ class AuditApi(Protocol):
         self,
         **filters: Unpack[AuditFilters],
     ) -> AsyncStream[str]:
-        """Export audit records as JSON lines, oldest first. The last line is the manifest.
+        """Export audit records as JSON lines, oldest first. The last line is the manifest, which
+        has the number of records and their hashes.
 
         An export without a manifest is incomplete.
         """

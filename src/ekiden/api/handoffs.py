@@ -109,7 +109,7 @@ class HandoffDetails(HandoffSummary):
     call_id: str | None
     """The model's tool call that requested the handoff."""
     words: Mapping[str, Any]
-    """The message of the handoff. Empty if the run hides its content."""
+    """The message of the handoff. It is empty if the run hides its content."""
     compensations_failed: int
     """The number of failed compensation attempts."""
     agent: str
@@ -158,7 +158,7 @@ class HandoffView(HandoffSummary):
     duration_ms: float | None
     """The duration of the handoff in milliseconds; `null` while it is in progress."""
     summary: str | None
-    """The source's summary of its work for the target."""
+    """The source agent's summary of its work, written for the target."""
     view: ShownToTarget | None
     """The part of the conversation that the target saw; `null` if the caller did not ask for it."""
     rewound: bool
@@ -202,7 +202,7 @@ class CancelledHandoff(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffEnd(Value):
-    """A handoff, and the state of its session after it."""
+    """A handoff, and the state of its session after the handoff."""
 
     id: str
     session_id: str
@@ -455,10 +455,10 @@ class HandoffsApi(Protocol):
     ) -> CancelledHandoff:
         """Roll back a handoff that is not completed, or withdraw a handoff request.
 
-        The status is 200 if the handoff is rolled back, now or earlier. The status is 202 if the
-        process that runs the session has not rolled back the handoff yet. In this case, call again.
-        The status is 409 (`handoff.settled`) if the handoff was confirmed, refused, or rolled back
-        for another reason.
+        The HTTP status is 200 if the handoff is rolled back, now or earlier. The HTTP status is 202
+        if the process that runs the session has not rolled back the handoff yet. In this case, call
+        again. The HTTP status is 409 (`handoff.settled`) if the handoff was confirmed, refused, or
+        rolled back for another reason.
         """
         ...
 
@@ -498,8 +498,8 @@ class HandoffsApi(Protocol):
 
         If a process is running the session, that process makes the handoff after its current step.
         With the policy `immediate`, that process makes the handoff at once. The limits of that run
-        apply. As with `POST /handoff/initiate`, the status is 200 with `error` if the handoff is
-        refused, and 404 for an unknown agent. `output` is set after the agent has answered.
+        apply. As with `POST /handoff/initiate`, the HTTP status is 200 with `error` if the handoff
+        is refused, and 404 for an unknown agent. `output` is set after the agent has answered.
         """
         ...
 
@@ -538,8 +538,8 @@ class HandoffsApi(Protocol):
 
         The text becomes the answer of the session's run. With `back`, the text and the session go
         back to the agent that handed off the session. The run continues within its own limits and
-        the given limits. The status is 409 if another person answered first, or if the session does
-        not wait for a person.
+        the given limits. The HTTP status is 409 if another person answered first, or if the session
+        does not wait for a person.
         """
         ...
 

@@ -74,8 +74,8 @@ ITEM: Final[Mapping[str, Any]] = {
     ],
     "examples": [{"role": "user", "content": "Where is my order 1042?"}],
 }
-"""One item of a conversation, in the format of the OpenAI Responses API; `item_fault` describes a
-fault."""
+"""One item of a conversation, in the format of the OpenAI Responses API. The function `item_fault`
+explains why an item is invalid."""
 
 _Text: TypeAlias = Annotated[str, Param("", min_length=1, max_length=1_000_000, pattern=SAID)]
 _Item: TypeAlias = Annotated[Mapping[str, Any], Param("", schema=ITEM)]

@@ -84,7 +84,7 @@ class SessionEvent(Value):
     """The unique id of the event: the session id, a `/` and the number of the event. Events without
     a session have the ids `/1`, `/2` and so on."""
     event_type: EventType
-    """The type of the event. In Python, `Event.type`."""
+    """The type of the event. In Python, the field is `Event.type`."""
     timestamp: float
     """The time in seconds since 1970. In Python, `Event.at_us` has the time in microseconds."""
     session_id: str
@@ -92,7 +92,8 @@ class SessionEvent(Value):
     seq: int
     """The number of the event in its session. Numbers start at 1 and have no gaps."""
     agent_name: str | None = left_out()
-    """The agent that had the conversation at the event. In Python, `Event.agent`."""
+    """The agent that had the conversation at the time of the event. In Python, the field is
+    `Event.agent`."""
     step: str | None = left_out()
     """The key of the step that was recorded. Each key is recorded only once."""
     duration_ms: float | None = left_out()

@@ -159,7 +159,7 @@ class StateApi(Protocol):
     ) -> ChangedState:
         """Set and delete variables of a session in one change. An event records the change.
 
-        With `If-Match`, nothing is written if the variables have changed since you read them.
+        With `If-Match`, nothing is written if a variable has changed since you read the variables.
         """
         ...
 
@@ -189,7 +189,7 @@ class StateApi(Protocol):
     ) -> ChangedUserState:
         """Set and delete variables of a user in one change.
 
-        With `If-Match`, nothing is written if a variable has changed since you read them.
+        With `If-Match`, nothing is written if a variable has changed since you read the variables.
         """
         ...
 
@@ -223,7 +223,7 @@ class StateApi(Protocol):
     ) -> ChangedAppState:
         """Set and delete variables of the app in one change.
 
-        With `If-Match`, nothing is written if a variable has changed since you read them.
+        With `If-Match`, nothing is written if a variable has changed since you read the variables.
         """
         ...
 

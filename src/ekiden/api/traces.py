@@ -270,7 +270,7 @@ class LiveEvent:
     ``inbox.answered``."""
     event: Event
     data: Mapping[str, Any]
-    """The event as JSON. For an inbox event, the inbox item."""
+    """The event as JSON, or the inbox item for an inbox event."""
 
 
 Live: TypeAlias = Position | LiveEvent

@@ -26,7 +26,7 @@ EventType: TypeAlias = Literal[
 AUDITED: frozenset[EventType] = frozenset(
     {"handoff", "route", "tool_confirmation", "inbox", "guardrail"}
 )
-"""The event types of the audit: routing, handoffs, approvals and questions.
+"""The event types of the audit: handoffs, routing, approvals, inbox items and guardrails.
 
 Each of these events contains the hash of the previous audited event in its session. Stores keep an
 index of these events over all sessions, so a new type needs a migration.

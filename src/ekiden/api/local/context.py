@@ -108,7 +108,7 @@ class LocalContext:
 
     @property
     def stored_app(self) -> str:
-        """The app's name in the store: the owner of its memory and `app:` state."""
+        """The name under which the store keeps the app's memory and its `app:` variables."""
         return tenant_app(self.settings.app, self.tenant) if self.app is None else self.app
 
     def person(self, by: str | None) -> str:

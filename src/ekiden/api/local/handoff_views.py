@@ -58,8 +58,8 @@ async def session_handoffs(
 
     The last page ends with handoff requests that wait for the process that runs the session. These
     requests do not count towards the limit. With `views`, the page includes the conversations that
-    the targets saw, and has at most `MAX_WITH_VIEWS` handoffs. The content of runs that hide it is
-    not shown.
+    the targets saw, and has at most `MAX_WITH_VIEWS` handoffs. If a run hides its content, the
+    content is not shown.
     """
     if views:
         limit = min(limit, MAX_WITH_VIEWS)

@@ -279,8 +279,8 @@ def state_of(row: SessionRow) -> SessionState:
 
 
 def waiting_for(row: SessionRow) -> list[str]:
-    """The agents and people (``person:ROLE``) that a waiting session asked. Empty for a session
-    that does not wait."""
+    """The agents and people (``person:ROLE``) that a waiting session asked. The result is empty for
+    a session that does not wait."""
     if row.status != "waiting":
         return []
     questions = _questions(row)

@@ -33,8 +33,8 @@ messages, agents' answers and tool calls to a conversation. `admin`: everything,
 and restore."""
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Etag: TypeAlias = Callable[[Any, Mapping[str, Any]], int | None]
-"""A function that gets a result and the arguments of the call, and returns the version of the
-result; `None` if the result has no version."""
+"""A function that gets a result and the arguments of the call. It returns the version of the
+result, or `None` if the result has no version."""
 
 _MARK: Final = "__endpoint__"
 _NO_SCHEMA: Final[Mapping[str, Any]] = {}
@@ -114,7 +114,7 @@ class Param:
     default: Any = None
     """The default of an option of a `TypedDict`."""
     is_unique: bool = False
-    """Whether the values of a list are unique."""
+    """Whether the values of a list must be unique."""
     in_query: bool = False
     """Whether the parameter is in the query even if the request has a body."""
     has_at: bool = False
