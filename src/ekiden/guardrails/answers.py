@@ -1,10 +1,10 @@
 """A guardrail that checks answers with a JSON Schema, and lists violations in bounded time.
 
-The validator decides quickly whether an answer is valid. But its list of violations contains those
-of every alternative of `anyOf` and `oneOf`, and of the alternatives inside them. For a schema that
-refers to itself, this list grows exponentially with each level. Therefore violations are listed
-with a copy of the schema in which each set of alternatives is one check that only passes or fails.
-Only the nearest alternative is explained further.
+The validator decides quickly whether an answer is valid. But its list contains the violations of
+every alternative of `anyOf` and `oneOf`, and of the alternatives inside these alternatives. For a
+schema that refers to itself, this list grows exponentially with each level. Therefore violations
+are listed with a copy of the schema in which each set of alternatives is one check that only passes
+or fails. Only the nearest alternative is explained further.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ class _Alternatives:
 class Explainer:
     """Lists the violations of values that do not match a schema.
 
-    Raises `ValueError` for a schema that cannot be copied because it refers into its alternatives.
+    Raises `ValueError` for a schema that cannot be copied, because a `$ref` points into one of its
+    alternatives.
     """
 
     def __init__(self, schema: dict[str, Any] | bool) -> None:
@@ -266,9 +267,9 @@ class NotJson(Exception):
 def read_answer(output: Any, *, is_text: bool) -> Any:
     """Return the answer's JSON value. Raises `NotJson`.
 
-    A text is parsed as JSON. It may also be one fenced code block. With `is_text`, a text is the
-    value itself. Other values are converted to JSON: dataclasses and Pydantic models become
-    objects, dates become texts.
+    A text is parsed as JSON, which may be in one fenced code block. With `is_text`, a text is the
+    value itself. Other values are converted to JSON. For example, dataclasses and Pydantic models
+    become objects, and dates become texts.
     """
     if isinstance(output, str):
         _check_length(len(output))

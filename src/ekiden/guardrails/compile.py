@@ -28,11 +28,11 @@ SINGLE = (
     "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then",
     "unevaluatedItems", "unevaluatedProperties",
 )  # fmt: skip
-"""Keywords with one schema."""
+"""Keywords whose value is one schema."""
 LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-"""Keywords with a list of schemas."""
+"""Keywords whose value is a list of schemas."""
 NAMED = ("dependentSchemas", "patternProperties", "properties")
-"""Keywords with schemas by name."""
+"""Keywords whose value is an object with schemas by name."""
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -40,7 +40,8 @@ _Schema: TypeAlias = dict[str, Any]
 
 
 def expansion(schema: Any, *, most: int) -> int:
-    """The number of schemas with all references expanded, or a number above `most`.
+    """The number of schemas after all references are expanded. If there are more than `most`, the
+    result is only some number above `most`.
 
     A schema that refers to itself counts once, because the answer determines how often it is
     applied.

@@ -1,7 +1,7 @@
 """Guardrails made of validator functions.
 
 A validator returns ``(valid, error)``, or only `valid`. It may be async. Guardrails fail closed: an
-exception, or any other result, is not an approval.
+exception, or a result of any other form, is not an approval.
 """
 
 from __future__ import annotations

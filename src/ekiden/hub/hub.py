@@ -149,7 +149,7 @@ class EventStream:
             self._taken = False
 
     async def __aenter__(self) -> Self:
-        """Find the present end of the feed, or check the id `after`."""
+        """Start the stream: find the present end of the store's events, or check the id `after`."""
         await self._begin()
         return self
 
@@ -161,7 +161,7 @@ class EventStream:
         self.close()
 
     def close(self) -> None:
-        """End the stream, even for a task that waits for its next event."""
+        """Close the stream, even while a task waits for its next event."""
         self._closed = True
         if self._pending is not None and not self._pending.done():
             self._pending.set_result(None)

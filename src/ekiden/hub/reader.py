@@ -6,10 +6,10 @@ window. So a slow stream does not delay other streams and needs no buffer. The p
 is the id of its last event, so no event is left out or returned twice.
 
 The reader reads only while a stream waits. A waiting stream is at the end of the window, or has
-just found no event after its position in the store. If no stream is at the end, the window starts
-again at the position of one of them. When the window changes, waiting streams are woken and read
-again. So a stream that read the store before the change finds the new events in the window or in
-the store.
+just found no event after its position in the store. If no waiting stream is at the end, the window
+starts again at the position of one of these streams. When the window changes, waiting streams are
+woken and read again. So a stream that read the store before the change finds the new events in the
+window or in the store.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ class StoreRetry:
     async def insist(
         self, call: Callable[[], Awaitable[T]], pause: Callable[[float], Awaitable[bool]]
     ) -> T | None:
-        """Return the result of `call`, which is retried while the store is unavailable. Returns
-        `None` if `pause` returns false.
+        """Return the result of `call`, which is retried while the store is unavailable.
 
-        The delay doubles with each retry. Errors other than `StoreUnavailable` are raised.
+        Before each retry, `pause` is called with the delay in seconds. If `pause` returns false,
+        this method returns `None`. The delay doubles with each retry. Errors other than
+        `StoreUnavailable` are raised.
         """
         wait_s = self._first_s
         while True:
@@ -122,7 +123,8 @@ class Subscription:
     """
 
     sessions: Collection[str] | None = None
-    """Only events of these sessions, and events about one of these sessions."""
+    """Only events of these sessions, and events outside of sessions that name one of these
+    sessions."""
     agents: Collection[str] | None = None
     """Only events of these agents, and handoffs and messages from or to them."""
     types: Collection[EventType] | None = None

@@ -6,8 +6,8 @@ module passes events only to the followers of their session.
 
 The position of a follower is the number of its last event, and events are numbered without gaps.
 Before an event that arrives too early, the missing events are read from the store. Known events are
-skipped. So no event is left out or returned twice, whether events come from a run in this process,
-come from the store's feed, or get lost on the way.
+skipped. So no event is left out or returned twice. Events may come from a run in this process or
+from the store's feed, and may get lost on the way.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SessionEvents(Protocol):
 
 class Tail:
     """The events of one session: stored events after a given number, followed by live events and
-    deltas of answers.
+    deltas (parts of an answer that a model is still writing).
 
     Only one task may iterate over a `Tail`. If you cancel `anext`, no event is lost::
 

@@ -34,8 +34,8 @@ class Reply:
 
 
 def refuse_agents(what: str, *, owner: str | None = None) -> None:
-    """Raise `InboxForbidden` in the code, tool or handler of an agent, unless this agent is
-    `owner`."""
+    """Raise `InboxForbidden` if the code, tool or handler of an agent calls this function, unless
+    this agent is `owner`."""
     agent = acting_agent()
     if agent is not None and agent != owner:
         raise InboxForbidden(

@@ -34,7 +34,7 @@ from ekiden.storage.chain import ITEM_DIGEST, json_digest
 from ekiden.storage.timers import Timer, due_timers, next_due_us, remove_timer
 
 NEW_ITEM = "inbox.new_item"
-"""The name of the event of a new item for observers."""
+"""The name of the notification with which observers learn of a new item."""
 _MAX_TEXT = 2_000
 
 
@@ -62,8 +62,8 @@ def new_item_notice(item: InboxItem) -> dict[str, Any]:
 
 
 def change_details(change: InboxChange) -> dict[str, Any]:
-    """The details of the event of a change, with keys masked. `by` is the author of the change; it
-    is `nobody` for a change by time."""
+    """The details of the event of a change, with API keys masked. `by` is the author of the change,
+    or `nobody` for a change that time caused."""
     item, answer = change.item, change.item.answer
     details: dict[str, Any] = {
         "change": change.name,
@@ -109,7 +109,7 @@ def change_event(change: InboxChange, *, now_us: int) -> Event:
 
 
 def settle_of(item: InboxItem) -> MessageSettle | None:
-    """The settlement of the message that waits for a closed item; `None` without a message."""
+    """The settlement of the message that waits for a closed item; `None` if no message waits."""
     if item.message_id is None or item.status == "open":
         return None
     if item.answer is not None:
@@ -135,7 +135,8 @@ def time_text(at_us: int | None) -> str:
 
 
 Decide: TypeAlias = Callable[[InboxItem, int], InboxChange]
-"""A function that returns the change of an open item at a time, or raises."""
+"""A function that gets an open item and the time, and returns the change to make. It raises an
+exception to refuse the change."""
 
 T = TypeVar("T")
 
@@ -144,8 +145,8 @@ _PAGE = 100
 
 
 async def read_current(store: Store, item_id: str, *, now_us: int | None = None) -> InboxItem:
-    """Return the current item. Due changes by time, such as deadlines, are stored first. Raises
-    `InboxItemNotFound`."""
+    """Return the current item. First store the changes that time has caused, such as an expiry.
+    Raises `InboxItemNotFound`."""
     at_us = await store.now_us() if now_us is None else now_us
     for _ in range(_TRIES):
         item = await read_item(store, item_id)
@@ -163,7 +164,7 @@ async def change_item(store: Store, item_id: str, decide: Decide) -> InboxItem:
 
     If several callers change the item at the same time, one change is stored first. For the other
     callers, `decide` is called again with the changed item. Raises `InboxItemClosed` if the item is
-    closed. If `decide` raises, nothing changes.
+    closed. If `decide` raises an exception, nothing changes.
     """
     for _ in range(_TRIES):
         now_us = await store.now_us()

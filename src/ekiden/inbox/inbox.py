@@ -62,9 +62,9 @@ class BulkAnswer(Value):
 class Inbox:
     """Questions to people, kept in a store. An `Inbox` can be the `people` of a `Bus`.
 
-    Any number of processes may use one store. Each change is one transaction. It also stores an
-    event with actor, time and origin, and wakes the session that waits. All times come from the
-    clock of the store::
+    Any number of processes may use one store. Each change is one transaction, which also stores an
+    event with actor, time and origin, and wakes the waiting session. All times come from the clock
+    of the store::
 
         inbox = Inbox(store)
         item = await inbox.post(
@@ -144,8 +144,8 @@ class Inbox:
     async def list(
         self, query: InboxQuery = _OPEN, *, limit: int = 50, cursor: str | None = None
     ) -> InboxPage:
-        """Return one page of items. Open items come first, sorted by urgency and then newest first.
-        Closed items follow, last closed first.
+        """Return one page of items. Open items come first, sorted by priority, and newest first
+        within a priority. Closed items follow, last closed first.
 
         Raises `UserError` for a malformed cursor or an invalid limit.
         """
@@ -183,9 +183,9 @@ class Inbox:
         is required. With `seen_version`, the answer is refused if the item has changed since that
         version.
 
-        Raises `InboxItemClosed`, which names the person who answered first; `InboxAnswerInvalid`,
-        which lists the valid answers; `InboxForbidden` if an agent tries to answer; and
-        `InboxItemNotFound`.
+        Raises `InboxItemClosed` with the name of the person who answered first, and
+        `InboxAnswerInvalid` with the valid answers. Raises `InboxForbidden` if an agent tries to
+        answer, and `InboxItemNotFound` for an unknown id.
         """
         reply = Reply(
             choice=choice,

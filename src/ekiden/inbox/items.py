@@ -1,12 +1,13 @@
-"""Inbox items: settings, checks, changes by time, and stored documents.
+"""Inbox items: settings, checks, changes that time causes, and stored documents.
 
 An open item is closed once: it is answered, is cancelled, or expires. Until then the item can be
-assigned and snoozed, and follows its escalation chain. Changes by time depend only on the item and
-the clock, so every reader sees the same item, whether or not the change is already stored.
+assigned and snoozed, and follows its escalation chain. Changes that time causes depend only on the
+item and the clock. So every reader sees the same item, whether or not the change is already stored.
 
-Each item is stored twice in one transaction: under its id, where its version decides which answer
-was first, and in the order of the list, so that a page is read without reading all items. Both
-documents are always written together, so they have the same version.
+Each item is stored in two documents. One document has the item's id as key, and its version decides
+which answer was first. The other document is in the order of the list, so a page is read without
+reading all items. The two documents are always written in one transaction, so they have the same
+version.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ ChangeName: TypeAlias = Literal[
 """The kind of a change. `back` is the end of a snooze."""
 
 CLOCK = "clock"
-"""The origin (`via`) of changes by time."""
+"""The origin (`via`) of changes that time causes."""
 _US = 1_000_000
 
 
@@ -65,12 +66,14 @@ def is_snoozed(item: InboxItem, now_us: int) -> bool:
 
 
 def next_due_us(item: InboxItem) -> int | None:
-    """When the next change by time is due; `None` if no change is due later."""
+    """When time next changes the item, for example when it expires; `None` if time does not change
+    it."""
     return None if item.status != "open" else min(_times(item), default=None)
 
 
 def due_changes(item: InboxItem, now_us: int) -> list[InboxChange]:
-    """The changes by time up to now, in order, each with the time at which it was due."""
+    """The changes that time has caused up to now, in order, each with the time at which it was
+    due."""
     changes: list[InboxChange] = []
     while True:
         due = next_due_us(item)
@@ -90,7 +93,7 @@ def closed(
     reason: str = "",
     answer: InboxAnswer | None = None,
 ) -> InboxItem:
-    """The closed item."""
+    """A copy of the item with the values of a closed item."""
     return replace(
         item,
         status=status,
@@ -165,8 +168,8 @@ class InboxSettings(Checked):
     """The role of the people who get questions that name no role."""
     escalation: tuple[EscalationStep, ...] = ()
     """The roles to ask next if there is no answer, each after a number of seconds. The setting
-    applies to items for the role ``inbox.role`` if an agent waits for the answer. The setting does
-    not apply to items that have their own escalation chain."""
+    applies to items for the role ``inbox.role`` if an agent waits for the answer. Items with their
+    own escalation chain ignore the setting."""
 
 
 MAX_NAME = 200
@@ -279,8 +282,8 @@ def _check_times(item: InboxItem) -> None:
 OPEN = "inbox.open"
 DONE = "inbox.done"
 ORDER = "inbox.order"
-"""The collection in the order of the list: open items, sorted by urgency and then newest first,
-followed by closed items, last closed first."""
+"""The collection in the order of the list. Open items come first, sorted by priority, and newest
+first within a priority. Closed items follow, last closed first."""
 OPEN_ORDER = "1/"
 DONE_ORDER = "2/"
 TIMER = "inbox"
@@ -381,7 +384,7 @@ async def ids_with(store: DocumentStore, prefix: str, *, limit: int = 10) -> Seq
 
 
 def as_item(document: Document) -> InboxItem:
-    """The item in a document."""
+    """Read an item from its document."""
     return InboxItem.from_json(document.body, version=document.version)
 
 

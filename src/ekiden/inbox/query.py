@@ -58,8 +58,8 @@ class InboxPage:
     """A page of items, and the cursor of the next page. The cursor is `None` if there are no more
     items.
 
-    Open items come first, sorted by urgency and then newest first. Closed items follow, last closed
-    first.
+    Open items come first, sorted by priority, and newest first within a priority. Closed items
+    follow, last closed first.
     """
 
     items: Sequence[InboxItem]

@@ -57,10 +57,10 @@ class MemoryBackend(Protocol):
 
     A space holds the memories of one owner. Every call uses only one space. The name of a space has
     at most 80 ASCII characters (letters, digits, ``.`` and ``-``), and does not reveal the owner. A
-    back end must raise `BackendUnavailable` for every failure. Pass `retry=False` if a retry cannot
-    help, for example after a wrong key or dimension. Ekiden cancels a `search` after about two
-    seconds, and other calls after about ten. Calls may be repeated, and may run concurrently. For
-    example::
+    back end must raise `BackendUnavailable` for every failure. Create this error with `retry=False`
+    if a retry cannot help, for example after a wrong key or dimension. Ekiden cancels a `search`
+    after about two seconds, and other calls after about ten. Calls may be repeated, and may run
+    concurrently. For example::
 
         register_backend("shelf", lambda options: Shelf(options.dimensions))
         memory = Memory(store, user="mira", settings=MemorySettings(type="vector", backend="shelf"))
@@ -141,8 +141,8 @@ def known_backends() -> Collection[str]:
 
 
 def remote_backend(name: str | None) -> str | None:
-    """Return `name` if it names an external back end. Returns `None` if memories are only in the
-    session store (``store``, ``sqlite`` …)."""
+    """Return `name` if it names an external back end. Returns `None` for names of the session
+    store, such as ``store`` and ``sqlite``."""
     return None if name in _OWN and name not in _registered else name
 
 
@@ -235,8 +235,8 @@ class RemoteCopy:
     """Calls a back end and counts its failures.
 
     After a failure the back end is not called for five seconds. This pause doubles with every
-    further failure, up to five minutes. So a run waits only once for an unavailable back end, and
-    not with every call.
+    further failure, up to five minutes. So a run does not wait for an unavailable back end with
+    every call.
     """
 
     def __init__(self, backend: MemoryBackend, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -258,7 +258,7 @@ class RemoteCopy:
     async def search(
         self, space: str, vector: Sequence[float], *, model: str, limit: int
     ) -> Sequence[RemoteHit]:
-        """Like `MemoryBackend.search`, with a time-out of two seconds."""
+        """Like `MemoryBackend.search`, with a timeout of two seconds."""
 
         async def search() -> Sequence[RemoteHit]:
             return _checked(await self.backend.search(space, vector, model=model, limit=limit))

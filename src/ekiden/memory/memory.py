@@ -43,9 +43,8 @@ from ekiden.memory.search import (
 from ekiden.storage.base import SearchHit, Store
 
 NEARNESS = 0.2
-"""The default of the lowest cosine that counts as a match. With the local embedding, the cosine of
-a question and a memory that answers it is 0.2 to 0.6; the cosine of unrelated texts is below
-0.2."""
+"""The default minimum cosine of a match. With the local embedding, the cosine of a question and a
+memory that answers the question is 0.2 to 0.6. The cosine of unrelated texts is below 0.2."""
 _MORE = 4
 """Each of the two searches returns this many times as many hits, before they are merged."""
 _ROUNDS = 2
@@ -82,8 +81,8 @@ class Memory:
         embedder: Embedder | Callable[[], Embedder] | None = None,
         agent: str | None = None,
     ) -> None:
-        """`embedder` is an embedder, or a function that returns one; only memories of the type
-        `vector` need it.
+        """`embedder` is an embedder, or a function that returns an embedder. Only memories of the
+        type `vector` need an embedder.
 
         The default embedder runs in this process. The default of `app` is ``ekiden``, as in the
         command `ekiden memory`. The name `agent` is recorded with each stored memory.

@@ -113,8 +113,8 @@ async def add_mirror(store: Store, space: str, backend: str) -> None:
 
 
 async def is_behind(store: Store, backend: str, space: str) -> bool:
-    """Whether there are pending messages about the space. Also true if so many messages are pending
-    that they are not searched. Refused messages do not count."""
+    """Whether there are pending messages about the space. Also true if too many messages are
+    pending to search them. Refused messages do not count."""
     where = MessageFilter(queue=queue_of(backend), states={"open"})
     after = 0
     for _ in range(_PAGES):
@@ -131,8 +131,8 @@ async def is_behind(store: Store, backend: str, space: str) -> bool:
 async def announced(
     store: Store, backends: Collection[str], space: str, keys: Collection[str] | None
 ) -> AsyncIterator[None]:
-    """Announce changes of these entries, or of the whole space. The changes are made inside the
-    ``with`` block."""
+    """Announce changes of these entries, or of the whole space. The caller makes the changes inside
+    the ``with`` block."""
     named: list[str | None] = [None] if keys is None else [*sorted(keys)]
     queues = [queue_of(backend) for backend in backends]
     bodies = [{"space": space, "key": key} for key in named]
@@ -187,8 +187,8 @@ async def deliver(
 ) -> DeliveryReport:
     """Send up to a hundred due messages. Failed messages are retried later.
 
-    Only vectors of the embedder `model` are sent. An entry without such a vector is sent after it
-    has got one. `timeout_s` is the timeout of every call.
+    Only vectors of the embedder `model` are sent. An entry without such a vector is sent later,
+    when it has one. `timeout_s` is the timeout of every call.
     """
     taken = await _taken(store, mirror.name)
     groups: dict[str, list[QueueMessage]] = {}

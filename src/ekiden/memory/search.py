@@ -1,10 +1,10 @@
 """Converts memories to search entries, and searches memories by words and by meaning.
 
-Score: the score of an entry is its cosine, raised by the third power of the share of the query's
-words in the entry. A match of a few common words hardly raises the score. A match of most rare
-words raises it a lot. So a name or an error code, which an embedding does not know, is found by its
-letters. Text in other words or in another language is found by its meaning. Entries with every rare
-word of the query come first.
+Ranking: an entry's rank follows from the sum of its cosine and the third power of the share of the
+query's words that it contains. A match of a few common words hardly changes the sum. A match of
+most rare words raises it a lot. So a name or an error code, which an embedding does not know, is
+found by its letters. Text in other words or in another language is found by its meaning. Entries
+with every rare word of the query come first.
 
 Threads: each embedder has a few threads of its own. An embedder that never returns blocks only its
 own threads. Such an embedder is not called for a while, and a process that ends does not wait for

@@ -123,8 +123,8 @@ def is_popping(event: Event) -> bool:
 
 
 def rewound(events: Iterable[Event]) -> list[tuple[int, int]]:
-    """The ranges of event numbers that rewinds undid. A rewind that was itself undone undoes
-    nothing."""
+    """The ranges of event numbers that rewinds undid. A rewind that a later rewind undid has no
+    effect."""
     ranges: list[tuple[int, int]] = []
     for event in sorted(filter(is_rewind, events), key=lambda each: -each.seq):
         if event.details and not _is_in(event, ranges):

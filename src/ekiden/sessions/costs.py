@@ -31,7 +31,7 @@ class CostLine:
     """Usage and cost of a group of calls."""
 
     key: Mapping[str, str]
-    """The values of the keys of this group."""
+    """Identifies the group: a value for each key, for example the name of the agent."""
     usage: Usage = field(default_factory=Usage)
     """The usage of all calls of the group. Its `cost` includes only calls with a known price."""
     unpriced: int = 0
@@ -191,7 +191,7 @@ async def own_events(
 ) -> list[Event]:
     """The events without those that a fork copied from another session.
 
-    `rows` keeps the sessions' rows for later calls.
+    `rows` caches the sessions' rows. Pass the same object to later calls.
     """
     rows = {} if rows is None else rows
     found: list[Event] = []
@@ -234,8 +234,8 @@ def _usage(event: Event) -> Usage:
 def cost_of_call(
     model: str, usage: Usage, prices: Mapping[str, PriceOf], *, at_us: int
 ) -> float | None:
-    """The cost of a model call. The cost is the one in `usage`; otherwise it is computed from
-    `prices`, or from the price list at the time of the call. `None` if the price is unknown."""
+    """The cost of a model call. If `usage` has no cost, the cost is computed from `prices`, or from
+    the price list at the time of the call. `None` if the price is unknown."""
     if usage.cost:
         return usage.cost
     from ekiden.models.prices import cost_of

@@ -62,14 +62,14 @@ async def replicate_sessions(
             report = await replicate_sessions(store, mirror, once=True)
 
     With `once`, the call returns after one attempt to send every event. The position of the replica
-    is stored, so a later call continues there. If several processes call this function, one of them
-    sends, and the others wait to take over; with `once`, the others return at once, with `busy` set
-    in the report.
+    is stored, so a later call continues there. If several processes call this function, one process
+    sends, and the others wait to take over. With `once`, the others return immediately, with `busy`
+    set in the report.
 
     A failure of the replica never raises an exception. The failure is logged once; with `once`, the
     report also contains it. Unsent events are sent again after growing delays. An event that the
     replica permanently refuses is logged and skipped. If the store is unavailable, the call waits
-    for the store; with `once`, the call raises `StoreUnavailable`.
+    for the store. With `once`, the call raises `StoreUnavailable` instead.
     """
     sender = _Sender(store, mirror, once=once, stop=stop or asyncio.Event(), policy=policy)
     return await sender.run()

@@ -107,7 +107,7 @@ class ReplicaProgress:
             await self._write(await self._store.now_us())
 
     async def note(self, problem: str | None) -> None:
-        """Set or clear the problem. The start and the end of a problem are stored at once."""
+        """Set or clear the problem. The start and the end of a problem are stored immediately."""
         changed = (problem is None) != (self.problem is None)
         async with self._lock:
             self.problem = problem
@@ -123,7 +123,7 @@ class ReplicaProgress:
                 return
 
     async def move(self, cursor: str | None, sessions: Collection[str]) -> None:
-        """Store the position and that these sessions have unsent events, in one transaction.
+        """Store the position, and mark these sessions as having unsent events, in one transaction.
 
         Sessions that failed before keep their retry time.
         """

@@ -69,7 +69,8 @@ async def search_sessions(
 
     With `user_id` only the sessions of that user are searched. Omit `user_id` only for callers who
     may see all sessions. Deleted content, and content that a rollback or rewind removed, is not
-    found. Raises `UserError` for an invalid text, an empty user and a limit below 1. For example::
+    found. Raises `UserError` for an invalid text, an empty `user_id` and a limit below 1. For
+    example::
 
         for hit in await search_sessions(store, "refund", user_id="u42"):
             print(hit.session_id, hit.excerpt)

@@ -1,5 +1,5 @@
-"""Defines `Session`, a handle to one stored conversation; the progress of its run; and rules for
-deleting old sessions."""
+"""Defines `Session`, which is a handle to one stored conversation. Also defines the progress of a
+run, and the rules for deleting old sessions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RunProgress:
     calls: int = 0
     """In the phase `act`, the number of the event with the tool calls."""
     mistakes: int = 0
-    """The number of unusable requests of the model in a row."""
+    """The number of consecutive turns in which the model made an unusable request."""
     errors: int = 0
     """The number of errors in this run."""
 
@@ -63,7 +63,7 @@ class RunProgress:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunProgress:
-        """The inverse of `to_json`."""
+        """Read the progress from a cursor's `data`."""
         get = data.get
         return cls(
             data["r"], data["t"], data["p"], bool(get("s")), data["f"], get("c", 0), get("m", 0),

@@ -27,7 +27,8 @@ _TICKS = re.compile("`+")
 
 
 def fenced(text: str) -> str:
-    """`text` between two lines of backticks, longer than any row of backticks in it."""
+    """`text` between two lines of backticks. Each line has more backticks than any row in the
+    text."""
     longest = max(map(len, _TICKS.findall(text)), default=0)
     fence = "`" * max(longest + 1, 3)
     return f"{fence}\n{text}\n{fence}"
@@ -51,7 +52,8 @@ def cut(text: str, room: int) -> str:
 
 
 def shares(texts: Sequence[str], room: int) -> list[int]:
-    """Divide `room` among the texts: long texts share what short texts do not need."""
+    """Divide `room` characters among the texts. Long texts share the room that short texts do not
+    need."""
     rooms = [0] * len(texts)
     left = room
     by_length = sorted(range(len(texts)), key=lambda each: len(texts[each]))
@@ -82,7 +84,8 @@ def answer_text(response: ModelResponse) -> tuple[str, str | None]:
 
 
 def json_in(text: str) -> Any:
-    """The JSON in `text`, alone or in its only fenced block. Raises `ReplyNotJson`."""
+    """Parse `text` as JSON. The JSON may also be in the only fenced block of the text. Raises
+    `ReplyNotJson`."""
     if not text:
         raise ReplyNotJson("the answer is empty")
     if len(text) > MAX_ANSWER_CHARS:

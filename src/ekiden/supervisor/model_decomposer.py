@@ -1,7 +1,7 @@
-"""Splits a request into tasks with a model; and chooses a supervisor's decomposer and aggregator.
+"""Splits a request into tasks with a model, and chooses a supervisor's decomposer and aggregator.
 
 The model gets its task, the agents and the request. Texts from files and people are fenced JSON and
-marked as data: neither an agent's description nor a request can look like an instruction of the
+marked as data. So an agent's description or a request cannot look like an instruction of the
 supervisor.
 """
 
@@ -200,10 +200,10 @@ class ModelDecomposer:
     A model without structured output may answer with JSON as text, alone or in one fenced code
     block. If the answer is not a valid plan, the model gets the error and one more try. If the
     second plan is also invalid, `ModelBehaviorError` is raised. A plan is invalid if its JSON does
-    not match the schema, if it has no tasks or more than `max_tasks`, or if it has an empty
-    description, a duplicate or unknown id, or circular dependencies. A task for an unknown agent
-    goes to the fallback, with an entry in `notes`. A supervisor with a model uses this decomposer
-    by default. To create one::
+    not match the schema, or if it has no tasks or more than `max_tasks`. A plan is also invalid if
+    it has an empty description, a duplicate or unknown id, or circular dependencies. A task for an
+    unknown agent goes to the fallback, with an entry in `notes`. A supervisor with a model uses
+    this decomposer by default. To create one::
 
         plan = await ModelDecomposer(max_tasks=5).decompose(
             "The weather, and a hotel", members=members, fallback="general", ask=ask
@@ -366,7 +366,8 @@ def _needs(said: Any, where: str, faults: _Faults) -> tuple[str, ...]:
 
 
 def decomposer_of(settings: PlanSettings, has_model: bool) -> Decomposer:
-    """The decomposer in the settings. The default uses a model, or rules without a model."""
+    """The decomposer in the settings. By default, the supervisor's model splits requests. Without a
+    model, rules split them."""
     own: Any = settings.decomposer
     if own is not None:
         return own if hasattr(own, "decompose") else _FunctionDecomposer(own)
@@ -376,8 +377,8 @@ def decomposer_of(settings: PlanSettings, has_model: bool) -> Decomposer:
 
 
 def aggregator_of(settings: PlanSettings, has_model: bool) -> Aggregator:
-    """The aggregator in the settings. The default uses a model, or joins results without a
-    model."""
+    """The aggregator in the settings. By default, the supervisor's model combines the results.
+    Without a model, the results are joined."""
     own: Any = settings.aggregator
     if own is not None:
         return own if hasattr(own, "aggregate") else _FunctionAggregator(own)

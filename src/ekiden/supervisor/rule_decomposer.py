@@ -1,9 +1,9 @@
-"""Splits a request into tasks by rules, without a model; and describes agents for decomposers.
+"""Splits a request into tasks by rules, without a model, and describes agents for decomposers.
 
-The request is cut where one part may end and the next begin. A cut has a kind: the end of a
-`sentence` is certain; `then` also means that the order matters; `and` (commas, "and", 和, と) may
-also join two words of the same part. Neighbouring parts that belong together are then joined again.
-Text in quotation marks or code is never cut.
+The request is cut where one part may end and the next begin. There are three kinds of cuts. A
+`sentence` cut, at the end of a sentence, always separates two parts. After a `then` cut, the order
+also matters. An `and` cut (commas, "and", 和, と) may also be inside one part. Neighbouring parts
+that belong together are then joined again. Text in quotation marks or code is never cut.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def members_of(agents: Iterable[Agent[Any]]) -> tuple[Member, ...]:
 
 
 def fallback_of(members: Sequence[Member], fallback: str | None) -> str:
-    """The name of the member for tasks that fit no other: `fallback`, or else the last member."""
+    """The name of the member for tasks that fit no other member: `fallback`, or the last member if
+    `fallback` is not set."""
     if not members:
         raise UserError("there are no agents to give tasks to")
     if fallback is None:
@@ -67,8 +68,7 @@ Link: TypeAlias = Literal["and", "sentence", "then"]
 
 MAX_CHARS = 20_000
 MAX_CLAUSES = 200
-"""The maximum number of characters that are cut, and of parts; the rest belongs to the last
-part."""
+"""The maximum number of parts. The last part contains the rest of the request."""
 _WHOLE = re.compile(
     r"\"[^\"\n]{0,500}\"|“[^”]{0,500}”|「[^」]{0,500}」|『[^』]{0,500}』|《[^》]{0,500}》"
     r"|`[^`\n]{0,500}`|\bhttps?://\S{1,500}"
@@ -345,9 +345,9 @@ class MemberMatcher:
     """Finds the member with the most points by keywords and patterns, like `rule` routing.
 
     A matching pattern counts 20 points, a keyword 10, and the name of the member or of a capability
-    5; of equal members the first wins. Keywords match independently of case, white space and
-    compatibility forms; in scripts with spaces only as whole words. The name of the fallback does
-    not count, because it gets the rest anyway.
+    5. If several members have the most points, the first of them wins. Keywords match regardless of
+    case, white space and compatibility forms. In scripts with spaces, they match only whole words.
+    The name of the fallback member does not count, because this member gets all other tasks anyway.
 
     Raises `UserError` for an invalid pattern.
     """

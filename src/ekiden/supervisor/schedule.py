@@ -1,8 +1,7 @@
 """Decides the next tasks of a plan, and writes their texts: pure functions.
 
 The caller that runs a plan calls `next_tasks` after every result. The same plan, results and
-running tasks always give the same answer, so a plan continues after a crash as it would have
-without.
+running tasks always give the same answer. So a crash does not change how a plan continues.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ def next_tasks(
 ) -> Schedule:
     """The next actions, given the `results` so far and the ids of `running` tasks.
 
-    A task starts when all its dependencies succeeded: in the plan's order, and at most
-    `concurrency` at a time. A task with a failed or skipped dependency is skipped in the same call,
-    through chains of any length. If a task has two results, the first counts; results and running
-    tasks outside the plan are ignored.
+    A task can start when all its dependencies have succeeded. Tasks start in the plan's order, and
+    at most `concurrency` tasks run at a time. A task with a failed or skipped dependency is skipped
+    in the same call, through chains of any length. If a task has two results, the first counts.
+    Results and running tasks outside the plan are ignored.
 
     If `start` and `skipped` are empty and `is_over` is false, the plan waits for running tasks. At
     least one task is then running, because a plan has no cycles.
@@ -123,11 +122,12 @@ def state_of(
     error: str | None = None,
     phase: PlanPhase | None = None,
 ) -> MultiAgentState:
-    """The state of a plan, from its stored parts: values, or their JSON.
+    """Compute the state of a plan from its stored parts. A part may be a value or its JSON.
 
-    Without `phase`, the phase follows from the other parts: ``failed`` with an error; ``completed``
-    with a response; ``init`` without a decomposition; ``aggregating`` if every task has a result;
-    ``executing`` if a task has a result or is in `started`; otherwise ``decomposed``.
+    Without `phase`, the phase is the first of these that fits. ``failed``: there is an error.
+    ``completed``: there is a final response. ``init``: there is no decomposition. ``aggregating``:
+    every task has a result. ``executing``: a task has a result or is in `started`. ``decomposed``:
+    no task has started.
     """
     plan = (
         decomposition
@@ -155,7 +155,7 @@ def retry_delay_s(settings: PlanSettings, attempt: int) -> float:
     """The delay before the next attempt of a task, after attempt number `attempt` (1, 2, …) failed.
 
     The delay is `backoff_s` after the first attempt, and doubles with each attempt. The maximum is
-    five minutes, or `backoff_s` if it is longer.
+    five minutes, or `backoff_s` if this value is larger.
     """
     if attempt < 1:
         raise UserError("attempts of a task are counted from 1")
