@@ -30,7 +30,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit
 from ekiden.project.keys import KeyStore
 from ekiden.project.stores import open_store
 from ekiden.testing.servers.loopback import HttpReply, HttpRequest, LoopbackServer

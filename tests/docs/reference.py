@@ -21,7 +21,7 @@ from ekiden import client
 from ekiden.agents.keys.objects import Object
 from ekiden.agents.keys.table import AGENT
 from ekiden.cli import errors as cli_errors
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit
 from ekiden.cli.parser.help import EXAMPLES, FIELDS, plain, shown_name, shown_text
 from ekiden.cli.parser.parser import COMMANDS, GROUPS, build
 from ekiden.core import errors as core_errors

@@ -10,8 +10,15 @@ from itertools import pairwise
 from typing import Final
 
 from ekiden import __version__
-from ekiden.cli.errors import BadInput, Interrupted, UsageError
-from ekiden.cli.exits import Exit, debug_trace, defect, exit_for_error
+from ekiden.cli.errors import (
+    BadInput,
+    Exit,
+    Interrupted,
+    UsageError,
+    debug_trace,
+    defect,
+    exit_for_error,
+)
 from ekiden.cli.output import complain, prepare_log, prepare_streams, say
 from ekiden.cli.parser.parser import ABOUT, COMMANDS, GROUPS, HELP, build
 from ekiden.core.errors import EkidenError

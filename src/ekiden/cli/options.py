@@ -19,7 +19,7 @@ from ekiden.core.values import dumps, loads
 if TYPE_CHECKING:
     from ekiden.api.methods.values import Pages
     from ekiden.api.runs import LimitOptions
-    from ekiden.cli.tables import Table
+    from ekiden.cli.output import Table
 
 
 STATUS = ("--status", "--state")
@@ -367,7 +367,7 @@ class Listing:
         self, found: Pages[T], table: Callable[[Sequence[T]], Table], *, none: str
     ) -> Sequence[T]:
         """Print a page, or `none`, and print on standard error where the next one begins."""
-        from ekiden.cli.tables import print_table
+        from ekiden.cli.output import print_table
         from ekiden.core.documents import to_json
 
         wanted = self.limit or (None if self.json_lines else self.usual)

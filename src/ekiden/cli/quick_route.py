@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit
 from ekiden.core.text.wording import is_unicode
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def _routed(text: str, *, begin: Callable[[], None] | None, as_json: bool) -> in
         return None
     from ekiden.cli.output import show
     from ekiden.cli.projects import show_learning, tell_problem
-    from ekiden.cli.views.plans import print_route
+    from ekiden.cli.views.transcript import print_route
     from ekiden.routing.analysis import analysis
 
     for data, line in team.problems:

@@ -6,13 +6,15 @@ import pytest
 
 from ekiden.cli.errors import (
     BadInput,
+    Exit,
     Interrupted,
     NobodyCapable,
     NoRecord,
     NoSessions,
     UsageError,
+    exit_for_error,
+    exit_for_outcome,
 )
-from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.client.errors import error_of
 from ekiden.core import errors
 from ekiden.core.errors.server import NotServed, RequestInvalid, RequestTooLarge, ServerExposed

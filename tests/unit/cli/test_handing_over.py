@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.api.handoffs import CancelledHandoff
 from ekiden.api.local.handoffs import end_of
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit
 from ekiden.cli.run_observer import report_cancel, stopped, tell_busy
 from ekiden.core.handoffs import Actor, HandoffResult
 from ekiden.handoff.requests import Asked, document_of

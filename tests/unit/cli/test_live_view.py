@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.api.local.context import LocalContext
 from ekiden.api.local.traces import LocalEvents
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit
 from ekiden.cli.main import main
 from ekiden.cli.views.live import Spectator
 from ekiden.core.errors import StoreUnavailable

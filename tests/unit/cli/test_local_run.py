@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, CodeContext, MemoryStore, Session, Team
-from ekiden.cli.errors import Interrupted, UsageError
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit, Interrupted, UsageError
 from ekiden.cli.run_follow import LocalRun, RunFollower, WaitPolicy
 from ekiden.cli.run_observer import RunView
 from ekiden.cli.views.inbox import tell_questions

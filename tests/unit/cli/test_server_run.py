@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.errors import Interrupted
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit, Interrupted
 from ekiden.cli.prompts import Question, TerminalApprover
 from ekiden.cli.run_follow import RemoteResult, RunFollower, ServerRun, WaitPolicy
 from ekiden.cli.run_observer import RunView, problem_of

@@ -10,7 +10,7 @@ import time
 import pytest
 from rich.cells import cell_len
 
-from ekiden.cli.tables import (
+from ekiden.cli.output import (
     Extra,
     Id,
     TimeCell,

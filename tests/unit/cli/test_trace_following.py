@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit
 from ekiden.cli.views.live import SpanFollower
 from ekiden.cli.views.traces import PLAIN
 from ekiden.core.agent import Agent, Team

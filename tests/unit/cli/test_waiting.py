@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, CodeContext, MemoryStore, Session, SessionBusy
-from ekiden.cli.exits import exit_for_outcome
+from ekiden.cli.errors import exit_for_outcome
 from ekiden.cli.run_follow import read_in_turn
 from ekiden.cli.run_observer import RunView
 from ekiden.project.run_tasks import start_run

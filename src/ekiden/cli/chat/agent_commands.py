@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.chat.plain_screen import event_line, said_by_agent
-from ekiden.cli.chat.screen import CommandReply, Lines, Pairs, Table
+from ekiden.cli.chat.screen import CommandReply, Lines, Pairs, Table, event_line, said_by_agent
 from ekiden.cli.errors import UsageError
-from ekiden.cli.transcript import duration, shorten
+from ekiden.cli.views.transcript import duration, shorten
 from ekiden.core.conversation.model import text_of
 from ekiden.core.values import dumps
 
@@ -60,8 +59,7 @@ async def show(chat: Chat, argument: str) -> CommandReply:
 
 async def route(chat: Chat, argument: str) -> CommandReply:
     """`/agents route TEXT`."""
-    from ekiden.cli.transcript import route_line
-    from ekiden.cli.views.plans import SCORE_HEADERS, reason_pairs, score_rows
+    from ekiden.cli.views.transcript import SCORE_HEADERS, reason_pairs, route_line, score_rows
     from ekiden.core.documents import to_json
     from ekiden.project.routing import parse_address
 
@@ -172,7 +170,7 @@ async def handoff_chain(chat: Chat, argument: str) -> CommandReply:
 
 async def trace(chat: Chat, argument: str) -> CommandReply:
     """`/agents trace`."""
-    from ekiden.cli.tables import clock_time
+    from ekiden.cli.output import clock_time
 
     events = await chat.events()
     rows = [

@@ -17,8 +17,7 @@ from ekiden.cli.chat.reader import Interrupts, Reader, Status, StatusOf
 from ekiden.cli.chat.screen import CommandReply, Lines, Quoted, Shape
 from ekiden.cli.chat.session_commands import entered
 from ekiden.cli.chat.start import Manner, line_reader, manner_here, screen_for, until_left
-from ekiden.cli.errors import NoSessions, UsageError
-from ekiden.cli.exits import Exit, exit_for_outcome
+from ekiden.cli.errors import Exit, NoSessions, UsageError, exit_for_outcome
 from ekiden.cli.ids import begun_session_id
 from ekiden.cli.options import NO_LIMITS, ChatFlags, LimitFlags
 from ekiden.cli.output import say

@@ -19,7 +19,7 @@ _LISTED = 50
 
 async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/inbox`: the open items, those of this session first."""
-    from ekiden.cli.tables import Id, span
+    from ekiden.cli.output import Id, span
 
     own = await chat.questions()
     page = await chat.api.inbox.list().page(limit=_LISTED)

@@ -12,7 +12,7 @@ from ekiden.api.local.sessions import summary_of
 from ekiden.cli.chat.conversation import AUTO, Chat, waiting_reply
 from ekiden.cli.chat.reader import Interrupts
 from ekiden.cli.chat.screen import Screen, text_reply
-from ekiden.cli.exits import Exit, defect, exit_for_error, exit_for_outcome
+from ekiden.cli.errors import Exit, defect, exit_for_error, exit_for_outcome
 from ekiden.cli.place import VIA
 from ekiden.cli.projects import check_addressee, check_owner, person_name, relative, title_of
 from ekiden.cli.run_observer import problem_of

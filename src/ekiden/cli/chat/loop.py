@@ -17,8 +17,7 @@ from ekiden.cli.chat.conversation import Chat
 from ekiden.cli.chat.local import LocalChat
 from ekiden.cli.chat.reader import TypedCommand, TypedMessage, read_input
 from ekiden.cli.chat.screen import Cleared, CommandReply, Lines, Table, text_reply
-from ekiden.cli.errors import BadInput, UsageError
-from ekiden.cli.exits import Exit, defect, exit_for_error
+from ekiden.cli.errors import BadInput, Exit, UsageError, defect, exit_for_error
 from ekiden.core.errors import EkidenError
 
 if TYPE_CHECKING:

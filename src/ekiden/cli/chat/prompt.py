@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
 
-    from ekiden.cli.chat.choices import PickerList
+    from ekiden.cli.chat.catalogue import PickerList
 
 LEAVE_HINT = "Ctrl-C again leaves, or Ctrl-D"
 
@@ -96,7 +96,7 @@ async def choose(
     output: Output | None = None,
 ) -> int | None:
     """The index of the chosen option; `None` after Esc, q or Ctrl-C. The list is wiped."""
-    from ekiden.cli.chat.choices import PickerList
+    from ekiden.cli.chat.catalogue import PickerList
 
     choice = PickerList(options, start=start, height=_HEIGHT)
     lines = Window(

@@ -14,11 +14,20 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.chat.plain_screen import beside_line, event_line, said_by_agent
-from ekiden.cli.chat.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
-from ekiden.cli.output import safe
+from ekiden.cli.chat.screen import (
+    Cleared,
+    CommandReply,
+    Lines,
+    Pairs,
+    Quoted,
+    Shape,
+    Table,
+    beside_line,
+    event_line,
+    said_by_agent,
+)
+from ekiden.cli.output import Id, TimeCell, narrow_table, rich_pairs, rich_table, safe
 from ekiden.cli.prompts import MARK
-from ekiden.cli.tables import Id, TimeCell, narrow_table, rich_pairs, rich_table
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ekiden.api.sessions import SessionSummary
-from ekiden.cli.chat.choices import session_options
+from ekiden.cli.chat.catalogue import session_options
 from ekiden.cli.chat.local import LocalChat
 from ekiden.cli.chat.screen import CommandReply, Lines, Pairs, Shape, Table, text_reply
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
-from ekiden.cli.transcript import shorten, transcript
 from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows, session_heading
+from ekiden.cli.views.transcript import shorten, transcript
 from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.documents import to_json
 from ekiden.core.values import dumps
@@ -58,7 +58,7 @@ async def current(chat: Chat, argument: str) -> CommandReply:
 
 async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/session list`."""
-    from ekiden.cli.tables import Id, TimeCell
+    from ekiden.cli.output import Id, TimeCell
 
     page = await chat.api.sessions.list(user=chat.user).page(limit=_LISTED)
     rows = [

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ekiden.cli.chat.conversation import AUTO
 from ekiden.cli.chat.reader import Interrupts, Reader, Status, StatusOf, quiet_keys
-from ekiden.cli.errors import NoSessions, UsageError
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit, NoSessions, UsageError
 from ekiden.cli.options import ChatFlags
 from ekiden.cli.output import say
 
@@ -59,7 +58,7 @@ class Beginning:
 
     def is_done(self, chat: LocalChat) -> None:
         """Use this chat, which is ready."""
-        from ekiden.cli.chat.choices import ChatSources
+        from ekiden.cli.chat.catalogue import ChatSources
 
         self.chat = chat
         self._sources = ChatSources(chat.roster, chat.store)
@@ -300,11 +299,11 @@ def line_reader(manner: Manner, status: StatusOf, interrupts: Interrupts) -> Rea
 def screen_for(manner: Manner, *, markdown: bool) -> Screen:
     """The screen of a chat."""
     if manner == "json":
-        from ekiden.cli.chat.plain_screen import JsonScreen
+        from ekiden.cli.chat.screen import JsonScreen
 
         return JsonScreen()
     if manner != "drawn":
-        from ekiden.cli.chat.plain_screen import PlainScreen
+        from ekiden.cli.chat.screen import PlainScreen
 
         return PlainScreen(stream=manner == "typed")
     from ekiden.cli.chat.rich_screen import RichScreen

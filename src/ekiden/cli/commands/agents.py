@@ -22,10 +22,9 @@ from ekiden.cli.options import (
     WholeListing,
     WideOption,
 )
-from ekiden.cli.output import emit, note, say, show
+from ekiden.cli.output import emit, note, print_table, say, show
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, Place, TeamAtWork, TeamPlace
 from ekiden.cli.projects import relative
-from ekiden.cli.tables import print_table
 from ekiden.tools import is_project_function
 
 _T = TypeVar("_T")
@@ -180,7 +179,7 @@ async def agents_show(
     as_json: JsonOption = False,
 ) -> None:
     """Show all details of an agent, including its handoff tools and its file."""
-    from ekiden.cli.tables import print_pairs
+    from ekiden.cli.output import print_pairs
     from ekiden.cli.views.agents import detail_pairs
 
     async with place.open(as_json=as_json) as ekiden:
@@ -296,7 +295,7 @@ def agents_validate(
     The exit code is 2 if there is an error. With --strict, a warning also gives the exit code 2.
     For agents without a model, the command prints how to set one.
     """
-    from ekiden.cli.exits import Exit
+    from ekiden.cli.errors import Exit
 
     report = validate(paths, imports=imports, trust=trust)
     if as_json:
@@ -327,7 +326,7 @@ def agents_import(
 
     If a file cannot be imported, the exit code is 2.
     """
-    from ekiden.cli.exits import Exit
+    from ekiden.cli.errors import Exit
     from ekiden.project.agent_files.import_files import import_agent_files
 
     if not sources:

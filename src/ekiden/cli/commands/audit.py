@@ -78,8 +78,7 @@ async def audit_show(
 ) -> None:
     """Show an audit record, or all records of a handoff."""
     from ekiden.cli.errors import NoRecord
-    from ekiden.cli.output import emit, say
-    from ekiden.cli.tables import print_pairs
+    from ekiden.cli.output import emit, print_pairs, say
     from ekiden.cli.views.administration import record_pairs
     from ekiden.core.documents import to_json
     from ekiden.core.errors.server import AuditRecordNotFound
@@ -121,7 +120,7 @@ async def audit_verify(
     """
     from contextlib import nullcontext
 
-    from ekiden.cli.exits import Exit
+    from ekiden.cli.errors import Exit
     from ekiden.cli.output import export_lines
     from ekiden.cli.views.administration import ProgressLine, print_verification
 

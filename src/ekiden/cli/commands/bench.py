@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.errors import UsageError
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit, UsageError
 from ekiden.cli.options import WHOLE, JsonOption, StoreOption, WholeListing
-from ekiden.cli.output import StatusLine, emit, note, say
+from ekiden.cli.output import StatusLine, emit, note, print_table, say
 from ekiden.cli.place import THIS_MACHINE, Machine
-from ekiden.cli.tables import print_table
 
 if TYPE_CHECKING:
     from ekiden.project.settings import SettingChange, SettingOrigin, Where
@@ -300,7 +298,7 @@ def config_unset(
 
 def config_path(*, as_json: JsonOption = False) -> None:
     """Print the paths of the settings files, and whether they exist."""
-    from ekiden.cli.tables import print_table
+    from ekiden.cli.output import print_table
     from ekiden.project.settings import settings_files
 
     files = settings_files()

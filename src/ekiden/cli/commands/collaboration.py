@@ -416,7 +416,7 @@ async def message_send(
     The command stores the message, and creates a session in which the agent handles the message. A
     server or a worker must run that session. If there is no answer in time, the exit code is 4.
     """
-    from ekiden.cli.exits import Exit
+    from ekiden.cli.errors import Exit
     from ekiden.cli.options import json_or_text
     from ekiden.cli.output import complain, emit, note, say
     from ekiden.cli.projects import one_argument, read_text

@@ -248,8 +248,7 @@ async def handoff_answer(
         )
     import asyncio
 
-    from ekiden.cli.errors import Interrupted
-    from ekiden.cli.exits import exit_for_outcome
+    from ekiden.cli.errors import Interrupted, exit_for_outcome
     from ekiden.cli.projects import open_project, person_name, tell_notes
     from ekiden.cli.prompts import approver
     from ekiden.cli.run_observer import RunView, resume_command, run_config, stopped, tell_refusals
@@ -296,7 +295,7 @@ async def _answer_at_server(
     limits: LimitFlags,
     as_json: bool,
 ) -> int:
-    from ekiden.cli.exits import Exit, exit_for_outcome
+    from ekiden.cli.errors import Exit, exit_for_outcome
     from ekiden.cli.run_follow import RemoteResult
     from ekiden.cli.run_observer import RunView
 

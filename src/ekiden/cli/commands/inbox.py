@@ -211,7 +211,7 @@ async def inbox_snooze(
     change: ItemChange = CHANGE,
 ) -> None:
     """Hide an inbox item for a while. The item stays open, and its deadline does not change."""
-    from ekiden.cli.tables import clock_time
+    from ekiden.cli.output import clock_time
 
     seconds = ahead(time, what="the time")
     async with change.open(item) as (inbox, found, person):

@@ -94,7 +94,7 @@ async def serve(
     SIGTERM or Ctrl-C, current runs have a few seconds to finish. The next server or worker on the
     same store resumes unfinished runs.
     """
-    from ekiden.cli.exits import Exit
+    from ekiden.cli.errors import Exit
     from ekiden.cli.projects import open_project, tell_notes
 
     check_installed()
@@ -212,7 +212,7 @@ async def mcp(
     The client starts this command, and stops it by closing its standard input. The tools are the
     same as those that `ekiden serve` offers at /mcp. Log messages go to standard error.
     """
-    from ekiden.cli.exits import Exit
+    from ekiden.cli.errors import Exit
     from ekiden.cli.projects import open_project, person_name, tell_notes
 
     check_installed()

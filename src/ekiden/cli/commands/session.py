@@ -25,10 +25,9 @@ from ekiden.cli.options import (
     WideOption,
     YesOption,
 )
-from ekiden.cli.output import StatusLine, emit, new_file, note, say, show
+from ekiden.cli.output import StatusLine, emit, new_file, note, print_pairs, print_table, say, show
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.prompts import confirm
-from ekiden.cli.tables import print_pairs, print_table
 from ekiden.core.values import dumps
 
 _EVENT = Number(gte=1)
@@ -264,8 +263,8 @@ async def session_show(
     session: SessionArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Show a session's conversation."""
-    from ekiden.cli.transcript import transcript
     from ekiden.cli.views.sessions import session_heading
+    from ekiden.cli.views.transcript import transcript
     from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:

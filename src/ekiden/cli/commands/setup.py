@@ -237,7 +237,7 @@ def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
 
 
 def _list(*, as_json: bool) -> None:
-    from ekiden.cli.tables import print_table
+    from ekiden.cli.output import print_table
     from ekiden.project.trust import TrustedFolders
 
     rows = [

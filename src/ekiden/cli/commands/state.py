@@ -23,11 +23,10 @@ from ekiden.cli.options import (
     YesOption,
     json_object,
 )
-from ekiden.cli.output import emit, new_file, note, say, show
+from ekiden.cli.output import emit, new_file, note, print_pairs, print_table, say, show
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.projects import parse_variables
 from ekiden.cli.prompts import confirm
-from ekiden.cli.tables import print_pairs, print_table
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
@@ -425,7 +424,7 @@ async def memory_clear(
 
 async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> int:
     """Send pending memory changes to the external memory services."""
-    from ekiden.cli.exits import Exit
+    from ekiden.cli.errors import Exit
     from ekiden.cli.views.sessions import print_deliveries
     from ekiden.memory import close_backends
 

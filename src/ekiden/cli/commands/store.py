@@ -60,7 +60,7 @@ async def store_copy(
     cannot use the target until the command has compared it with the source and verified its audit
     log. If the audit log of the source is broken, the exit code is 8.
     """
-    from ekiden.cli.exits import Exit
+    from ekiden.cli.errors import Exit
     from ekiden.cli.views.administration import StepLine, print_report
     from ekiden.project.copying import copy_store
 
@@ -123,7 +123,7 @@ async def store_verify(
     JSON. It also checks the SQLite file, or the page checksums of PostgreSQL. If there is any
     error, the exit code is 8.
     """
-    from ekiden.cli.exits import Exit
+    from ekiden.cli.errors import Exit
     from ekiden.cli.projects import store_address
     from ekiden.cli.views.administration import StepLine, print_findings
     from ekiden.project.copying import verify_store
@@ -149,7 +149,7 @@ async def store_info(
 
 
 async def _reported(work: Callable[..., Awaitable[BackupReport]], *, as_json: bool) -> int:
-    from ekiden.cli.exits import Exit
+    from ekiden.cli.errors import Exit
     from ekiden.cli.views.administration import StepLine, print_backup
 
     with StepLine(as_json=as_json) as progress:
@@ -181,7 +181,7 @@ async def mirror_run(
     import asyncio
     import signal
 
-    from ekiden.cli.exits import Exit
+    from ekiden.cli.errors import Exit
     from ekiden.cli.output import emit, note, say
     from ekiden.cli.process import on_signals
     from ekiden.project import open_store

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from ekiden.cli.errors import NoSessions, UsageError
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit, NoSessions, UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import AfterOption, JsonOption, SessionOrNewest, WideOption
 from ekiden.cli.output import complain, emit, note, safe, say, show

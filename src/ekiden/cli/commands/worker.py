@@ -199,7 +199,7 @@ async def worker_run(
     to finish; after that, other workers can continue them. After a second signal, the worker does
     not wait. `ekiden worker` is a short form of this command.
     """
-    from ekiden.cli.exits import Exit
+    from ekiden.cli.errors import Exit
     from ekiden.cli.output import emit, note
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.project.worker import Workforce, WorkOrder

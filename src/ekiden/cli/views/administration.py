@@ -6,18 +6,20 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ekiden.cli.output import StatusLine, note, say
-from ekiden.cli.tables import (
+from ekiden.cli.output import (
     Cell,
     Extra,
     Id,
+    StatusLine,
     Table,
     TimeCell,
     Whole,
     clock_time,
     moment,
+    note,
     print_pairs,
     print_table,
+    say,
 )
 from ekiden.core.values import dumps
 

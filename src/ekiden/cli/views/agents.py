@@ -9,8 +9,7 @@ from typing import Any
 from ekiden.api.agents import AgentDetails, AgentPresence, AgentSummary
 from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities import Fit, Match, missing_capabilities
-from ekiden.cli.output import say
-from ekiden.cli.tables import Cell, Extra, Id, Table, TimeCell, Whole, moment, print_table
+from ekiden.cli.output import Cell, Extra, Id, Table, TimeCell, Whole, moment, print_table, say
 from ekiden.core.handoffs import DEFAULT_TERMS
 from ekiden.core.profile import Capability
 from ekiden.core.text.wording import suggestion

@@ -12,10 +12,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.output import emit, note, say
+from ekiden.cli.output import Cell, Id, Table, clock_time, emit, note, print_pairs, say, span
 from ekiden.cli.prompts import Question, ask_on_terminal, is_yes, marked
-from ekiden.cli.tables import Cell, Id, Table, clock_time, print_pairs, span
-from ekiden.cli.transcript import shorten
+from ekiden.cli.views.transcript import shorten
 from ekiden.core.documents import to_json
 from ekiden.core.errors import StoreError
 from ekiden.core.questions import InboxItem

@@ -8,10 +8,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.exits import Exit
-from ekiden.cli.output import complain, emit, note
-from ekiden.cli.tables import clock_time
-from ekiden.cli.transcript import route_line, shorten, transcript
+from ekiden.cli.errors import Exit
+from ekiden.cli.output import clock_time, complain, emit, note
 from ekiden.cli.views.traces import (
     Glyphs,
     TraceLine,
@@ -23,6 +21,7 @@ from ekiden.cli.views.traces import (
     style_of,
     tokens_text,
 )
+from ekiden.cli.views.transcript import route_line, shorten, transcript
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.values import dumps

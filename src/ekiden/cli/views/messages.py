@@ -8,8 +8,18 @@ from typing import Any
 from ekiden.api.collaborations import CollaborationDetails
 from ekiden.api.handoffs import HandoffDetails, HandoffSummary
 from ekiden.api.messages import MessageDetails
-from ekiden.cli.output import emit, say
-from ekiden.cli.tables import Cell, Extra, Id, Table, TimeCell, clock_time, print_pairs, print_table
+from ekiden.cli.output import (
+    Cell,
+    Extra,
+    Id,
+    Table,
+    TimeCell,
+    clock_time,
+    emit,
+    print_pairs,
+    print_table,
+    say,
+)
 from ekiden.core.documents import to_json
 from ekiden.core.values import PRIORITIES, dumps
 

@@ -6,10 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ekiden.api.memory import FoundMemory, MemoryDelivery, MemoryEntry
-from ekiden.cli.output import note, say
-from ekiden.cli.tables import Cell, Extra, Id, Table, TimeCell, clock_time, print_pairs, print_table
-from ekiden.cli.transcript import shorten
+from ekiden.cli.output import (
+    Cell,
+    Extra,
+    Id,
+    Table,
+    TimeCell,
+    clock_time,
+    note,
+    print_pairs,
+    print_table,
+    say,
+)
 from ekiden.cli.views.traces import duration_text
+from ekiden.cli.views.transcript import shorten
 from ekiden.core.values import PRIORITIES, dumps
 from ekiden.runtime.history.session_state import SharedVariable
 from ekiden.sessions.state import SessionState

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.output import is_terminal, safe
-from ekiden.cli.tables import cut
+from ekiden.cli.output import cut, is_terminal, safe
 from ekiden.core.conversation.model import text_of
 from ekiden.core.questions import UNANSWERED
 from ekiden.core.values import dumps

@@ -9,9 +9,8 @@ from typing import Any
 
 from ekiden.cli.chat.local import LocalChat, Roster, Watcher
 from ekiden.cli.chat.loop import ChatLoop
-from ekiden.cli.chat.plain_screen import drawn_plain
 from ekiden.cli.chat.reader import Interrupts
-from ekiden.cli.chat.screen import CommandReply
+from ekiden.cli.chat.screen import CommandReply, drawn_plain
 from ekiden.cli.errors import BadInput
 from ekiden.cli.run_observer import Reported
 from ekiden.core.agent import Agent, Team

@@ -11,7 +11,7 @@ import pytest
 
 from ekiden.cli.chat.local import Roster
 from ekiden.cli.chat.screen import Cleared
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.profile import Triggers
 from ekiden.project.project import load_project

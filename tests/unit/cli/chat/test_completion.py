@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.chat.catalogue import candidates, ranked
-from ekiden.cli.chat.choices import ChatSources
+from ekiden.cli.chat.catalogue import ChatSources, candidates, ranked
 from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
 from ekiden.storage.memory import MemoryStore

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.chat.choices import ChatSources
+from ekiden.cli.chat.catalogue import ChatSources
 from ekiden.cli.chat.inbox_commands import split_answer
 from ekiden.cli.chat.local import LocalChat
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import StoreUnavailable

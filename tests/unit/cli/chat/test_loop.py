@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.cli.chat.local import LocalChat, News
-from ekiden.cli.errors import BadInput
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import BadInput, Exit
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import StoreUnavailable

@@ -14,8 +14,7 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from ekiden.cli.chat.catalogue import Sources
-from ekiden.cli.chat.choices import PickerList
+from ekiden.cli.chat.catalogue import PickerList, Sources
 from ekiden.cli.chat.prompt import LEAVE_HINT, ChatCompleter, TerminalReader, choose
 from ekiden.cli.chat.reader import Status
 from tests.faults.waiting import until

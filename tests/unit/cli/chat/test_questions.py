@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from ekiden.cli.chat.local import LocalChat
-from ekiden.cli.chat.plain_screen import drawn_plain
-from ekiden.cli.chat.screen import ChatQuestions, HeldScreen, text_reply
+from ekiden.cli.chat.screen import ChatQuestions, HeldScreen, drawn_plain, text_reply
 from ekiden.cli.prompts import Question, TerminalApprover
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event

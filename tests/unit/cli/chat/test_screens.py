@@ -11,16 +11,21 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from ekiden.cli.chat.plain_screen import (
+from ekiden.cli.chat.rich_screen import RichScreen
+from ekiden.cli.chat.screen import (
+    Cleared,
+    CommandReply,
     JsonScreen,
+    Lines,
+    Pairs,
     PlainScreen,
+    Quoted,
+    Table,
     event_line,
     event_record,
     said_by_agent,
 )
-from ekiden.cli.chat.rich_screen import RichScreen
-from ekiden.cli.chat.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Table
-from ekiden.cli.transcript import duration
+from ekiden.cli.views.transcript import duration
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import ModelDelta, assistant_message, user_message
 from ekiden.core.events import Event

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ekiden.cli.chat.choices import ChatSources
+from ekiden.cli.chat.catalogue import ChatSources
 from ekiden.cli.chat.local import LocalChat
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Usage

@@ -14,7 +14,7 @@ from py_compile import PycInvalidationMode
 import pytest
 
 from ekiden.cli.chat.start import open_roster
-from ekiden.cli.exits import Exit
+from ekiden.cli.errors import Exit
 from ekiden.cli.main import main
 from ekiden.cli.options import ChatFlags
 from ekiden.project.settings import SETTINGS
