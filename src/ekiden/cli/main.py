@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from ekiden import __version__
 from ekiden.cli.errors import (
@@ -23,6 +24,8 @@ from ekiden.cli.output import complain, prepare_log, prepare_streams, say
 from ekiden.cli.parser.parser import ABOUT, COMMANDS, GROUPS, HELP, build
 from ekiden.core.errors import EkidenError
 from ekiden.core.text.wording import is_unicode
+
+T = TypeVar("T")
 
 LOCAL_ONLY: Final[Mapping[str, str]] = {
     "init": "it writes files into this folder",
@@ -181,14 +184,11 @@ def wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _dispatch(arguments: list[str], *, ends_process: bool) -> int:
-    if arguments[0] == "route":
-        from ekiden.cli.quick_route import quick_route
-
-        if (code := quick_route(arguments)) is not None:
-            if ends_process:
-                # At its end, the interpreter would search all objects for garbage several times.
-                gc.freeze()
-            return code
+    if arguments[0] == "route" and (code := quick_route(arguments)) is not None:
+        if ends_process:
+            # At its end, the interpreter would search all objects for garbage several times.
+            gc.freeze()
+        return code
     from cyclopts import CycloptsError, UnknownCommandError, UnusedCliTokensError
 
     if "-" in arguments and "--" not in arguments:
@@ -233,3 +233,86 @@ def _complete(arguments: list[str]) -> int:
         debug_trace(exc)
         return Exit.FAILED
     return Exit.OK
+
+
+# `ekiden route "text"` for a large team that did not change since the last call. The team comes
+# from `ekiden.routing.stored_team`; neither the parser nor an event loop is loaded. The result is
+# that of the command in `ekiden.cli.commands.run`.
+
+_LONGEST: Final = 2_000
+"""Longer texts are rare, and the router may check them in a thread."""
+_THREADS: Final = "OPENBLAS_NUM_THREADS"
+_MENTIONS: Final = ("@", "＠", "\\")
+
+
+def quick_route(arguments: Sequence[str]) -> int | None:
+    """Run the command; `None` if it must be run as any other, because it has other options than
+    ``--json``, or because there is no stored team."""
+    words = [word for word in arguments[1:] if word != "--json"]
+    as_json = len(arguments) == 3
+    if len(words) != 1 or len(arguments) > 3 or os.environ.get("EKIDEN_SERVER"):
+        return None
+    text = words[0]
+    start = text.strip()[:1]
+    if not start or start in _MENTIONS or text[0] == "-" or len(text) > _LONGEST:
+        return None
+    if not is_unicode(text):
+        return None
+    with _short_process() as has_one_thread:
+        return _routed(text, begin=_all_threads if has_one_thread else None, as_json=as_json)
+
+
+def _routed(text: str, *, begin: Callable[[], None] | None, as_json: bool) -> int | None:
+    from ekiden.routing.stored_team import read_team
+
+    team = read_team(os.getcwd())
+    if team is None:
+        return None
+    from ekiden.cli.output import show
+    from ekiden.cli.projects import show_learning, tell_problem
+    from ekiden.cli.transcript import print_route
+    from ekiden.routing.analysis import analysis
+
+    for data, line in team.problems:
+        tell_problem(data, line, as_json=as_json)
+    show_learning(as_json=as_json, begin=begin)
+    limit = max(len(team.agents), 1)
+    decision = _result(team.router.route(text, limit=limit))
+    show(analysis(team.agents, team.settings, decision), print_route, as_json=as_json)
+    return Exit.OK
+
+
+@contextmanager
+def _short_process() -> Iterator[bool]:
+    """Do without what pays only in a process that lives longer: the garbage collector, and numpy's
+    threads, which wait for work in a busy loop. Yields whether numpy will have one thread."""
+    is_collecting = gc.isenabled()
+    gc.disable()
+    is_ours = "numpy" not in sys.modules and _THREADS not in os.environ
+    if is_ours:
+        os.environ[_THREADS] = "1"
+    try:
+        yield is_ours
+    finally:
+        if is_ours:
+            del os.environ[_THREADS]
+        if is_collecting:
+            gc.enable()
+
+
+def _all_threads() -> None:
+    """Let numpy use every core after all: a large team is to be learned."""
+    from ekiden.embeddings.local import use_threads
+
+    use_threads(os.cpu_count() or 1)
+
+
+def _result(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits: without a model, routing has nothing to wait
+    for."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("routing without a model waits for nothing")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from ekiden.cli.errors import NotConfirmed
 from ekiden.cli.output import safe
-from ekiden.cli.views.transcript import shorten
+from ekiden.cli.transcript import shorten
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import FolderNotTrusted

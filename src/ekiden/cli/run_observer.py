@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 from ekiden.api.handoffs import CancelledHandoff, HandoffEnd
 from ekiden.cli.errors import Exit, Interrupted, exit_for_outcome, exit_for_refusal
 from ekiden.cli.output import complain, emit, note, safe, say, show
+from ekiden.cli.transcript import is_news, route_line, task_line, transcript
 from ekiden.cli.views.inbox import question_record, tell_questions
-from ekiden.cli.views.transcript import is_news, route_line, task_line, transcript
 from ekiden.core.conversation.model import ModelDelta, text_of
 from ekiden.core.documents import to_json
 from ekiden.core.errors import HandoffSettled, NoRoute, OutOfBudgetError, UnknownAgent

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ekiden.cli.main import main
-from ekiden.cli.quick_route import quick_route
+from ekiden.cli.main import main, quick_route
 
 COUNT = 60
 TEXTS = [

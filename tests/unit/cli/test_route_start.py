@@ -52,7 +52,7 @@ def test_a_stored_team_needs_no_parser_and_no_event_loop(tmp_path: Path) -> None
 
 def test_numpy_starts_no_threads_for_one_request(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from ekiden.cli.quick_route import _all_threads, _short_process\n"
+        "import os, sys; from ekiden.cli.main import _all_threads, _short_process\n"
         "with _short_process() as has_one_thread:\n"
         "    import numpy\n"
         "    from ekiden.embeddings.local import _threads\n"

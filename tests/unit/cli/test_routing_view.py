@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.api.agents import RouteAnalysis, RouteScore, RouteStage, StageScore
-from ekiden.cli.views.transcript import is_news, reason_pairs, route_line, score_rows
+from ekiden.cli.transcript import is_news, reason_pairs, route_line, score_rows
 from tests.support.cases import each_case
 
 

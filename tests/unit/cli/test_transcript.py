@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.cli.views.transcript import TranscriptLine, shorten, transcript
+from ekiden.cli.transcript import TranscriptLine, shorten, transcript
 from ekiden.core.conversation.model import (
     Item,
     assistant_message,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.views.transcript import plan_lines
+from ekiden.cli.transcript import plan_lines
 from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelEvent, ModelRequest
 from ekiden.core.errors import ModelBehaviorError, ModelTimeout, UserError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.audit import verify_audit
-from ekiden.cli.views.transcript import transcript
+from ekiden.cli.transcript import transcript
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import text_of

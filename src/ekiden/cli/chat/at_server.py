@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from ekiden.api.runs import Shown
 from ekiden.api.sessions import SessionDetails
 from ekiden.cli.chat.conversation import AUTO, Chat, waiting_reply
-from ekiden.cli.chat.inbox_commands import split_answer
 from ekiden.cli.chat.loop import ChatLoop
 from ekiden.cli.chat.reader import Interrupts, Reader, Status, StatusOf
 from ekiden.cli.chat.screen import CommandReply, Lines, Quoted, Shape
 from ekiden.cli.chat.session_commands import entered
 from ekiden.cli.chat.start import Manner, line_reader, manner_here, screen_for, until_left
+from ekiden.cli.chat.team_commands import split_answer
 from ekiden.cli.errors import Exit, NoSessions, UsageError, exit_for_outcome
 from ekiden.cli.ids import begun_session_id
 from ekiden.cli.options import NO_LIMITS, ChatFlags, LimitFlags

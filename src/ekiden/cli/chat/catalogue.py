@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.views.transcript import shorten
+from ekiden.cli.transcript import shorten
 from ekiden.core.conversation.model import text_of
 from ekiden.core.conversation.quotes import is_request
 from ekiden.core.errors import EkidenError

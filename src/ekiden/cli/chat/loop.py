@@ -7,11 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ekiden.cli.chat import (
-    agent_commands,
-    inbox_commands,
-    session_commands,
-)
+from ekiden.cli.chat import session_commands, team_commands
 from ekiden.cli.chat.catalogue import COMMANDS, Command, find_command
 from ekiden.cli.chat.conversation import Chat
 from ekiden.cli.chat.local import LocalChat
@@ -113,14 +109,14 @@ async def _model(chat: LocalChat, argument: str) -> CommandReply:
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {
-    "agents": agent_commands.agents,
-    "agents show": agent_commands.show,
-    "agents route": agent_commands.route,
-    "agents handoff-chain": agent_commands.handoff_chain,
-    "agents trace": agent_commands.trace,
-    "inbox": inbox_commands.listed,
-    "inbox show": inbox_commands.show,
-    "inbox answer": inbox_commands.answer,
+    "agents": team_commands.agents,
+    "agents show": team_commands.show_agent,
+    "agents route": team_commands.route,
+    "agents handoff-chain": team_commands.handoff_chain,
+    "agents trace": team_commands.trace,
+    "inbox": team_commands.inbox,
+    "inbox show": team_commands.show_item,
+    "inbox answer": team_commands.answer,
     "session": session_commands.current,
     "session list": session_commands.listed,
     "session new": session_commands.new,
@@ -138,7 +134,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
 """The commands of every chat."""
 
 LOCAL_HANDLERS: Final[Mapping[str, Handler]] = {
-    "agents config": agent_commands.config,
+    "agents config": team_commands.config,
     "memory": session_commands.memories,
     "memory search": session_commands.search_memory,
     "memory forget": session_commands.forget,

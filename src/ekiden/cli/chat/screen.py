@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ekiden.cli.output import complain, emit, note, plain_pairs, plain_table, safe, say
 from ekiden.cli.prompts import marked
-from ekiden.cli.views.transcript import duration, route_line, short, task_line
+from ekiden.cli.transcript import duration, route_line, short, task_line
 from ekiden.core.conversation.model import ModelDelta, is_message, text_of
 from ekiden.core.events import Event
 from ekiden.core.questions import UNANSWERED

@@ -14,8 +14,8 @@ from ekiden.cli.chat.local import LocalChat
 from ekiden.cli.chat.screen import CommandReply, Lines, Pairs, Shape, Table, text_reply
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
+from ekiden.cli.transcript import shorten, transcript
 from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows, session_heading
-from ekiden.cli.views.transcript import shorten, transcript
 from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.documents import to_json
 from ekiden.core.values import dumps

@@ -152,7 +152,7 @@ async def route(
     `ekiden run`. The exit code is 0 even if no agent matches.
     """
     from ekiden.cli.projects import read_addressed
-    from ekiden.cli.views.transcript import print_route
+    from ekiden.cli.transcript import print_route
 
     said = read_addressed(text, more)
     demo = "this is the demo team; `ekiden init` writes one with its own triggers"
@@ -190,7 +190,7 @@ async def plan(
     @name.
     """
     from ekiden.cli.projects import read_addressed
-    from ekiden.cli.views.transcript import plan_lines
+    from ekiden.cli.transcript import plan_lines
     from ekiden.core.documents import to_json
 
     said = read_addressed(text, more)

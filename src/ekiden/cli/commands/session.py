@@ -263,8 +263,8 @@ async def session_show(
     session: SessionArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Show a session's conversation."""
+    from ekiden.cli.transcript import transcript
     from ekiden.cli.views.sessions import session_heading
-    from ekiden.cli.views.transcript import transcript
     from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:

@@ -30,6 +30,7 @@ COMMANDS = {
     "simulate": "Test your team in simulated worlds, into which faults are injected.",
 }
 _MODULES = {
+    "audit": "administration",
     "chain": "trace",
     "chat": "run",
     "completion": "setup",
@@ -41,10 +42,11 @@ _MODULES = {
     "mcp": "serve",
     "memory": "state",
     "message": "collaboration",
-    "mirror": "store",
+    "mirror": "administration",
     "plan": "run",
     "route": "run",
     "simulate": "bench",
+    "store": "administration",
     "trust": "setup",
     "watch": "trace",
 }

@@ -14,7 +14,7 @@ from typing import Any
 from ekiden.cli.errors import UsageError
 from ekiden.cli.output import Cell, Id, Table, clock_time, emit, note, print_pairs, say, span
 from ekiden.cli.prompts import Question, ask_on_terminal, is_yes, marked
-from ekiden.cli.views.transcript import shorten
+from ekiden.cli.transcript import shorten
 from ekiden.core.documents import to_json
 from ekiden.core.errors import StoreError
 from ekiden.core.questions import InboxItem

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.errors import Exit
 from ekiden.cli.output import clock_time, complain, emit, note
+from ekiden.cli.transcript import route_line, shorten, transcript
 from ekiden.cli.views.traces import (
     Glyphs,
     TraceLine,
@@ -21,7 +22,6 @@ from ekiden.cli.views.traces import (
     style_of,
     tokens_text,
 )
-from ekiden.cli.views.transcript import route_line, shorten, transcript
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.values import dumps

@@ -18,8 +18,8 @@ from ekiden.cli.output import (
     print_table,
     say,
 )
+from ekiden.cli.transcript import shorten
 from ekiden.cli.views.traces import duration_text
-from ekiden.cli.views.transcript import shorten
 from ekiden.core.values import PRIORITIES, dumps
 from ekiden.runtime.history.session_state import SharedVariable
 from ekiden.sessions.state import SessionState

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ekiden.cli.chat.catalogue import ChatSources
-from ekiden.cli.chat.inbox_commands import split_answer
 from ekiden.cli.chat.local import LocalChat
+from ekiden.cli.chat.team_commands import split_answer
 from ekiden.cli.errors import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import text_of

@@ -25,7 +25,7 @@ from ekiden.cli.chat.screen import (
     event_record,
     said_by_agent,
 )
-from ekiden.cli.views.transcript import duration
+from ekiden.cli.transcript import duration
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import ModelDelta, assistant_message, user_message
 from ekiden.core.events import Event
