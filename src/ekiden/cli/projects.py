@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ekiden.project.routing import AddressedMessage
     from ekiden.project.settings import Settings
     from ekiden.project.trust import Workspace
-    from ekiden.routing.stored_team import Sources
+    from ekiden.routing.stored_team import TeamSources
 
 
 _LONGEST = 60
@@ -107,7 +107,7 @@ def _is_plain(project: Project, workspace: Workspace, files: LoadedAgents) -> bo
     )
 
 
-def _before(root: Path) -> tuple[Sources, str]:
+def _before(root: Path) -> tuple[TeamSources, str]:
     """The files and folders that a team in agent files is made of, and a hash of their content."""
     from ekiden.agents import agent_folders
     from ekiden.project.settings.files import settings_files

@@ -37,7 +37,7 @@ _log = logging.getLogger("ekiden.worker")
 _EVERY_S = 5.0
 
 
-class MemoryDelivery:
+class MemoryWorker:
     """Delivers memories to the memory back ends of a team's agents; any number of processes may do
     so."""
 
@@ -121,7 +121,7 @@ def background_work(
     return [
         *timers,
         Housekeeping(store_worker.store, retention, policy=store_worker.config.bus.victim).run,
-        MemoryDelivery(store_worker.store, store_worker.team, store_worker.config).run,
+        MemoryWorker(store_worker.store, store_worker.team, store_worker.config).run,
         Stops(store_worker, also=also_stops).run,
         heartbeat.run,
     ]

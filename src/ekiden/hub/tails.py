@@ -29,7 +29,7 @@ _MOST_WAITING = 512
 _PAGE = 200
 
 
-class SessionEvents(Protocol):
+class EventSource(Protocol):
     """The part of a `Store` that a follower needs."""
 
     async def events(
@@ -181,7 +181,7 @@ class SessionTails:
     """Streams the events of single sessions of a store to their followers in this process. A
     `SessionTails` object belongs to one event loop."""
 
-    def __init__(self, store: SessionEvents, hub: EventHub) -> None:
+    def __init__(self, store: EventSource, hub: EventHub) -> None:
         self.store = store
         self._hub = hub
         self._followed: dict[str, WeakSet[Tail]] = {}

@@ -72,7 +72,7 @@ class StoredTeam(NamedTuple):
     """The errors of files that were skipped, as JSON and as text."""
 
 
-class Sources(NamedTuple):
+class TeamSources(NamedTuple):
     """The files and folders that a team is made of. A missing one is a source too."""
 
     files: tuple[str, ...]
@@ -90,7 +90,7 @@ class Sources(NamedTuple):
         return digest.hexdigest()
 
 
-def sources(files: Iterable[Path], folders: Iterable[Path]) -> Sources:
+def sources(files: Iterable[Path], folders: Iterable[Path]) -> TeamSources:
     """`files`, and the agent files in `folders` and all their subfolders."""
     inside = [os.path.abspath(path) for path in files]
     visited: list[str] = []
@@ -103,7 +103,7 @@ def sources(files: Iterable[Path], folders: Iterable[Path]) -> Sources:
                 waiting.append(os.path.join(path, name))
             elif name.endswith(".md"):
                 inside.append(os.path.join(path, name))
-    return Sources(tuple(dict.fromkeys(inside)), tuple(dict.fromkeys(visited)))
+    return TeamSources(tuple(dict.fromkeys(inside)), tuple(dict.fromkeys(visited)))
 
 
 def read_team(root: str) -> StoredTeam | None:
@@ -118,7 +118,7 @@ def read_team(root: str) -> StoredTeam | None:
             return None
         data = loads(text)
         files, folders = map(_texts, data["sources"])
-        if Sources(files, folders).digest() != data["digest"]:
+        if TeamSources(files, folders).digest() != data["digest"]:
             return None
         team = _team(data)
     except _BAD:
@@ -130,7 +130,7 @@ def read_team(root: str) -> StoredTeam | None:
 
 def write_team(
     root: str,
-    made_of: Sources,
+    made_of: TeamSources,
     digest: str,
     *,
     router: Router,

@@ -16,7 +16,7 @@ from ekiden.core.profile import MemorySettings, Triggers
 from ekiden.core.values import loads
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.engine import Worker, submit
-from ekiden.engine.worker import MemoryDelivery
+from ekiden.engine.worker import MemoryWorker
 from ekiden.memory import Memory, MemoryBackend, register_backend
 from ekiden.runtime import CodeContext, RunConfig, Runner, RunResult
 from ekiden.runtime.supervisor import Supervisor
@@ -333,18 +333,18 @@ async def test_a_worker_sends_what_waits_for_a_back_end(
     assert shelf.keys() == ["colour"]
     agent = Agent("desk", model=ScriptedModel(), memory=settings)
     team = Team(agent, Agent("plain", model=ScriptedModel()))
-    await MemoryDelivery(store, team, CONFIG).once()
+    await MemoryWorker(store, team, CONFIG).once()
     assert shelf.keys() == []
 
     def broken() -> Any:
         raise UserError("no key")
 
-    await MemoryDelivery(store, team, RunConfig(embedder=broken)).once()
+    await MemoryWorker(store, team, RunConfig(embedder=broken)).once()
     assert "no key" in caplog.text
 
     def worse() -> Any:
         raise ZeroDivisionError
 
-    await MemoryDelivery(store, team, RunConfig(embedder=worse)).once()
+    await MemoryWorker(store, team, RunConfig(embedder=worse)).once()
     assert "ZeroDivisionError" in caplog.text
-    await MemoryDelivery(store, Team(Agent("plain", model=ScriptedModel())), CONFIG).run()
+    await MemoryWorker(store, Team(Agent("plain", model=ScriptedModel())), CONFIG).run()

@@ -11,14 +11,14 @@ import pytest
 
 from ekiden.core.errors import ToolError
 from ekiden.tools.builtin import builtin_tools
-from ekiden.tools.builtin.shell import Programs, scrubbed_environment, split_command
+from ekiden.tools.builtin.shell import ShellPrograms, scrubbed_environment, split_command
 from ekiden.tools.settings import ShellToolSettings, ToolSettings
 from tests.unit.tools.conftest import Run
 
 
-def programs(root: Path, *allow: str, timeout: float = 30, max_bytes: int = 1000) -> Programs:
+def programs(root: Path, *allow: str, timeout: float = 30, max_bytes: int = 1000) -> ShellPrograms:
     settings = ShellToolSettings(allow=allow, timeout=timeout, max_bytes=max_bytes)
-    return Programs(root, settings)
+    return ShellPrograms(root, settings)
 
 
 def script(root: Path, text: str) -> str:

@@ -16,7 +16,7 @@ from ekiden.core.current_agent import (
     lineage_agent,
     lineage_mark,
 )
-from ekiden.tools.builtin.shell import Programs
+from ekiden.tools.builtin.shell import ShellPrograms
 from ekiden.tools.settings import ShellToolSettings
 
 pytestmark = pytest.mark.skipif(
@@ -41,7 +41,7 @@ async def asked(root: Path, *command: str) -> str:
     (root / "asks.py").write_text(ASKS)
     (root / "starts.py").write_text(STARTS_WITHOUT_FILES)
     settings = ShellToolSettings(allow=(sys.executable, "env", "setsid"), timeout=30)
-    shown = await Programs(root, settings).shell(" ".join(command))
+    shown = await ShellPrograms(root, settings).shell(" ".join(command))
     return shown.splitlines()[0]
 
 

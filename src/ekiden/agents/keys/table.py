@@ -316,6 +316,7 @@ def read_own(
     values: dict[str, Any] = AGENT.read(root, "", report)
     tools = values.get("tools", {})
     confirmation = _confirmation(root, values, tools, report)
+    has_settings = bool(confirmation.keys() - {"require_confirmation"})
     triggers = values.get("triggers", {})
     _warn_of_broad_patterns(root, triggers, report)
     check_remote(root, values, body, report)
@@ -358,11 +359,7 @@ def read_own(
         handoff_description=values.get("handoff_description"),
         model=model_of(values.get("model")),
         model_settings=_model_settings(root, values, report),
-        confirmation=(
-            confirmation_of(confirmation)
-            if confirmation.keys() - {"require_confirmation"}
-            else None
-        ),
+        confirmation=confirmation_of(confirmation) if has_settings else None,
         triggers=Triggers(**{**triggers, "keywords": _unique(triggers.get("keywords", ()))}),
         available=values.get("available", True),
         max_sessions=values.get("max_sessions"),

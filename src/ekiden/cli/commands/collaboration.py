@@ -89,7 +89,7 @@ class Opening:
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class MoveOptions:
     """The options of commands that make a move in a collaboration."""
 
     agent: Annotated[
@@ -212,7 +212,7 @@ async def collaboration_call(
     opening.tell(begun)
 
 
-async def collaboration_acknowledge(collaboration: IdArgument, /, *, move: Move) -> None:
+async def collaboration_acknowledge(collaboration: IdArgument, /, *, move: MoveOptions) -> None:
     """Accept a request without changes."""
     await move.make(
         collaboration, lambda api, each: api.acknowledge(each, move.agent, key=move.key)
@@ -226,7 +226,7 @@ async def collaboration_accept(
     version: Annotated[
         int, Parameter(validator=Number(gte=1), help="Version number of the current terms.")
     ],
-    move: Move,
+    move: MoveOptions,
 ) -> None:
     """Accept the current terms. The agreement is made when both agents have accepted."""
     await move.make(
@@ -243,7 +243,7 @@ async def collaboration_counter(
         int | None, Parameter(help="Version number of the terms that you answer.")
     ] = None,
     reason: ReasonOption = "",
-    move: Move,
+    move: MoveOptions,
 ) -> None:
     """Propose different terms."""
     await move.make(
@@ -255,7 +255,7 @@ async def collaboration_counter(
 
 
 async def collaboration_reject(
-    collaboration: IdArgument, /, *, reason: ReasonOption = "", move: Move
+    collaboration: IdArgument, /, *, reason: ReasonOption = "", move: MoveOptions
 ) -> None:
     """Reject a request, or the current terms."""
     await move.make(
@@ -277,7 +277,7 @@ async def collaboration_bid(
     offer: Annotated[
         str | None, Parameter(help="Terms that the agent offers, as JSON or text.")
     ] = None,
-    move: Move,
+    move: MoveOptions,
 ) -> None:
     """Make a bid in answer to a call for bids."""
     await move.make(
@@ -287,7 +287,7 @@ async def collaboration_bid(
 
 
 async def collaboration_decline(
-    collaboration: IdArgument, /, *, reason: ReasonOption = "", move: Move
+    collaboration: IdArgument, /, *, reason: ReasonOption = "", move: MoveOptions
 ) -> None:
     """Decline a call for bids, or withdraw a bid."""
     await move.make(
@@ -296,7 +296,7 @@ async def collaboration_decline(
 
 
 async def collaboration_award(
-    collaboration: IdArgument, /, *, bidder: BidderOption, move: Move
+    collaboration: IdArgument, /, *, bidder: BidderOption, move: MoveOptions
 ) -> None:
     """Accept a bid without changes. The accepted bid becomes the agreement."""
     await move.make(
@@ -305,7 +305,7 @@ async def collaboration_award(
 
 
 async def collaboration_select(
-    collaboration: IdArgument, /, *, bidder: BidderOption, move: Move
+    collaboration: IdArgument, /, *, bidder: BidderOption, move: MoveOptions
 ) -> None:
     """Choose one of the bidders, and start to negotiate with this agent. The offer of this bidder
     becomes the current terms."""
@@ -315,7 +315,7 @@ async def collaboration_select(
 
 
 async def collaboration_cancel(
-    collaboration: IdArgument, /, *, reason: ReasonOption = "", move: Move
+    collaboration: IdArgument, /, *, reason: ReasonOption = "", move: MoveOptions
 ) -> None:
     """End a collaboration before it is completed."""
     await move.make(

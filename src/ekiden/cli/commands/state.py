@@ -43,7 +43,7 @@ AppOption: TypeAlias = Annotated[
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateChange:
+class ChangeOptions:
     """The options of commands that change variables."""
 
     user: UserOption = None
@@ -113,7 +113,7 @@ class StateChange:
             say(text)
 
 
-CHANGE = StateChange()
+CHANGE = ChangeOptions()
 
 
 async def state_show(
@@ -168,7 +168,7 @@ async def state_set(
             "--app. A value that is not JSON is stored as text.",
         ),
     ],
-    change: StateChange = CHANGE,
+    change: ChangeOptions = CHANGE,
 ) -> None:
     """Set variables of a session, a user or an app."""
     session, given = change.split(words)
@@ -182,7 +182,7 @@ async def state_delete(
             help="Session id, then the names of variables. Do not give the id with --user or --app."
         ),
     ],
-    change: StateChange = CHANGE,
+    change: ChangeOptions = CHANGE,
     yes: YesOption = False,
 ) -> None:
     """Delete variables of a session, a user or an app."""

@@ -24,7 +24,7 @@ from ekiden.integrations.bert_encoder.weights import (
     SafeTensors,
     Shape,
 )
-from ekiden.integrations.bert_encoder.wordpiece import Tokens, WordPiece
+from ekiden.integrations.bert_encoder.wordpiece import TokenIds, WordPiece
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,7 +116,7 @@ class BertEmbedder:
         return _normalize(result, layer.output_norm, epsilon)
 
 
-def _is_known(text: Tokens) -> bool:
+def _is_known(text: TokenIds) -> bool:
     return (
         len(text.ids) > 2
         and text.unknown <= _MAX_UNKNOWN

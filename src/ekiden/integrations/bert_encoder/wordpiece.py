@@ -39,7 +39,7 @@ _HAN = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
+class TokenIds:
     """The tokens of a text."""
 
     ids: tuple[int, ...]
@@ -110,7 +110,7 @@ class WordPiece:
         except UserError as exc:
             raise UserError(f"{folder} cannot be used: {exc}") from exc
 
-    def tokens(self, text: str, *, limit: int = MAX_TOKENS) -> Tokens:
+    def tokens(self, text: str, *, limit: int = MAX_TOKENS) -> TokenIds:
         """The first `limit` tokens of a text."""
         ids: list[int] = []
         unknown = foreign = words = 0
@@ -123,7 +123,7 @@ class WordPiece:
             if len(ids) >= limit - 2:
                 break
         count = max(1, len(ids))
-        return Tokens(
+        return TokenIds(
             ids=(self._vocabulary[_FIRST], *ids[: limit - 2], self._vocabulary[_LAST]),
             unknown=unknown / count,
             foreign=foreign / count,

@@ -90,7 +90,7 @@ class _Server(Protocol):
 
 
 @dataclass(slots=True)
-class Job:
+class LocalRequest:
     """One request to the model. Its functions are called in the engine's thread."""
 
     body: Chunk
@@ -114,8 +114,8 @@ class Engine:
         self.path, self.settings = path, settings
         self._info: GgufInfo | None = None
         self._info_lock = threading.Lock()
-        self._jobs: queue.Queue[Job | None] = queue.Queue(settings.max_waiting)
-        self._current: Job | None = None
+        self._jobs: queue.Queue[LocalRequest | None] = queue.Queue(settings.max_waiting)
+        self._current: LocalRequest | None = None
         self._closed = threading.Event()
         self._start_lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -127,7 +127,7 @@ class Engine:
                 self._info = check_gguf(self.path)
             return self._info
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: LocalRequest) -> None:
         """Put `job` into the queue. Raises `ModelError` if the queue is full."""
         with self._start_lock:
             if self._closed.is_set():
@@ -185,7 +185,7 @@ class Engine:
         with signals_kept(), private_address() as (address, key):
             return _start(self.path, n_ctx, self.settings, address=address, key=key)
 
-    def _run(self, server: _Server, job: Job) -> None:
+    def _run(self, server: _Server, job: LocalRequest) -> None:
         def pass_on(chunk: Chunk) -> bool:
             if not job.stopped.is_set():
                 job.on_chunk(chunk)
@@ -298,7 +298,7 @@ class Generation:
                 failures.append(failure)
             put(None)
 
-        job = Job(self._body, on_chunk=put, on_end=end)
+        job = LocalRequest(self._body, on_chunk=put, on_end=end)
         self._engine.submit(job)
         try:
             while (chunk := await self._next(arrived)) is not None:

@@ -95,7 +95,7 @@ def _copy(document: Document) -> Document:
 _FEW = 64
 
 
-class SessionEvents(Protocol):
+class FeedSession(Protocol):
     """The part of a session that the feed and the search read."""
 
     id: str
@@ -153,7 +153,7 @@ class MemoryFeed:
             self.free.append(numbered)
             self._log.append(numbered)
 
-    def forget(self, deleted: SessionEvents, sessions: Mapping[str, SessionEvents]) -> None:
+    def forget(self, deleted: FeedSession, sessions: Mapping[str, FeedSession]) -> None:
         """Note that a session was deleted; `sessions` are the others."""
         self._dead += deleted.seq
         if self._dead <= _FEW + len(self._log) // 2:
@@ -164,9 +164,7 @@ class MemoryFeed:
         self._dropped += first
         self._log = kept[first:]
 
-    def page(
-        self, sessions: Mapping[str, SessionEvents], after: str | None, limit: int
-    ) -> EventPage:
+    def page(self, sessions: Mapping[str, FeedSession], after: str | None, limit: int) -> EventPage:
         """The events after the cursor."""
         check_limit(limit)
         place = 0 if after is None else parse_feed_cursor(after)
@@ -186,7 +184,7 @@ class MemoryFeed:
         )
 
 
-def _is_stored(event: Event, sessions: Mapping[str, SessionEvents]) -> bool:
+def _is_stored(event: Event, sessions: Mapping[str, FeedSession]) -> bool:
     """Whether the event's session still exists: another one may have the same id by now."""
     if not event.session_id:
         return True
@@ -202,7 +200,7 @@ _Place: TypeAlias = tuple[int, int, int]
 
 
 def find_events(
-    sessions: Iterable[SessionEvents],
+    sessions: Iterable[FeedSession],
     free: Sequence[Event],
     where: EventFilter,
     limit: int,

@@ -164,7 +164,7 @@ async def store_openings(connection: Any, openings: Sequence[PostgresNewSession]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideWrites:
+class SideRows:
     """Documents, messages, settlements, new sessions and wakes, with all JSON as text."""
 
     documents: Sequence[PostgresDocumentWrite]
@@ -174,7 +174,7 @@ class SideWrites:
     wakes: Sequence[str]
 
     @classmethod
-    def prepare(cls, write: Commit | Batch) -> SideWrites:
+    def prepare(cls, write: Commit | Batch) -> SideRows:
         """The prepared writes. Raises `UserError` or `StepConflict`."""
         return cls(
             documents=prepare_documents(write.documents),
@@ -226,7 +226,7 @@ class Batches(Role):
     async def write(self, batch: Batch) -> Written:
         for event in batch.events:
             check_free_event(event)
-        side_writes = SideWrites.prepare(batch)
+        side_writes = SideRows.prepare(batch)
         events = _free_event_columns(batch.events) if batch.events else None
         begin = _BEGIN_WITHOUT_EVENTS if events is None else _BEGIN_WITH_EVENTS
         token = secrets.randbits(63)
@@ -295,7 +295,7 @@ class _Attempt:
     variables: str | None
     columns: list[list[Any]]
     """The columns of events and steps."""
-    side_writes: SideWrites
+    side_writes: SideRows
     token: int
     was_sent_before: bool = False
     """Whether an earlier attempt was sent, with an unknown outcome."""
@@ -340,7 +340,7 @@ def _prepared(handle: ClaimHandle, claim: Claim, commit: Commit) -> _Attempt:
             *event_columns(session_id, commit.events),
             *step_columns(session_id, commit.steps),
         ],
-        side_writes=SideWrites.prepare(commit),
+        side_writes=SideRows.prepare(commit),
         token=secrets.randbits(63),
     )
 

@@ -20,9 +20,9 @@ from ekiden.testing.servers.realtime_wire import (
     FailedTurn,
     Frame,
     Heard,
+    RealtimeAnswer,
     RealtimeStep as RealtimeStep,
     ServerStep,
-    WireAnswer,
     answer_frames,
     check_frame,
     complain as complain,
@@ -326,7 +326,7 @@ class _Connection:
     async def _answer(
         self, step: AnswerStep, response_id: str, chunks: int, *, most: int | None = None
     ) -> None:
-        answer = WireAnswer(
+        answer = RealtimeAnswer(
             response_id=response_id,
             items=tuple(self._items_of(step)),
             usage=step.usage or self._server.usage,

@@ -16,7 +16,7 @@ Frame: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WireAnswer:
+class RealtimeAnswer:
     """An answer of the model."""
 
     response_id: str
@@ -33,7 +33,7 @@ def created(response_id: str) -> Frame:
     return {"type": "response.created", "response": _response(response_id, "in_progress", [])}
 
 
-def answer_frames(answer: WireAnswer) -> Iterator[Frame]:
+def answer_frames(answer: RealtimeAnswer) -> Iterator[Frame]:
     """All frames after `created`, including ``response.done``."""
     finished = []
     for index, item in enumerate(answer.items):
@@ -114,7 +114,7 @@ def _response(response_id: str, status: str, output: list[Item]) -> Frame:
     }
 
 
-def _finished(item: Item, answer: WireAnswer) -> Item:
+def _finished(item: Item, answer: RealtimeAnswer) -> Item:
     head = {"id": item["id"], "object": "realtime.item", "status": "completed"}
     if item.get("type") == "function_call":
         call = {name: item[name] for name in ("type", "name", "call_id", "arguments")}
@@ -126,14 +126,14 @@ def _finished(item: Item, answer: WireAnswer) -> Item:
     return {**head, "type": "message", "role": "assistant", "content": [part]}
 
 
-def _argument_frames(item: Item, where: Frame, answer: WireAnswer) -> Iterator[Frame]:
+def _argument_frames(item: Item, where: Frame, answer: RealtimeAnswer) -> Iterator[Frame]:
     kind, at = "response.function_call_arguments", {**where, "call_id": item["call_id"]}
     for text in pieces(item["arguments"], answer.chunks):
         yield {"type": f"{kind}.delta", **at, "delta": text}
     yield {"type": f"{kind}.done", **at, "name": item["name"], "arguments": item["arguments"]}
 
 
-def _content_frames(item: Item, where: Frame, answer: WireAnswer) -> Iterator[Frame]:
+def _content_frames(item: Item, where: Frame, answer: RealtimeAnswer) -> Iterator[Frame]:
     [part] = item["content"]
     at = {**where, "content_index": 0}
     if answer.is_text:

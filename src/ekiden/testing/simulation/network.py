@@ -21,7 +21,7 @@ Death: TypeAlias = Literal["before", "after"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class NetworkDelivery:
     """How the network handles one call."""
 
     before_s: float
@@ -53,17 +53,17 @@ class FaultRates:
         self.slow = chance.choice((0.01, 0.05, 0.1))
         self.process_fault_every_s = chance.choice((1.0, 2.0, 4.0)) / factor
 
-    def delivery(self) -> Delivery:
+    def delivery(self) -> NetworkDelivery:
         """Choose the delivery of one call."""
         chance = self.chance
         if not self.injects_faults:
-            return Delivery(before_s=0.002 + 0.003 * chance.random(), after_s=0.001)
+            return NetworkDelivery(before_s=0.002 + 0.003 * chance.random(), after_s=0.001)
         before_s, after_s = self._delay(), self._delay()
         if (number := chance.random()) > 0.1:
-            return Delivery(before_s=before_s, after_s=after_s)
+            return NetworkDelivery(before_s=before_s, after_s=after_s)
         return self._fault(before_s, after_s, number)
 
-    def _fault(self, before_s: float, after_s: float, number: float) -> Delivery:
+    def _fault(self, before_s: float, after_s: float, number: float) -> NetworkDelivery:
         chance = self.chance
         kind: Kind = "ok"
         death: Death | None = None
@@ -81,7 +81,7 @@ class FaultRates:
         else:
             if number < bound + self.death:
                 death = chance.choice(("before", "after"))
-        return Delivery(
+        return NetworkDelivery(
             before_s=before_s,
             after_s=after_s,
             kind=kind,
@@ -261,7 +261,7 @@ class _Call:
         about: str,
         effect: Callable[[], Coroutine[Any, Any, Any]],
         facts: tuple[Any, ...],
-        delivery: Delivery,
+        delivery: NetworkDelivery,
         reply: asyncio.Future[Any],
     ) -> None:
         self.network = network

@@ -79,9 +79,9 @@ class _BuiltinTools(Mapping[str, FunctionTool]):
 
             return WebPages(settings.http_get).http_get
         if name == "shell":
-            from ekiden.tools.builtin.shell import Programs
+            from ekiden.tools.builtin.shell import ShellPrograms
 
-            return Programs(self._root, settings.shell).shell
+            return ShellPrograms(self._root, settings.shell).shell
         if name == "web_search":
             from ekiden.tools.builtin.web import WebSearch
 

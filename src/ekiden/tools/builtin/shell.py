@@ -155,7 +155,7 @@ class _Output(asyncio.Protocol):
         return head.decode(errors="replace") + note + tail.decode(errors="replace")
 
 
-class Programs:
+class ShellPrograms:
     """The tool `shell`."""
 
     def __init__(self, root: Path, settings: ShellToolSettings) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from ekiden.core.errors import ModelTimeout
-from ekiden.models.local.engine import Engine, Generation, Job
+from ekiden.models.local.engine import Engine, Generation, LocalRequest
 from ekiden.models.local.settings import LocalEngineSettings
 
 
 class Silent(Engine):
     """An engine that never answers."""
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: LocalRequest) -> None:
         pass
 
 

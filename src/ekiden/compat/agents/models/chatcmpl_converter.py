@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from openai import omit
@@ -221,40 +221,20 @@ class Converter:
         if isinstance(items, str):
             return [{"role": "user", "content": items}]
         replays = should_replay_reasoning_content or default_should_replay_reasoning_content
-        messages: list[dict[str, Any]] = []
-        open_: dict[str, Any] | None = None
-        reasoning: dict[str, Any] = {}
-
-        def assistant() -> dict[str, Any]:
-            nonlocal open_, reasoning
-            if open_ is None:
-                open_ = {"role": "assistant"}
-                messages.append(open_)
-            open_ |= reasoning
-            reasoning = {}
-            return open_
-
-        for item in items:
-            item = _as_dict(item)
+        built = _Messages()
+        for item in map(_as_dict, items):
             kind = item.get("type") or ("message" if "role" in item else None)
             if kind == "message" and item.get("role") == "assistant":
-                if open_ is None or "tool_calls" not in open_ or open_.get("content"):
-                    open_ = None
-                assistant().update(_assistant_content(item["content"]))
+                built.answer(item)
             elif kind == "message":
-                open_ = None
                 role = item["role"]
-                content = item["content"]
                 read = cls.extract_all_content if role == "user" else cls.extract_text_content
-                messages.append({"role": role, "content": read(content)})
+                built.add({"role": role, "content": read(item["content"])})
             elif kind == "function_call":
-                message = assistant()
-                message.setdefault("content", None)
-                message.setdefault("tool_calls", []).append(_call_of(item, model or ""))
+                built.call(_call_of(item, model or ""))
             elif kind == "file_search_call":
-                assistant().setdefault("tool_calls", []).append(_search_of(item))
+                built.assistant().setdefault("tool_calls", []).append(_search_of(item))
             elif kind == "function_call_output":
-                open_ = None
                 output = item["output"]
                 if not isinstance(output, str):
                     output = (
@@ -262,22 +242,62 @@ class Converter:
                         if preserve_tool_output_all_content
                         else cls.extract_text_content(output)
                     ) or _omitted(item, is_refused=strict_feature_validation)
-                message = {"role": "tool", "tool_call_id": item["call_id"], "content": output}
-                messages.append(message)
+                built.add({"role": "tool", "tool_call_id": item["call_id"], "content": output})
             elif kind == "reasoning":
                 data = item.get("provider_data") or {}
                 source = ReasoningContentSource(item, data.get("model"), data)
                 context = ReasoningContentReplayContext(model or "", base_url, source)
-                reasoning = _replayed(item) if replays(context) else {}
+                built.reasoning = _replayed(item) if replays(context) else {}
                 if preserve_thinking_blocks and data.get("thinking_blocks"):
-                    reasoning["thinking_blocks"] = data["thinking_blocks"]
-            elif kind == "item_reference":
-                raise UserError(f"Encountered an item_reference, which is not supported: {item}")
-            elif kind != "compaction":
-                raise UserError(f"Unhandled item type or structure: {item}")
+                    built.reasoning["thinking_blocks"] = data["thinking_blocks"]
             else:
-                raise UserError(f"Compaction items are not supported for {_BACKEND}")
-        return messages
+                raise _unsupported(kind, item)
+        return built.messages
+
+
+class _Messages:
+    """Messages in the order of the items. The text and the calls of an assistant that follow each
+    other are one message."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.reasoning: dict[str, Any] = {}
+        """The reasoning for the next message of the assistant."""
+        self._open: dict[str, Any] | None = None
+
+    def add(self, message: dict[str, Any]) -> None:
+        """Add a message that is not from the assistant."""
+        self._open = None
+        self.messages.append(message)
+
+    def assistant(self) -> dict[str, Any]:
+        """The assistant's current message."""
+        if self._open is None:
+            self._open = {"role": "assistant"}
+            self.messages.append(self._open)
+        self._open |= self.reasoning
+        self.reasoning = {}
+        return self._open
+
+    def answer(self, item: Mapping[str, Any]) -> None:
+        """Add a text of the assistant."""
+        if self._open is None or "tool_calls" not in self._open or self._open.get("content"):
+            self._open = None
+        self.assistant().update(_assistant_content(item["content"]))
+
+    def call(self, call: dict[str, Any]) -> None:
+        """Add a function call of the assistant."""
+        message = self.assistant()
+        message.setdefault("content", None)
+        message.setdefault("tool_calls", []).append(call)
+
+
+def _unsupported(kind: str | None, item: Mapping[str, Any]) -> UserError:
+    if kind == "item_reference":
+        return UserError(f"Encountered an item_reference, which is not supported: {item}")
+    if kind == "compaction":
+        return UserError(f"Compaction items are not supported for {_BACKEND}")
+    return UserError(f"Unhandled item type or structure: {item}")
 
 
 def _as_dict(item: Any) -> dict[str, Any]:
