@@ -234,8 +234,8 @@ class CostsApi(Protocol):
             ),
         ] = (),
     ) -> CostSummary:
-        """Get the tokens and cost of model calls. Prices come from the settings or from the price
-        list."""
+        """Get the tokens and cost of model calls. Prices come from the settings, or from
+        the price list of the extra `prices`."""
         ...
 
 

@@ -212,7 +212,9 @@ AfterOption: TypeAlias = Annotated[
 ]
 ByOption: TypeAlias = Annotated[
     str | None,
-    Parameter(help="Your name, for the record. Default: the name of your account on this machine."),
+    Parameter(
+        help="Your name, which is recorded. Default: the name of your account on this machine."
+    ),
 ]
 OutputOption: TypeAlias = Annotated[
     Path | None,
@@ -245,8 +247,8 @@ WideOption: TypeAlias = Annotated[
 LabelOption: TypeAlias = Annotated[
     tuple[str, ...],
     Parameter(
-        help="Label of this worker, such as gpu. Agents that require a label run only on workers "
-        "with that label. You can repeat this option."
+        help="Label of this server or worker, such as gpu. Agents that require a label run only "
+        "where that label is set. You can repeat this option."
     ),
 ]
 LogOption: TypeAlias = Annotated[

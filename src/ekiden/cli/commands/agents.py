@@ -244,8 +244,8 @@ async def agents_match(
     """Find agents by capability, best match first.
 
     The score of an agent is its mean proficiency in the required capabilities. A missing capability
-    counts as 0. If no agent has a capability of that name, similar capabilities are found by
-    meaning. The comparison by meaning needs the extra `local`.
+    counts as 0. If no agent has a capability of that name, the command searches for capabilities
+    with a similar meaning. This search needs the extra `local`.
 
     If no agent reaches --min-score, the exit code is 5.
     """
@@ -321,8 +321,9 @@ def agents_import(
 ) -> int:
     """Convert agent files of other programs into .ekiden/agents, and report on each file.
 
-    Files outside of the folders .claude, .gemini and .agents are read as agent files of Claude.
-    Importing a file does not trust it; you still have to trust the file.
+    A folder .claude, .gemini or .agents shows which program its files are for. Files in other
+    folders are read as agent files of Claude. The command does not trust the files that it writes.
+    Use `ekiden trust` to trust them.
 
     If a file cannot be imported, the exit code is 2.
     """

@@ -246,8 +246,8 @@ async def inbox_watch(
 ) -> int:
     """Show new and changed inbox items as they happen.
 
-    By default, the command shows only new changes; with --after, it also shows the changes after
-    that event. With --once, it shows past changes, and exits. While the command runs, it also
+    By default, the command shows only new changes. With --after, it first shows past changes after
+    the given event. With --once, it shows past changes, and exits. While the command runs, it also
     handles deadlines and escalations of inbox items. After Ctrl-C, the command prints how to
     continue from the same event.
     """

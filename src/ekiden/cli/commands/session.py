@@ -285,8 +285,8 @@ async def session_resume(
     """Resume a session that was interrupted, has failed, ran out of budget, or waited for an answer
     that has arrived.
 
-    If the session still needs an answer from a person, the command only says so. With --wait, the
-    command waits for the answer.
+    If the session still needs an answer from a person, the command prints how to answer, and exits.
+    With --wait, the command waits for the answer.
     """
     from ekiden.cli.run_start import resume_run
 

@@ -303,9 +303,9 @@ async def watch(
 ) -> int:
     """Show events of all processes as they happen.
 
-    By default, the command shows only new events; with --after, it also shows the events after that
-    one. With --once, it shows past events, and exits. You can repeat --session, --agent and --type.
-    After Ctrl-C, the command prints how to continue from the same event.
+    By default, the command shows only new events. With --after, it first shows past events after
+    the given event. With --once, it shows past events, and exits. You can repeat --session, --agent
+    and --type. After Ctrl-C, the command prints how to continue from the same event.
     """
     from ekiden.cli.views.live import Spectator, event_line
 
