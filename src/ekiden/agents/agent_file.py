@@ -1,4 +1,4 @@
-"""Reads one agent file: its text, its front matter, the definition or the list of faults."""
+"""Reads one agent file, and returns its definition or its problems."""
 
 from __future__ import annotations
 
@@ -56,9 +56,10 @@ class _Position:
 
 
 def read_bytes(path: Path, report: ProblemReport) -> bytes | None:
-    """The content of the file; `None`, with the reason in the report, if it cannot be read.
+    """Return the content of the file. If the file cannot be read, add the reason to the report and
+    return `None`.
 
-    Never blocks: pipes and devices are refused unread.
+    This function never blocks: it refuses pipes and devices without reading them.
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -202,7 +203,7 @@ class AgentFile:
 
     path: Path
     definition: AgentDefinition | None
-    """`None` if the file has an error, or does not define an agent."""
+    """The definition; `None` if the file has an error, or does not define an agent."""
     problems: tuple[AgentFileProblem, ...] = ()
     """All errors and warnings, in the order of the file."""
     partial: AgentDefinition | None = None
@@ -215,9 +216,9 @@ class AgentFile:
 def read_agent_file(
     path: Path | str, *, origin: Origin | None = None, scope: Scope = "project"
 ) -> AgentFile:
-    """Read one agent file. Errors in the file are returned as `problems`; they are never raised.
+    """Read one agent file. Errors in the file are returned as `problems` and never raised.
 
-    `origin` is the tool that the file was written for; by default its folder decides::
+    `origin` is the tool that the file was written for; the default follows from the file's folder::
 
         file = read_agent_file(".ekiden/agents/debugger.md")
         print(*file.problems, sep="\\n")
@@ -244,7 +245,8 @@ def read_agent_text(
 
 
 def origin_of(path: Path) -> Origin:
-    """The tool that a file was written for, such as Claude Code. The folder of the file decides."""
+    """The tool that a file was written for, such as Claude Code. It follows from the folder of the
+    file."""
     parts = path.absolute().parts
     for folder, inner in reversed(list(pairwise(parts))):
         if folder in _FOLDERS and inner == "agents":

@@ -1,4 +1,4 @@
-"""The definition of an agent in its file, before tools and models are resolved; file problems."""
+"""The definition of an agent, as its file gives it, and the problems of agent files."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ from ekiden.core.profile import (
 )
 
 FIRST_LINE = 2
-"""The line of the file where front matter begins, after ``---``."""
+"""The number of the line where the front matter begins, after the line ``---``."""
 
 PERSON = "person:"
-"""Prefix of a handoff target that is a role of people instead of an agent."""
+"""The prefix of a handoff target that is a role of people, not an agent."""
 
 
 def printable(text: str) -> str:
-    """The text with unprintable characters escaped: safe for a terminal and a log."""
+    """The text with unprintable characters escaped, so that a terminal or a log can show it
+    safely."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 Place: TypeAlias = tuple[int, int]
-"""Line and column in a file, from 1."""
+"""A line and a column in a file, both counted from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +50,17 @@ class WrittenCondition:
     """An unparsed condition in a file."""
 
     at: str
-    """Its key, such as ``handoffs[0].condition``."""
+    """The key of the condition, such as ``handoffs[0].condition``."""
     text: str
     line: int
     column: int
     front: str = field(default="", compare=False, repr=False)
-    """The front matter that contains it."""
+    """The front matter that contains the condition."""
 
     def place(self, position: int) -> Place:
         """The place in the file of the character at `position` of `text`.
 
-        If the file writes the text with escapes, the place where the text begins.
+        If the file writes the text with escapes, this is the place where the text begins.
         """
         rows = self.front.split("\n")[self.line - FIRST_LINE :]
         rest = "\n".join(rows)[self.column - 1 :]
@@ -107,27 +108,28 @@ class HandoffDefinition:
     """One entry of `handoffs`."""
 
     to: str
-    """An agent's name, ``*`` for the agent that best matches `capabilities`, or ``person:`` and a
-    role."""
+    """An agent's name, ``*`` for the agent that best matches `capabilities`, or ``person:``
+    followed by a role."""
     when: HandoffWhen = "manual"
     description: str | None = None
     include_context: bool = True
     policy: PolicyName = "graceful"
     condition: str | None = None
-    """The condition of the handoff; by default the condition of the trigger."""
+    """The condition of the handoff. The default is the condition of the trigger."""
     trigger: HandoffTrigger | None = None
     """The trigger that starts the handoff. A condition that only controls whether the model sees
     the handoff is not a trigger."""
     allow_return: bool | Literal["always"] = False
     capabilities: tuple[str, ...] = ()
     confirm: Confirmation | None = None
-    """If set, the handoff needs human approval. The default template is the one for handoffs."""
+    """If set, the handoff needs human approval. Without a template in the file, the question is the
+    default question for handoffs."""
     timeout_s: float = DEFAULT_TIMEOUT_S
     restrict_tools: bool = False
     budget: Budget | None = None
     completes: Completion = "answer"
     filters: tuple[str, ...] = ()
-    """Built-in filters by name, some with an argument, such as ``keep_last(20)``."""
+    """The names of built-in filters. A name can have an argument, as in ``keep_last(20)``."""
     line: int = 1
     column: int = 1
 
@@ -153,11 +155,12 @@ class GuardrailDefinition:
     tool_input_validator: str | None = None
     tool_output_validator: str | None = None
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
-    """The place of each value in the file, by JSON Pointer, such as ``/output_schema/type``."""
+    """The place of each value in the file. The keys are JSON Pointers, such as
+    ``/output_schema/type``."""
 
     @property
     def functions(self) -> list[str]:
-        """The named validators."""
+        """The functions that the section names as validators."""
         named = (
             self.custom_validator,
             self.input_validator,
@@ -184,7 +187,8 @@ class MemoryDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorDefinition:
-    """The section `supervisor` of an agent file: the agent splits requests among other agents."""
+    """The section `supervisor` of an agent file, which makes the agent split requests among other
+    agents."""
 
     agents: tuple[Peer, ...] | None = None
     """The agents that get tasks. `None` means all agents of the project except supervisors."""
@@ -202,12 +206,14 @@ class SupervisorDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteDefinition:
-    """The section `a2a` of an agent file: the agent is remote and called over A2A."""
+    """The section `a2a` of an agent file, which describes a remote agent that Ekiden calls over
+    A2A."""
 
     card: str
     token_env: str | None = None
     header: str | None = None
-    """The header for the token. `None`: `Authorization`, with `Bearer`."""
+    """The header for the token. `None` means the header `Authorization` with the scheme
+    `Bearer`."""
     timeout_s: float = 300.0
     line: int = 1
     column: int = 1
@@ -235,7 +241,7 @@ class AgentDefinition:
     confirmation_places: Mapping[str, Place] = field(default_factory=dict)
     """The place of each entry of `require_confirmation` in the file."""
     confirmation: Confirmation | None = None
-    """The template and the timeout of approvals. `None` means the defaults."""
+    """The question template and the timeout of approvals. `None` means the defaults."""
     triggers: Triggers = field(default_factory=Triggers)
     capabilities: tuple[Capability, ...] = ()
     available: bool = True
@@ -260,7 +266,7 @@ class AgentDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class AgentFileProblem:
-    """An error in an agent file, with its position.
+    """An error in an agent file or a warning, with its position.
 
     For example::
 
@@ -276,7 +282,7 @@ class AgentFileProblem:
     code: str
     """A stable code, such as `agent.unknown_key` or `agent.wrong_type`."""
     message: str
-    """Describes the error and suggests a correction."""
+    """A text that describes the error and suggests a correction."""
     severity: Literal["error", "warning"] = "error"
 
     def __str__(self) -> str:
@@ -296,8 +302,8 @@ class AgentFileProblem:
 
 
 MAX_PROBLEMS = 100
-"""Maximum number of errors of one file, and of warnings: a hostile file must not fill the screen
-or the memory."""
+"""The maximum number of errors, and also of warnings, that are reported for one file. The limit
+keeps a hostile file from filling the screen or the memory."""
 _SHOWN = 60
 """Maximum length of a quoted text, in characters."""
 _MAX_MESSAGE = 600
@@ -330,11 +336,12 @@ class ProblemReport:
         return self._count["error"] > 0
 
     def error(self, place: FilePosition | None, code: str, message: str) -> None:
-        """Add an error: the file cannot be used. Without a place, it is reported for line 1."""
+        """Add an error, which makes the file unusable. Without a place, the error is reported for
+        line 1."""
         self._add(place, code, message, "error")
 
     def warning(self, place: FilePosition | None, code: str, message: str) -> None:
-        """Add a warning: the file can be used."""
+        """Add a warning. A file with warnings can be used."""
         self._add(place, code, message, "warning")
 
     def _add(
@@ -360,5 +367,5 @@ class ProblemReport:
 
 
 def shown(text: str) -> str:
-    """The text quoted, shortened and safe for a terminal."""
+    """The text in quotes, shortened, and escaped so that a terminal can show it safely."""
     return printable(repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…"))

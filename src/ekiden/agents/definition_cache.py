@@ -1,10 +1,10 @@
-"""Definitions of unchanged agent files, in the user's cache folder.
+"""Caches the definitions of unchanged agent files in the user's cache folder.
 
-To parse a file takes ten times as long as to read its definition from the cache. A definition is
-found by a hash of the file's content, so that a change of the file is never missed. Files with
-problems, and definitions that JSON cannot hold, are parsed each time.
+Parsing a file takes ten times as long as reading its definition from the cache. The cache finds a
+definition by a hash of the file's content, so a changed file is always parsed again. Files with
+problems, and definitions that JSON cannot represent, are parsed each time.
 
-The cache is read as untrusted data: a definition that is not exactly as it must be is ignored.
+The content of the cache is untrusted. An invalid definition is ignored.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class DefinitionCache:
     For example::
 
         cache = DefinitionCache(root)
-        definition = cache.get(data, path, origin="ekiden", scope="project")
+        key = cache.key(path.read_bytes(), str(path), "ekiden", "project")
+        definition = cache.get(key, path)
         cache.save()
     """
 
@@ -79,13 +80,15 @@ class DefinitionCache:
         self._has_news = False
 
     def key(self, data: bytes, *facts: str) -> str:
-        """The key of a file with this content; `facts` are what else its definition depends on."""
+        """The key of a file with the content `data`. `facts` are other values that determine the
+        definition, such as the file's path."""
         digest = sha256("\0".join((_code(), *facts)).encode("utf-8", "surrogatepass"))
         digest.update(data)
         return digest.hexdigest()
 
     def get(self, key: str, path: Path) -> AgentDefinition | None:
-        """The definition of the file at `path`, or `None` if it is not in the cache."""
+        """The cached definition of the file at `path`, or `None` if the cache has no definition
+        with this key."""
         found = self._known.get(key)
         if found is None:
             return None
@@ -97,7 +100,7 @@ class DefinitionCache:
         return definition
 
     def put(self, key: str, definition: AgentDefinition) -> None:
-        """Keep the definition for `save`."""
+        """Remember the definition, so that `save` stores it."""
         self._has_news = True
         with suppress(*_BAD):
             written = loads(dumps(_json(definition)))
@@ -105,9 +108,10 @@ class DefinitionCache:
                 self._used[key] = written
 
     def save(self) -> None:
-        """Store the definitions that were used since the cache was read, if some are new.
+        """If there are new definitions, store all definitions that were used since the cache was
+        read.
 
-        If this is impossible, nothing is stored.
+        If the cache cannot be written, nothing is stored, and no error is raised.
         """
         if self._has_news:
             text = dumps({"code": _code(), "definitions": self._used}).encode()

@@ -1,4 +1,4 @@
-"""The folders with agent files, and the files in them."""
+"""Finds the folders with agent files, and the files in these folders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.profile import Scope
 
 MAX_FILES = 10_000
-"""Maximum number of files in one folder."""
+"""The maximum number of agent files in one folder."""
 _MAX_NESTING = 8
 
 _FOREIGN: tuple[tuple[str, Origin], ...] = (
@@ -38,7 +38,8 @@ class FoundFile(NamedTuple):
 
     path: str
     mark: tuple[int, ...]
-    """Changes when the file is changed or replaced. Empty: the file's status is unknown."""
+    """A value that changes when the file is changed or replaced. It is empty if the file's status
+    cannot be read."""
     changed_ns: int
     """The time of the last write or rename, in nanoseconds since the epoch."""
 
@@ -49,8 +50,9 @@ def agent_folders(
     """The agent folders in order of precedence.
 
     The project's folders come first: `.ekiden/agents`, then `.claude/agents`, `.gemini/agents` and
-    `.agents/agents` with their subfolders. The user's `~/.ekiden/agents` follows, and with
-    `foreign_user_folders` also `~/.claude/agents` and so on. `home` is for tests.
+    `.agents/agents` with their subfolders, then `.agents` itself. The user's folder
+    `~/.ekiden/agents` follows. With `foreign_user_folders`, the folders of other tools in the home
+    folder come last, such as `~/.claude/agents`. Tests pass `home` to replace the home folder.
     """
     home = Path.home() if home is None else home
     folders = [AgentFolder(path=root / ".ekiden" / "agents"), *_foreign(root, "project")]
@@ -75,9 +77,9 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def find_files(folder: AgentFolder, problems: list[AgentFileProblem]) -> list[FoundFile]:
-    """The agent files in the folder, by path; a missing folder has none.
+    """The agent files in the folder, sorted by path. A missing folder has no files.
 
-    Files whose names begin with a dot are ignored: they are temporary files of editors.
+    Files whose names begin with a dot are ignored, because they are temporary files of editors.
     """
     found: list[FoundFile] = []
     waiting = [(str(folder.path), 0)]

@@ -1,10 +1,12 @@
 """Reads front matter as a mapping, and also accepts texts that are not valid YAML.
 
-Many agent files have a description such as ``Use this when: the build fails``, which is not YAML
-because of the colon. If front matter is not YAML, each top-level text key is parsed alone; a text
-that is not YAML by itself is taken literally, with a warning. Nothing else is guessed, unless the
-file was written for another tool (`IsKey`): then tabs are spaces, a text ends before the next line
-with a key, each key is parsed alone, and unreadable lines are reported.
+Many agent files have a description such as ``Use this when: the build fails``, which is not valid
+YAML because of the colon. If the front matter is not valid YAML, the text of each key in
+`TEXT_KEYS` is parsed alone. If the text of a key is not valid YAML either, it is taken literally,
+with a warning.
+
+Files that were written for another tool are read more tolerantly: tabs count as spaces, a text ends
+before the next line with a key, each key is parsed alone, and unreadable lines are reported.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.text.wording import lazy_pattern
 
 TEXT_KEYS = frozenset({"title", "description", "handoff_description", "handoffDescription"})
-"""The keys whose text is taken literally if it is not YAML."""
+"""The keys whose text is taken literally if it is not valid YAML."""
 
 _ENTRY = lazy_pattern(r"(?P<key>[A-Za-z_]+):[ \t]+(?P<text>\S.*)")
 _LINE = lazy_pattern(
@@ -40,7 +42,8 @@ class _Entry:
 
 
 IsKey: TypeAlias = Callable[[str], bool]
-"""Tells whether a word before a colon is a key of another tool's files, and not part of a text."""
+"""A function that returns whether a word before a colon is a key of another tool's files. Otherwise
+the word is part of a text."""
 
 
 def parse_front_matter(
@@ -50,10 +53,11 @@ def parse_front_matter(
     is_key: IsKey | None = None,
     is_strict: IsKey | None = None,
 ) -> Mapping | None:
-    """The mapping, or `None` after reporting the fault.
+    """Return the front matter as a mapping. If it cannot be read, report the fault and return
+    `None`.
 
-    With `is_key`, the file was written for another tool. An unreadable key is then ignored with a
-    warning; if `is_strict`, it is an error.
+    `is_key` is given if the file was written for another tool. An unreadable key is then an error
+    if `is_strict` accepts it; otherwise the key is ignored with a warning.
     """
     report.front = front
     if is_key is not None and "\t" in front:

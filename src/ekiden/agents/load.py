@@ -28,7 +28,8 @@ _CACHED = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shadowed:
-    """A file that is not used: a folder of higher precedence has an agent of the same name."""
+    """A file that is not used, because a folder of higher precedence has an agent with the same
+    name."""
 
     name: str
     path: Path
@@ -37,15 +38,15 @@ class Shadowed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedAgents:
-    """The result of reading the files."""
+    """The result of reading all agent files."""
 
     definitions: tuple[AgentDefinition, ...] = ()
-    """The definitions in files without errors, by folder and file name. `problems` reports handoffs
-    to unknown agents."""
+    """The definitions in files without errors, sorted by folder and file name. Their handoffs to
+    unknown agents are in `problems`."""
     partial: tuple[AgentDefinition, ...] = ()
     """The readable parts of files with errors. Use them only to check tools and handoffs."""
     problems: tuple[AgentFileProblem, ...] = ()
-    """The errors and warnings of all files, by path and line."""
+    """The errors and warnings of all files, sorted by path and line."""
     shadowed: tuple[Shadowed, ...] = ()
 
     @property
@@ -64,8 +65,8 @@ def load_agent_files(
     """Read all agent files of the project in `root`.
 
     `agent_folders` lists the folders and their precedence for agents of the same name. `known`
-    names agents that have no file; handoffs in files may name them as targets. Errors in the files
-    are reported as problems, never raised::
+    names agents that have no file, which handoffs in files may have as targets. Errors in the files
+    are reported as problems and never raised::
 
         loaded = load_agent_files(".")
         print([definition.name for definition in loaded.definitions])
@@ -114,7 +115,7 @@ def combine(
     *,
     known: Collection[str] = (),
 ) -> LoadedAgents:
-    """The files of all folders, in order of precedence."""
+    """Combine the files of all folders, which are listed in order of precedence."""
     all_problems = list(problems)
     definitions: list[AgentDefinition] = []
     partial: list[AgentDefinition] = []
@@ -178,20 +179,21 @@ class _Known:
 
 
 class AgentWatcher:
-    """The agents of some folders, reloaded by polling.
+    """Keeps the agents of some folders up to date by polling.
 
-    It starts no thread: call `poll` regularly. A call takes a few milliseconds for a thousand
-    files::
+    The watcher starts no thread: call `poll` regularly. A call takes a few milliseconds for a
+    thousand files::
 
         watcher = AgentWatcher(agent_folders(Path.cwd()))
         if (loaded := watcher.poll()) is not None:
             print("the agents changed:", *loaded.definitions)
 
-    A file with new errors keeps its last valid definition, and its problems are reported.
+    If a change introduces errors, the last valid definition of the file stays in use, and the
+    problems are reported.
     """
 
     def __init__(self, folders: Sequence[AgentFolder], *, known: Collection[str] = ()) -> None:
-        """Reads all files; `known` names agents that have no file."""
+        """Read all files. `known` names agents that have no file."""
         self.folders = tuple(folders)
         self._known_names = tuple(known)
         self._files: dict[str, _Known] = {}
@@ -208,7 +210,7 @@ class AgentWatcher:
         return any(self._is_changed(each, folder) for folder, each in self._each(listed))
 
     def poll(self) -> LoadedAgents | None:
-        """Read changed files again; `None` if nothing changed."""
+        """Read changed files again and return all agents, or return `None` if nothing changed."""
         if not self.changed():
             return None
         self.loaded = self._read(*self._list())

@@ -1,4 +1,4 @@
-"""Checks across agent files: supervisors, handoffs, names."""
+"""Checks that involve several agent files: supervisors, handoffs and names."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _MAX_SUGGESTIONS = 20
 def member_names(source: AgentDefinition, team: Sequence[AgentDefinition]) -> list[str]:
     """The names of the agents that get tasks of the supervisor `source`.
 
-    If its file names none: all agents except itself, other supervisors and system agents, sorted.
-    Unknown and system agents are left out.
+    If the supervisor's file names no agents, these are all agents except the supervisor, other
+    supervisors and system agents, sorted by name. Unknown agents and system agents are left out.
     """
     assert source.supervisor is not None
     usable = {each.name: each for each in team if each.scope != "system" and each.name}
@@ -130,7 +130,8 @@ def check_team(
     known: Collection[str] = (),
     partial: Sequence[AgentDefinition] = (),
 ) -> list[AgentFileProblem]:
-    """Problems of a team: handoffs, questions and tasks for unknown agents, and ambiguous names.
+    """Find the problems of a team: handoffs, questions and tasks for unknown agents, and ambiguous
+    names.
 
     `known` are existing agents without a definition here: agents written in Python, and agents
     whose files have errors. `partial` has the readable parts of files with errors, so that their

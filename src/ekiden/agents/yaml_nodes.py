@@ -1,10 +1,11 @@
-"""YAML as nodes with their places in the file, and a fast reader for its most frequent forms.
+"""YAML nodes with their places in the file, and a fast reader for the most frequent forms of YAML.
 
-The complete parser takes some milliseconds for a file, which is too long for a thousand of them.
-This one knows only: block mappings with simple keys, block lists, texts in one line (plain or
-quoted), lists of such texts in brackets, and texts in ``|`` and ``>`` blocks. It returns `None` for
-all other text, valid or not; the complete parser then decides. Its results are exactly those of the
-complete parser, places included: tests compare the two on generated and on mutated files.
+The complete parser takes some milliseconds for each file, which is too long for a thousand files.
+The fast reader supports only block mappings with simple keys, block lists, texts in one line (plain
+or quoted), lists of such texts in brackets, and texts in ``|`` and ``>`` blocks. For any other text
+it returns `None`, and the complete parser reads the text. Otherwise it returns exactly the nodes
+and places that the complete parser would return. Tests compare the results of both for generated
+and mutated files.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.text.wording import lazy_pattern
 
 MAX_DEPTH = 20
-"""Maximum nesting of lists and mappings."""
+"""The maximum nesting depth of lists and mappings."""
 MAX_NODES = 10_000
-"""Maximum number of values in front matter."""
+"""The maximum number of values in the front matter."""
 
 
 @dataclass(slots=True)
@@ -27,7 +28,8 @@ class Scalar:
 
     text: str
     plain: bool
-    """Written without quotes. Only a plain value can be a number, a boolean or null."""
+    """Whether the value is written without quotes. Only such a value can be a number, a boolean or
+    null."""
     line: int
     column: int
 
@@ -43,7 +45,7 @@ class Sequence:
 
 @dataclass(slots=True)
 class Mapping:
-    """Keys and values in the order of the file; a key may occur twice."""
+    """Keys and values in the order of the file. A key may occur twice."""
 
     entries: list[tuple[Scalar, Node]]
     line: int
@@ -69,7 +71,7 @@ _BASES = {"int": 10, "octal": 8, "hex": 16}
 
 
 def value_of(scalar: Scalar) -> Plain:
-    """The value according to the core schema of YAML 1.2."""
+    """The value of the scalar according to the core schema of YAML 1.2."""
     text = scalar.text
     if not scalar.plain:
         return text
@@ -135,7 +137,7 @@ def quick_yaml(text: str, *, first_line: int = 1) -> Mapping | None:
 
 
 def surely_no_yaml(text: str) -> bool:
-    """Whether `text` after a key is certainly not YAML that this package accepts.
+    """Whether this package certainly refuses `text` as the YAML value of a key.
 
     `False` means that only the complete parser can decide.
     """

@@ -1,4 +1,4 @@
-"""Reads YAML 1.2 without aliases, tags and deep nesting; a syntax error says what to write."""
+"""Reads YAML 1.2 without aliases, tags and deep nesting. Syntax errors suggest a correction."""
 
 from __future__ import annotations
 
@@ -104,9 +104,10 @@ class _Lines:
 
 
 def parse_yaml(text: str, *, first_line: int = 1) -> Node | None:
-    """The one document in `text`, or `None` if `text` is empty. Raises `YamlFault`.
+    """Return the document in `text`, or `None` if `text` is empty. Raises `YamlFault` for a syntax
+    error.
 
-    `text` has ``\\n`` as line break; its first line is the file's line `first_line`.
+    The line breaks in `text` are ``\\n``. Its first line is the line `first_line` of the file.
     """
     lines = _Lines(text, first_line)
     try:

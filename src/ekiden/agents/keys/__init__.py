@@ -1,1 +1,2 @@
-"""The keys of agent files: what each may be, what it means, and what it becomes."""
+"""The keys of agent files: their valid values, their meaning, and the definitions made from
+them."""

@@ -1,9 +1,9 @@
 """Reads agent files of other tools, such as Claude Code, unchanged.
 
-Case, ``-`` and ``_`` in the names of keys are ignored. Tools are replaced by our counterparts;
-tools without a counterpart are left out. Keys that restrict the agent are enforced, or the file is
-refused (`restrictions`); all other keys are ignored. A file that is valid in its own tool has no
-errors here.
+Case, ``-`` and ``_`` in the names of keys are ignored. Tools are replaced by their counterparts in
+Ekiden; tools without a counterpart are left out. A key that restricts the agent is enforced; if
+this is impossible, the file is refused (see `restrictions`). Unknown keys that restrict nothing are
+ignored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _KNOWN = frozenset(
     {"name", "description", "model", "kind", *_TITLES, *_PROMPTS, *_TOOLS, *_SETTINGS, *_TURNS}
 )
 OTHER_KEYS = frozenset({"color", "skills", "memory", "version", "author", "tags", "category"})
-"""Common keys without an effect here."""
+"""Common keys of other tools that have no effect in Ekiden."""
 
 
 class _Values(dict[str, Node]):
@@ -69,13 +69,13 @@ class _Values(dict[str, Node]):
 
 
 def is_key(text: str) -> bool:
-    """Whether the word before a colon is a key, and not part of a text."""
+    """Whether a word before a colon is a key. Otherwise the word is part of a text."""
     plain = plain_key(text)
     return plain in _KNOWN or plain in OTHER_KEYS or restricts(plain) or plain == "mode"
 
 
 def is_safety_key(text: str) -> bool:
-    """Whether a key limits what the agent may do, so that it must not be ignored."""
+    """Whether a key limits the actions of the agent. Such a key must not be ignored."""
     plain = plain_key(text)
     return plain in _TOOLS or restricts(plain)
 
@@ -83,7 +83,8 @@ def is_safety_key(text: str) -> bool:
 def read_foreign(
     root: nodes.Mapping, body: str, report: ProblemReport, origin: Origin, scope: Scope
 ) -> AgentDefinition | None:
-    """The definition; `None`, with a warning, if it is not an agent that can run here."""
+    """Return the definition in the file. If the file does not define an agent that Ekiden can run,
+    report a warning and return `None`."""
     values = _Values()
     restrictions = Restrictions(report)
     for key, value in root.entries:

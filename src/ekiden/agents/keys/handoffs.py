@@ -1,4 +1,4 @@
-"""The keys of an entry of `handoffs`, their rules, and the definition made from them."""
+"""The keys of an entry of `handoffs`, their rules, and the definition that they form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.handoffs import DEFAULT_TIMEOUT_S, HandoffTrigger
 
 BEST = "*"
-"""The target that means the best match of `capabilities`."""
+"""The handoff target that means the agent that best matches `capabilities`."""
 
 _EXAMPLE = "such as condition: error_count > 3"
 
@@ -189,7 +189,8 @@ def _rules() -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """A mapping, or a condition as a text. Its value is a `HandoffTrigger`."""
+    """The kind of a trigger: a mapping, or a condition as a text. The parsed value is a
+    `HandoffTrigger`."""
 
     inside: Object
     condition: ConditionText
@@ -396,7 +397,8 @@ HANDOFFS = ListOf(
 
 
 def handoff_definition(entry: Placed) -> HandoffDefinition:
-    """The definition in an entry that has a target; fills in what follows from a trigger."""
+    """Return the definition of a handoff from an entry that has a target. Values that follow from
+    the trigger are filled in."""
     values: dict[str, Any] = dict(entry.value)
     trigger: HandoffTrigger | None = values.pop("trigger", None)
     values["to"] = normalize("NFC", values["to"])

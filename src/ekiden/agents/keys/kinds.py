@@ -1,7 +1,7 @@
-"""Reads and checks the values of keys; reports all faults with their places.
+"""Reads and checks the values of keys, and reports all faults with their places.
 
-A function `…_fault` checks one text: it returns a message with a way out, or `None`. It does not
-know which agents exist.
+A function `…_fault` checks one text. It returns an error message with a suggestion, or `None` for a
+valid text. It does not check whether a named agent exists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ekiden.core.text.wording import (
 )
 
 INVALID: Final = object()
-"""Returned instead of a value after its fault was reported."""
+"""The result for an invalid value, whose fault was reported."""
 _ANY_TEXT: Final = Text()
 _NOT_IN_ROLES = ("Cc", "Zl", "Zp")
 _MODEL = lazy_pattern(r"[^\s:]+:\S(?:.*\S)?")
@@ -38,7 +38,8 @@ class NodeKind(Protocol):
     """The kind of a value that is not a single text, number or flag, or that needs its place."""
 
     def read(self, node: Node, at: str, report: ProblemReport) -> Any:
-        """The value of the key `at`, or `INVALID` after reporting the fault."""
+        """Return the parsed value of the key `at`. If the value is invalid, report the fault and
+        return `INVALID`."""
         ...
 
     def schema(self) -> dict[str, Any]:
@@ -52,7 +53,8 @@ _SINGLE = (Text, Number, Choice, Flag, FlagOrWord)
 
 
 def read(kind: Kind, node: Node, at: str, report: ProblemReport) -> Any:
-    """The value of the key `at`, or `INVALID` after reporting the fault."""
+    """Return the parsed value of the key `at`. If the value is invalid, report the fault and return
+    `INVALID`."""
     if not isinstance(kind, _SINGLE):
         return kind.read(node, at, report)
     try:
@@ -72,7 +74,8 @@ def _quotes(node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConditionText:
-    """A condition. It is added to the report with its place; the team's loader parses it."""
+    """A condition. It is added to the report with its place, and the loader of the team parses it
+    later."""
 
     what: str = "a condition, as a text such as error_count > 3"
 
@@ -137,7 +140,7 @@ def _plain_scalar(node: Scalar, at: str, report: ProblemReport) -> Any:
 
 
 def duplicate_key(key: Scalar, at: str, first: Scalar | None, report: ProblemReport) -> None:
-    """Report a repeated key; `first` is its first occurrence, if known."""
+    """Report a repeated key. `first` is the first occurrence of the key, if it is known."""
     where = "above" if first is None else f"in line {first.line}"
     inside = f" of `{at}`" if at else ""
     report.error(
@@ -154,14 +157,15 @@ def wrong_type(node: Node, at: str, expects: str, report: ProblemReport) -> Any:
 
 
 def plain_value(node: Node) -> object:
-    """The value of a scalar; an empty list or mapping for the others, to name their type."""
+    """The value of a scalar. A list or a mapping is replaced by an empty one, which is enough to
+    name its type."""
     if isinstance(node, Scalar):
         return value_of(node)
     return [] if isinstance(node, nodes.Sequence) else {}
 
 
 def target_fault(text: str) -> str | None:
-    """The fault of a handoff target."""
+    """The fault of a handoff target, or `None`."""
     if not text.startswith(PERSON):
         return None
     role = text.removeprefix(PERSON)
@@ -177,21 +181,21 @@ def target_fault(text: str) -> str | None:
 
 
 def peer_fault(text: str) -> str | None:
-    """The fault of an agent in `can_ask` or `can_tell`."""
+    """The fault of an agent name in `can_ask` or `can_tell`, or `None`."""
     if text.startswith(PERSON):
         return f"people are asked with can_ask_people: [{text.removeprefix(PERSON).strip()[:40]}]"
     return None
 
 
 def member_fault(text: str) -> str | None:
-    """The fault of an agent in `supervisor`."""
+    """The fault of an agent name in `supervisor`, or `None`."""
     if text.startswith(PERSON):
         return "tasks go to agents; an agent that asks people can be one of them"
     return None
 
 
 def role_fault(text: str) -> str | None:
-    """The fault of a role in `can_ask_people`."""
+    """The fault of a role in `can_ask_people`, or `None`."""
     if text.startswith(PERSON):
         return f"write the role alone, as {text.removeprefix(PERSON).strip()[:40] or 'support'}"
     if any(unicodedata.category(each) in _NOT_IN_ROLES for each in text):
@@ -200,40 +204,40 @@ def role_fault(text: str) -> str | None:
 
 
 def short_target_fault(text: str) -> str | None:
-    """The fault of a handoff target that is written alone, without other keys."""
+    """The fault of a handoff target that is written as a text, without other keys, or `None`."""
     if text == "*":
         return 'say what the agent must be able to do: {to: "*", capabilities: [python]}'
     return target_fault(text)
 
 
 def function_fault(text: str) -> str | None:
-    """The fault of the name of a function."""
+    """The fault of a function name, or `None`."""
     if _FUNCTION.fullmatch(text):
         return None
     return "name a function as module:function, such as checks.totals:is_balanced"
 
 
 def model_fault(text: str) -> str | None:
-    """The fault of the name of a model."""
+    """The fault of a model name, or `None`."""
     if text == INHERIT or full_model_name(text) or _MODEL.fullmatch(text):
         return None
     return "write provider:model, such as openai:gpt-5-mini, or leave it out for the team's model"
 
 
 def model_of(text: str | None) -> str | None:
-    """The model as ``provider:model``; `None` for the team's model."""
+    """The model as ``provider:model``. `None` means the model of the team."""
     return None if text is None or text == INHERIT else full_model_name(text) or text
 
 
 def filter_fault(text: str) -> str | None:
-    """The fault of a filter with its argument."""
+    """The fault of a filter with its argument, or `None`."""
     if _FILTER.fullmatch(text):
         return None
     return "write the name of a filter, such as remove_all_tools or keep_last(20)"
 
 
 def template_fault(text: str) -> str | None:
-    """The fault of the text of an approval question."""
+    """The fault in the text of an approval question, or `None`."""
     rest = _PLACEHOLDER.sub("", text)
     if "{" not in rest and "}" not in rest:
         return None

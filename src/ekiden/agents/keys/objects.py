@@ -1,4 +1,5 @@
-"""Kinds of keys that contain others: mappings and lists; and the keys that several tables share."""
+"""Kinds of values that contain other values (mappings and lists), and keys that several sections
+share."""
 
 from __future__ import annotations
 
@@ -42,13 +43,13 @@ class Field:
     """A key of a mapping."""
 
     name: str
-    """In snake_case; the reader also accepts camelCase."""
+    """The name in snake_case. The reader also accepts camelCase."""
     kind: Kind
     text: str
-    """The description of the key, for schema and documentation."""
+    """The description of the key for the JSON Schema and the documentation."""
     required: bool = False
     default: Any = None
-    """The default in the schema. `None` if it depends on something else."""
+    """The default in the schema. It is `None` if the default is not a fixed value."""
     example: Any = None
 
     @property
@@ -59,13 +60,14 @@ class Field:
 
 
 Check: TypeAlias = Callable[[nodes.Mapping, Mapping[str, Any], str, ProblemReport], None]
-"""Reports wrong combinations of keys. Its arguments: mapping, values by name, path, report."""
+"""A function that reports wrong combinations of keys. Its arguments are the mapping, the values by
+name, the path of the mapping, and the report."""
 
 
 class Object:
-    """A mapping with known keys; others are refused.
+    """A mapping with known keys. Unknown keys are refused.
 
-    `check` reports wrong combinations of keys; `rules` are the same rules as JSON Schemas.
+    `check` reports wrong combinations of keys. `rules` contains the same rules as JSON Schemas.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class Object:
         self._required = [each for each in fields if each.required]
 
     def read(self, node: Node, at: str, report: ProblemReport) -> Any:
-        """The valid values by name."""
+        """Return the valid values by name, and report the faults of the others."""
         if not isinstance(node, nodes.Mapping):
             return wrong_type(node, at, self.wanted, report)
         values: dict[str, Any] = {}
@@ -129,7 +131,7 @@ class Object:
         report.error(node, "missing_key", f"{where} has no `{missing.name}`; add it{example}")
 
     def has(self, key: str) -> bool:
-        """Whether this is one of its keys."""
+        """Whether the mapping may have the key `key`."""
         return key in self._by_key
 
     def schema(self) -> dict[str, Any]:
@@ -179,7 +181,7 @@ class ListOf:
 
     @property
     def inside(self) -> Any:
-        """The mapping that the items are, if they are mappings."""
+        """The kind of the items if they are mappings, otherwise `None`."""
         return getattr(self.item, "inside", None)
 
     def read(self, node: Node, at: str, report: ProblemReport) -> Any:
@@ -202,11 +204,12 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A mapping, or the text of its most important key alone. Its value is a `Placed` mapping."""
+    """A mapping, or a text that stands for a mapping with only its most important key. The parsed
+    value is a `Placed` mapping."""
 
     inside: Object
     short: str
-    """The key that a text stands for."""
+    """The key that gets the value if the entry is a text."""
     kind: Kind
 
     def read(self, node: Node, at: str, report: ProblemReport) -> Any:
@@ -221,7 +224,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlagOr:
-    """True or false, or something that says more than true."""
+    """True or false, or a value of the kind `inside`, which means true with details."""
 
     inside: Object | Names
 
@@ -236,7 +239,7 @@ class FlagOr:
 
 @dataclass(frozen=True, slots=True)
 class OnePlaced:
-    """One value of a kind, as `Placed`."""
+    """One value of a kind. The parsed value is `Placed`."""
 
     kind: Kind
 
@@ -249,12 +252,12 @@ class OnePlaced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """A list of names, or a text of names separated by commas. The names are `Placed`."""
+    """A list of names, or a text with names separated by commas. The parsed names are `Placed`."""
 
     name: Kind
     wanted: str = "a list of names, such as [read_file, shell]"
     in_schema: Mapping[str, Any] = field(default_factory=dict)
-    """Additions to the schema of the text."""
+    """Additions to the JSON Schema of the text form."""
 
     def read(self, node: Node, at: str, report: ProblemReport) -> Any:
         if isinstance(node, nodes.Mapping) or (
@@ -281,7 +284,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamesOr:
-    """Names, or a mapping that has them as the value of `key`."""
+    """A list of names, or a mapping that has such a list as the value of `key`."""
 
     names: Names
     inside: Object
@@ -298,7 +301,8 @@ class NamesOr:
 
 
 def split_names(node: Scalar) -> list[Node]:
-    """The names in a text, separated by commas; a comma in round brackets belongs to its name."""
+    """The names in a text that are separated by commas. A comma in round brackets is part of a
+    name."""
     found: list[Node] = []
     depth = start = 0
     shift = 0 if node.plain else 1
@@ -319,17 +323,18 @@ def _placed(value: Any, node: Node) -> Any:
 
 
 def peer_of(name: Placed) -> Peer:
-    """The reference to an agent."""
+    """The reference to the agent with this name."""
     return Peer(name=normalize("NFC", name.value), line=name.line, column=name.column)
 
 
 def budget_of(values: Mapping[str, Any] | None) -> Budget | None:
-    """The budget in the values of a `BUDGET`; `None` if there are none."""
+    """The budget in the parsed values of a `BUDGET` section, or `None` if there are no values."""
     return Budget(**values) if values else None
 
 
 def confirmation_of(values: Mapping[str, Any]) -> Confirmation:
-    """The approval with the template and the timeout in the values; other values are ignored."""
+    """The approval settings with the template and the timeout in the values. Other values are
+    ignored."""
     return Confirmation(
         prompt_template=values.get("prompt_template", Confirmation().prompt_template),
         timeout_s=values.get("timeout"),
@@ -337,7 +342,7 @@ def confirmation_of(values: Mapping[str, Any]) -> Confirmation:
 
 
 NOT_PEOPLE = {"not": {"pattern": r"(?:^|,)\s*person:"}}
-"""In a schema: names of agents, not of roles of people."""
+"""A JSON Schema that accepts names of agents and refuses roles of people."""
 
 CAPABILITIES = ListOf(
     item=Text(what="the name of a capability, as a text", max_length=200),

@@ -1,7 +1,8 @@
-"""Keys of other tools' files that restrict an agent: each is enforced, or the file is refused.
+"""Enforces the keys of other tools' files that restrict an agent. If a key cannot be enforced, the
+file is refused.
 
 Case, ``-`` and ``_`` in the name of a key are ignored. An unknown key whose name looks like a
-restriction is an error: an agent must never be able to do more here than its file says.
+restriction is an error, because an agent must never be able to do more than its file allows.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _SECONDS = {"timeoutmins": 60.0, "timeoutminutes": 60.0, "timeoutseconds": 1.0, 
 
 
 def restricts(key: str) -> bool:
-    """Whether a key, by its name, may restrict an agent."""
+    """Whether the name of the key suggests that the key restricts an agent."""
     return _RESTRICTS.search(plain_key(key)) is not None
 
 
@@ -67,9 +68,10 @@ class Restrictions:
 
     report: ProblemReport
     denied: list[str] = field(default_factory=list)
-    """Forbidden tools: names or patterns with ``*``; built-in tools by Ekiden's names."""
+    """The forbidden tools, as names or patterns with ``*``. Built-in tools have their names in
+    Ekiden."""
     asking: list[str] = field(default_factory=list)
-    """Tools that need approval, named like `denied`."""
+    """The tools that need approval, in the same form as `denied`."""
     reads_only: bool = False
     asks_unless_edit: bool = False
     confirmation: Confirmation | None = None
@@ -77,7 +79,7 @@ class Restrictions:
     budget: Budget | None = None
 
     def take(self, key: Scalar, node: Node) -> None:
-        """Add the restriction of a key; reports an error if it cannot be enforced."""
+        """Add the restriction of a key, or report an error if it cannot be enforced."""
         plain = plain_key(key.text)
         if plain == "guardrails":
             self._take_guardrails(node)
@@ -116,7 +118,7 @@ class Restrictions:
                 self.report.warning(name, "tools_left_out", words)
 
     def ask(self, key: Scalar, node: Node) -> None:
-        """Add the tools that need approval: a list of tools, or a word for a mode."""
+        """Add the tools that need approval. The value is a list of tools, or a word for a mode."""
         if isinstance(node, nodes.Mapping):
             if all(CONFIRMATION.has(inner.text) for inner, _ in node.entries):
                 self._take_confirmation(node, key.text)
@@ -132,7 +134,7 @@ class Restrictions:
             self.asking += known
 
     def refuse(self, key: Scalar) -> None:
-        """Report that a key cannot be enforced, so the file is not used."""
+        """Report that a key cannot be enforced. The file is then not used."""
         self.report.error(
             key,
             "unsafe_key",
@@ -142,7 +144,7 @@ class Restrictions:
         )
 
     def applied(self, tools: Mapping[str, Place]) -> dict[str, Place]:
-        """The tools that are not forbidden."""
+        """The tools in `tools` that are not forbidden."""
         return {
             name: place
             for name, place in tools.items()
@@ -253,8 +255,8 @@ class Restrictions:
 
 
 def listed(node: Node) -> list[Scalar] | None:
-    """The names in a list, in a text separated by commas, or the keys of a mapping that are
-    switched on; `None` for any other node."""
+    """The names in a list or in a text with commas, or the keys of a mapping that have the value
+    true. The result is `None` for any other node."""
     if isinstance(node, nodes.Mapping):
         flags = [(key, value_of(each)) for key, each in node.entries if isinstance(each, Scalar)]
         if len(flags) < len(node.entries) or not all(isinstance(on, bool) for _, on in flags):
@@ -271,7 +273,7 @@ def listed(node: Node) -> list[Scalar] | None:
 
 
 def tool_name(text: str) -> str:
-    """Ekiden's name of a tool, without the part in brackets."""
+    """Ekiden's name for a tool, without the part in brackets."""
     name = text.partition("(")[0].strip().strip("'\"")
     return builtin_name(name) or name
 
@@ -282,7 +284,7 @@ def _is_tool(name: str) -> bool:
 
 
 def is_nothing(node: Node) -> bool:
-    """Whether a value restricts nothing: it is empty or false."""
+    """Whether a value restricts nothing, because it is empty or false."""
     if isinstance(node, Scalar):
         return value_of(node) in (None, False) or not node.text.strip()
     return not (node.items if isinstance(node, nodes.Sequence) else node.entries)

@@ -107,7 +107,7 @@ A2A = Entry(
 
 
 def remote_definition(placed: Placed | None) -> RemoteDefinition | None:
-    """The definition in `a2a`; `None` if the agent is local."""
+    """The definition in the section `a2a`, or `None` if the agent is local."""
     if placed is None or "card" not in placed.value:
         return None
     values = dict(placed.value)
@@ -194,7 +194,7 @@ GUARDRAILS = Object(
 
 
 def guardrail_definition(node: nodes.Node, values: Mapping[str, Any]) -> GuardrailDefinition:
-    """The definition from the node of `guardrails` and its values."""
+    """The definition in the section `guardrails`, from its node and its parsed values."""
     return GuardrailDefinition(**values, places=dict(_places(node)))
 
 
@@ -406,7 +406,7 @@ SUPERVISOR = FlagOr(
 def supervisor_definition(
     section: bool | Mapping[str, Any] | None, *, line: int, column: int
 ) -> SupervisorDefinition | None:
-    """The definition in `supervisor`; `None` if the agent is not a supervisor."""
+    """The definition in the section `supervisor`, or `None` if the agent is not a supervisor."""
     if section is None or section is False:
         return None
     values: dict[str, Any] = {} if section is True else dict(section)

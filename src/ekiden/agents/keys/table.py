@@ -1,4 +1,5 @@
-"""The table of all keys of an agent file. Reader, JSON Schema and documentation come from it."""
+"""The table of all keys of an agent file. The reader, the JSON Schema and the documentation use
+this table."""
 
 from __future__ import annotations
 
@@ -298,7 +299,7 @@ def agent_file_schema() -> dict[str, Any]:
     copy.
 
     The loader of agent files accepts the same keys. The loader also checks rules that a schema
-    cannot express: patterns must compile, and the agents of a team must fit together.
+    cannot express: for example, patterns must compile, and handoff targets must exist.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -312,7 +313,8 @@ def agent_file_schema() -> dict[str, Any]:
 def read_own(
     root: nodes.Mapping, body: str, report: ProblemReport, scope: Scope
 ) -> AgentDefinition:
-    """The definition; if the report has an error, only the parts that can be checked."""
+    """Return the definition in the file. If the report has an error, the definition contains only
+    the parts that can be checked."""
     values: dict[str, Any] = AGENT.read(root, "", report)
     tools = values.get("tools", {})
     confirmation = _confirmation(root, values, tools, report)
