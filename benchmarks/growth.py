@@ -45,7 +45,7 @@ from ekiden.project.bench.load_worker import bench_database
 from ekiden.project.bench.measure import DeskModel, RelayModel, desk_team, ring
 from ekiden.server.metrics import StoreGauges
 from ekiden.storage.base import Batch, Commit, NewSession, SessionFilter, SessionPatch, Store
-from ekiden.storage.postgres.connection.address import parse_address
+from ekiden.storage.postgres.address import parse_address
 
 _REPEATS = 30
 _PAGE = 1000

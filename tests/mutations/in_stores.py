@@ -149,7 +149,7 @@ IN_STORES = (
     Mutation(
         name="postgres-claim-of-a-live-lease",
         area="leases",
-        file="storage/postgres/connection/changes.py",
+        file="storage/postgres/changes.py",
         text='FREE = "(owner is null or lease_until <= clock_timestamp())"',
         replacement='FREE = "(owner is null or lease_until is not null)"',
         why="two processes have one session",
@@ -167,7 +167,7 @@ IN_STORES = (
     Mutation(
         name="postgres-last-settlement-wins",
         area="settling",
-        file="storage/postgres/messages.py",
+        file="storage/postgres/queues.py",
         text="        state = 'open'\n        or (state in",
         replacement="        true\n        or (state in",
         why="an answer that was given is replaced by a later one",
@@ -194,7 +194,7 @@ IN_STORES = (
     Mutation(
         name="postgres-doubt-is-failure",
         area="doubt",
-        file="storage/postgres/connection/database.py",
+        file="storage/postgres/database.py",
         text="    except ConnectionLost:\n        pass\n",
         replacement="    except ConnectionLost:\n        raise\n",
         why="a step that is stored is told as failed, and done again",

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from ekiden.storage.postgres.connection.address import parse_address
+from ekiden.storage.postgres.address import parse_address
 
 
 async def connect(url: str) -> Any:

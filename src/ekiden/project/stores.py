@@ -46,7 +46,7 @@ def check_store_url(url: str) -> None:
     if url == "memory:":
         return
     if url.partition("://")[0] in _POSTGRES:
-        from ekiden.storage.postgres.connection.address import parse_address
+        from ekiden.storage.postgres.address import parse_address
 
         parse_address(url)
     elif sqlite_path(url) is None:

@@ -37,7 +37,7 @@ def elsewhere(_other_database: str, postgres_tools: Path) -> Callable[[str], str
 @pytest.fixture
 def upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
     """Makes this the next version of Ekiden, with one more migration, and gives its format."""
-    from ekiden.storage.postgres import migrate as postgres
+    from ekiden.storage.postgres import store as postgres
     from ekiden.storage.sqlite import open_store as sqlite
     from ekiden.storage.sqlite.copying import expected_columns
 

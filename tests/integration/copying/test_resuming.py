@@ -12,7 +12,7 @@ from ekiden.core.errors.stored_data import StoreNotEmpty, StoreUnfinished
 from ekiden.project import open_store
 from ekiden.project.copying import copies, copy_store, store_info
 from ekiden.project.stores import tenant_url
-from ekiden.storage.postgres.copy_target import PostgresTarget
+from ekiden.storage.postgres.snapshot import PostgresTarget
 from tests.integration.copying.world import execute_at, made, sessions_at, tenants_made
 
 Place = Callable[[str], str]

@@ -25,8 +25,8 @@ from ekiden.project.copying import CopyStep, copy_store, store_info, verify_stor
 from ekiden.project.keys import KeyStore
 from ekiden.project.stores import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
-from ekiden.storage.postgres.connection.address import parse_address
-from ekiden.storage.postgres.copy_target import PostgresTarget, in_one_transaction
+from ekiden.storage.postgres.address import parse_address
+from ekiden.storage.postgres.snapshot import PostgresTarget, in_one_transaction
 from tests.integration.copying.world import (
     act,
     execute_at,

@@ -9,7 +9,7 @@ import pytest
 from ekiden.core.events import AUDITED, EventType
 from ekiden.storage.base import EventFilter
 from ekiden.storage.postgres import PostgresStore, journal as postgres
-from ekiden.storage.postgres.migrate import shipped
+from ekiden.storage.postgres.store import shipped
 from ekiden.storage.sqlite import SqliteStore, journal as sqlite, open_store
 from ekiden.storage.sqlite.rows import stored_type
 from ekiden.testing.contracts.base import claimed, step

@@ -15,8 +15,7 @@ from ekiden.storage.base import (
     SessionOpening,
     Written,
 )
-from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection import database
+from ekiden.storage.postgres import PostgresStore, database
 from tests.support.proxy import Proxy
 from tests.support.sql import execute, until_blocked
 

@@ -10,8 +10,8 @@ import pytest
 
 from ekiden.storage.base import DocumentWrite, NewSession
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection.address import parse_address
-from ekiden.storage.postgres.connection.changes import PAUSE_S
+from ekiden.storage.postgres.address import parse_address
+from ekiden.storage.postgres.changes import PAUSE_S
 from tests.support.sql import connect, execute, terminate
 
 LISTENERS = """

@@ -21,8 +21,7 @@ from ekiden.storage.base import (
     SessionOpening,
     SessionPatch,
 )
-from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection import database
+from ekiden.storage.postgres import PostgresStore, database
 from tests.support.proxy import Fault, Proxy
 from tests.support.sql import connect, execute, terminate, until_blocked
 

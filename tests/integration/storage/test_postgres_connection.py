@@ -14,7 +14,7 @@ import pytest
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection.errors import ConnectionLost, translated
+from ekiden.storage.postgres.database import ConnectionLost, translated
 from tests.support.proxy import Proxy
 from tests.support.server import Server, private_server
 from tests.support.sql import connect, execute, terminate, until_blocked, until_waited_for
@@ -220,7 +220,7 @@ def test_the_driver_is_asked_for_when_it_is_missing() -> None:
 async def test_a_process_that_is_paused_amid_a_transaction_does_not_keep_its_locks(
     postgres_store: PostgresStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.storage.postgres.connection.database.TRANSACTION_S", 0.5)
+    monkeypatch.setattr("ekiden.storage.postgres.database.TRANSACTION_S", 0.5)
     document = DocumentWrite(collection="c", key="k", body=1)
     await postgres_store.write_documents([document])
     is_locked, awake = asyncio.Event(), asyncio.Event()

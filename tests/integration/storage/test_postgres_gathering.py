@@ -14,7 +14,7 @@ from ekiden.core.errors import LeaseLost, StepConflict, StoreUnavailable, UserEr
 from ekiden.core.events import Event
 from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch
 from ekiden.storage.postgres import PostgresStore, group_commit
-from ekiden.storage.postgres.connection.errors import ConnectionLost
+from ekiden.storage.postgres.database import ConnectionLost
 from ekiden.storage.postgres.group_commit import CommitArguments, CommitGroups
 from ekiden.storage.postgres.rows import EVENT
 from tests.support.proxy import Proxy
@@ -431,7 +431,7 @@ async def test_a_connection_that_nobody_needed_is_closed(
     kept = postgres_store._database._pool
     assert kept is not None
     assert len(kept._idle) > 1
-    monkeypatch.setattr("ekiden.storage.postgres.connection.database._IDLE_S", -1.0)
+    monkeypatch.setattr("ekiden.storage.postgres.database._IDLE_S", -1.0)
     kept._close_old()
     assert not kept._idle
     await asyncio.gather(*kept._closing)
@@ -446,10 +446,10 @@ async def test_a_connection_that_is_too_old_is_not_handed_out(
     kept = postgres_store._database._pool
     assert kept is not None
     old = [each.connection for each in kept._idle]
-    monkeypatch.setattr("ekiden.storage.postgres.connection.database._IDLE_S", -1.0)
+    monkeypatch.setattr("ekiden.storage.postgres.database._IDLE_S", -1.0)
     taken = await kept.take()
     assert taken not in old
-    monkeypatch.setattr("ekiden.storage.postgres.connection.database._AGE_S", -1.0)
+    monkeypatch.setattr("ekiden.storage.postgres.database._AGE_S", -1.0)
     await kept.give_back(taken, is_sound=True)
     assert not kept._idle, "it was out of the pool for long"
     await asyncio.gather(*kept._closing)

@@ -16,8 +16,7 @@ from ekiden.storage.base import (
     Settled,
     StoredMessage,
 )
-from ekiden.storage.postgres import PostgresStore, messages, queues
-from ekiden.storage.postgres.connection import database
+from ekiden.storage.postgres import PostgresStore, database, queues
 from tests.support.proxy import Proxy
 from tests.support.sql import connect, execute, until_blocked
 
@@ -203,7 +202,7 @@ async def test_a_put_whose_rival_is_gone_by_now_is_stored(
 ) -> None:
     await postgres_store.put_messages([message()])
     gone = "with gone as (delete from messages where key = $1) select 1 as id where false"
-    monkeypatch.setattr(messages, "_WITH_KEY", gone)
+    monkeypatch.setattr(queues, "_WITH_KEY", gone)
     (receipt,) = await postgres_store.put_messages([message(body=2)])
     assert receipt.is_new
     assert (await only(postgres_store)).body == 2

@@ -16,8 +16,8 @@ from ekiden.core.errors import (
 from ekiden.storage.base import NewSession
 from ekiden.storage.copying import Migration
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection.address import parse_address
-from ekiden.storage.postgres.migrate import check_engine, migrate, shipped
+from ekiden.storage.postgres.address import parse_address
+from ekiden.storage.postgres.store import check_engine, migrate, shipped
 from tests.support.sql import connect, execute, until_waited_for
 
 ADDITION = Migration(number=1000, name="1000_more", sql="create table more (a integer)")
@@ -92,8 +92,8 @@ async def test_only_what_is_missing_is_run(postgres_url: str) -> None:
 async def test_a_migration_that_waits_for_a_reader_lets_the_others_work(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.storage.postgres.migrate._LOCK_MS", 50)
-    monkeypatch.setattr("ekiden.storage.postgres.migrate._PAUSE_S", 0.05)
+    monkeypatch.setattr("ekiden.storage.postgres.store._LOCK_MS", 50)
+    monkeypatch.setattr("ekiden.storage.postgres.store._PAUSE_S", 0.05)
     wider = dataclasses.replace(ADDITION, sql="alter table sessions add column colour text")
     address = parse_address(postgres_url)
     async with PostgresStore(postgres_url) as store:

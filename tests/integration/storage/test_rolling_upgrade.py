@@ -20,7 +20,7 @@ from ekiden.runtime import CodeContext
 from ekiden.storage.base import Batch, Commit, NewSession, SessionPatch, Store
 from ekiden.storage.copying import Migration
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.migrate import shipped
+from ekiden.storage.postgres.store import shipped
 from ekiden.storage.sqlite import open_store as sqlite
 from ekiden.testing.contracts.base import event, step
 from ekiden.testing.contracts.leases import ClaimContract, ClaimNextContract, ReleaseContract

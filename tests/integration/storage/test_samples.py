@@ -12,7 +12,7 @@ from ekiden import Agent, Runner, Session, function_tool
 from ekiden.audit import verify_audit
 from ekiden.project import open_store
 from ekiden.storage.base import SearchEntry
-from ekiden.storage.postgres.connection.address import parse_address
+from ekiden.storage.postgres.address import parse_address
 from ekiden.storage.sqlite.open_store import shipped
 from ekiden.testing import ScriptedModel, say
 from tests.support.sql import connect

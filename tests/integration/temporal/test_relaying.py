@@ -18,7 +18,7 @@ from ekiden.integrations.temporal.names import Due, care_queue, store_name, time
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Claim, NewSession, SessionRow
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection.errors import Unreachable
+from ekiden.storage.postgres.database import Unreachable
 from ekiden.testing.contracts.engine_base import answered, asked_person, done
 from tests.integration.temporal.desk import (
     SECRET,

@@ -17,7 +17,7 @@ from ekiden.project.stores import tenant_store
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, Store
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection.address import parse_address
+from ekiden.storage.postgres.address import parse_address
 from tests.support.relay_team import team
 from tests.support.worker_processes import Site, client_of, site
 

@@ -6,7 +6,7 @@ import pytest
 
 from ekiden.core.errors import StoreTooNew
 from ekiden.storage.copying import Migration, check_newer
-from ekiden.storage.postgres import migrate as postgres
+from ekiden.storage.postgres import store as postgres
 from ekiden.storage.sqlite import open_store as sqlite
 from tests.support.cases import each_case
 

@@ -4,7 +4,7 @@ import pytest
 
 from ekiden.core.errors import UserError
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection.address import parse_address
+from ekiden.storage.postgres.address import parse_address
 from tests.support.cases import each_case
 
 

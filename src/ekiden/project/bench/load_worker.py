@@ -251,8 +251,8 @@ def sqlite_path_or_none(store: str) -> Path | None:
 
 @asynccontextmanager
 async def _postgres(url: str) -> AsyncIterator[BenchDatabase]:
-    from ekiden.storage.postgres.connection.address import parse_address
-    from ekiden.storage.postgres.connection.errors import asyncpg
+    from ekiden.storage.postgres.address import parse_address
+    from ekiden.storage.postgres.database import asyncpg
 
     schema = f"ekiden_bench_{secrets.token_hex(4)}"
     address = parse_address(url, schema)
@@ -298,7 +298,7 @@ class PostgresDatabase(BenchDatabase):
         return server_cpu_s(await self._connection.fetchval("select pg_backend_pid()"))
 
     async def bare_commits(self, connections: int) -> float:
-        from ekiden.storage.postgres.connection.errors import asyncpg
+        from ekiden.storage.postgres.database import asyncpg
 
         await self._connection.execute("create table if not exists probe (note text)")
         settings = {"search_path": self._schema, "synchronous_commit": "on"}

@@ -41,7 +41,7 @@ from ekiden.storage.copying import (
 )
 
 if TYPE_CHECKING:
-    from ekiden.storage.postgres.copy_target import PostgresTarget
+    from ekiden.storage.postgres.snapshot import PostgresTarget
     from ekiden.storage.sqlite.copying import SqliteSnapshot
 
 
@@ -92,8 +92,8 @@ async def copy_store(
     """
     began = time.monotonic()
     _check_direction(source, target)
-    from ekiden.storage.postgres.connection.address import parse_address
-    from ekiden.storage.postgres.copy_target import PostgresTarget, in_one_transaction
+    from ekiden.storage.postgres.address import parse_address
+    from ekiden.storage.postgres.snapshot import PostgresTarget, in_one_transaction
 
     parts = []
     for name in await tenants_at(source, tenants):

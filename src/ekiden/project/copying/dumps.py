@@ -23,8 +23,9 @@ from ekiden.project.copying.whole_stores import (
     work_folder,
 )
 from ekiden.project.stores import JOINT, tenant_url
-from ekiden.storage.postgres.connection.address import PostgresAddress, parse_address
-from ekiden.storage.postgres.copy_target import (
+from ekiden.storage.postgres.address import PostgresAddress, parse_address
+from ekiden.storage.postgres.snapshot import (
+    PostgresSnapshot,
     PostgresTarget,
     dump_arguments,
     find_tool,
@@ -32,7 +33,6 @@ from ekiden.storage.postgres.copy_target import (
     restore_arguments,
     run_tool,
 )
-from ekiden.storage.postgres.snapshot import PostgresSnapshot
 from ekiden.storage.sqlite.copying import move_to_new, sync
 
 

@@ -182,7 +182,7 @@ _POSTGRES = ("postgresql", "postgres")
 def snapshot_at(url: str, tenant: str = DEFAULT_TENANT) -> StoreSnapshot:
     """A snapshot of the tenant's store. Raises `UserError` for an invalid address."""
     if file_at(url) is None:
-        from ekiden.storage.postgres.connection.address import parse_address
+        from ekiden.storage.postgres.address import parse_address
         from ekiden.storage.postgres.snapshot import PostgresSnapshot
 
         return PostgresSnapshot(parse_address(tenant_url(url, tenant)))
@@ -207,7 +207,7 @@ async def target_state(url: str, tenant: str = DEFAULT_TENANT) -> TargetState:
     """Check the content at the address where the tenant's store will be written. Nothing is
     changed."""
     if file_at(url) is None:
-        from ekiden.storage.postgres.connection.address import parse_address
+        from ekiden.storage.postgres.address import parse_address
         from ekiden.storage.postgres.snapshot import PostgresSnapshot
 
         address = parse_address(tenant_url(url, tenant))
@@ -280,7 +280,7 @@ async def tenants_at(url: str, wanted: Collection[str] | None) -> Sequence[str]:
 def shown(url: str) -> str:
     """The address for messages, without a password."""
     if file_at(url) is None:
-        from ekiden.storage.postgres.connection.address import parse_address
+        from ekiden.storage.postgres.address import parse_address
 
         return parse_address(url).shown
     return str(tenant_file(url))

@@ -14,6 +14,6 @@ else:
 
         def __init__(self, *args: Any, **options: Any) -> None:
             """Raise the `UserError` that tells how to install the driver."""
-            import ekiden.storage.postgres.connection.errors  # noqa: F401
+            from ekiden.storage.postgres.database import asyncpg as _  # noqa: F401
 
     PostgresStore = _DriverMissing

@@ -31,14 +31,15 @@ from ekiden.storage.base import (
     Written,
 )
 from ekiden.storage.chain import HEAD
-from ekiden.storage.postgres.connection.changes import Role
-from ekiden.storage.postgres.connection.database import (
+from ekiden.storage.postgres.changes import Role
+from ekiden.storage.postgres.database import (
     ANSWER_S,
     COMMAND_S,
+    UNIQUE_VIOLATION,
     Database,
+    OutcomeUnknown,
     send_until_answered,
 )
-from ekiden.storage.postgres.connection.errors import UNIQUE_VIOLATION, OutcomeUnknown
 from ekiden.storage.postgres.documents import (
     PostgresDocumentWrite,
     prepare_documents,
@@ -52,16 +53,13 @@ from ekiden.storage.postgres.group_commit import (
     CommitGroups,
     single_arguments,
 )
-from ekiden.storage.postgres.messages import (
-    WRITES_EVENTS,
+from ekiden.storage.postgres.queues import (
     PostgresSettle,
     PreparedMessage,
-    lock_sessions,
     prepare_messages,
     prepare_settles,
     store_messages,
     store_settles,
-    wake_sessions,
 )
 from ekiden.storage.postgres.rows import (
     EVENT,
@@ -72,7 +70,14 @@ from ekiden.storage.postgres.rows import (
     to_column,
     to_column_or_null,
 )
-from ekiden.storage.postgres.sessions import INSERT, NEW, new_columns
+from ekiden.storage.postgres.sessions import (
+    INSERT,
+    NEW,
+    WRITES_EVENTS,
+    lock_sessions,
+    new_columns,
+    wake_sessions,
+)
 from ekiden.storage.values import (
     check_free_event,
     check_numbers,

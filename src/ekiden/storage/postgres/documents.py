@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ekiden.core.errors import StaleDocument
 from ekiden.storage.base import Document, DocumentWrite
-from ekiden.storage.postgres.connection.changes import Role
+from ekiden.storage.postgres.changes import Role
 from ekiden.storage.postgres.rows import DOCUMENT, document, to_column
 from ekiden.storage.values import json_text, prefix_end
 

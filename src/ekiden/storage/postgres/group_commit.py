@@ -12,9 +12,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from ekiden.core.errors import EkidenError
-from ekiden.storage.postgres.connection.changes import later_lapse
-from ekiden.storage.postgres.connection.database import ANSWER_S, Database
-from ekiden.storage.postgres.connection.errors import ConnectionLost
+from ekiden.storage.postgres.changes import later_lapse
+from ekiden.storage.postgres.database import ANSWER_S, ConnectionLost, Database
 from ekiden.storage.postgres.rows import READY_NOW, WRITTEN_EVENT
 
 _ROW = {

@@ -19,8 +19,8 @@ from ekiden.core.values import dumps, loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.chain import EventDigest, own_digest
 from ekiden.storage.copying import FOLLOWERS
+from ekiden.storage.postgres.changes import Role
 from ekiden.storage.postgres.commits import store_commit
-from ekiden.storage.postgres.connection.changes import Role
 from ekiden.storage.postgres.group_commit import CommitGroups
 from ekiden.storage.postgres.rows import (
     EVENT,

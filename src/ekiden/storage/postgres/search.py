@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from ekiden.core.values import loads
 from ekiden.storage.base import SearchEntry, SearchHit
-from ekiden.storage.postgres.connection.changes import Role
-from ekiden.storage.postgres.connection.errors import WITHOUT_EXTENSION
+from ekiden.storage.postgres.changes import Role
+from ekiden.storage.postgres.database import WITHOUT_EXTENSION
 from ekiden.storage.postgres.rows import from_column, to_column
 from ekiden.storage.search import (
     CheckedEntry,

@@ -1,4 +1,11 @@
-"""Sessions and leases in PostgreSQL."""
+"""Sessions and leases in PostgreSQL; the order of row locks, and waking sessions.
+
+Two transactions that wake each other's sessions while they commit their own would deadlock. So all
+transactions lock session rows before documents and messages, and several session rows in the order
+of their numbers: a transaction that wakes other sessions calls `lock_sessions` first. The server
+detects the remaining deadlocks, such as two transactions that put the same two keys in opposite
+order, and `Database.run` retries one of them.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +25,8 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
-from ekiden.storage.postgres.connection.changes import FREE, Role, later_lapse, lease
-from ekiden.storage.postgres.connection.database import Database
-from ekiden.storage.postgres.connection.errors import ConnectionLost
+from ekiden.storage.postgres.changes import FREE, Role, later_lapse, lease
+from ekiden.storage.postgres.database import ConnectionLost, Database
 from ekiden.storage.postgres.rows import (
     CLAIMED_SESSION,
     READY_NOW,
@@ -407,3 +413,54 @@ class Leases(Role):
     ) -> None:
         longest_s = min(timeout_s, self._claim_queue.seconds_to_lapse())
         await self._changes.wait_ready(agents, longest_s, has_room)
+
+
+WRITES_EVENTS = "writer as (delete from events where false)"
+"""Deletes nothing, but takes a writer's lock on the table before the transaction has a number. So
+`feed` knows which transactions may still add events with a lower number. The first statement of a
+transaction that adds events must contain this, or write to the table itself."""
+
+_WAITS = "messages join sessions as woken on woken.id = session_id where key"
+_LOCK_SESSIONS = f"""
+with {WRITES_EVENTS}
+select from sessions where num in (
+    select $1::bigint
+    union all select num from sessions where id = any($2::text[])
+    union all select woken.num from {_WAITS} = any($3::text[])
+) order by num for no key update"""
+# The usual case. Without lists, whose lengths are unknown, one plan serves every call.
+_LOCK_FOR_ONE = f"""
+with {WRITES_EVENTS}
+select from sessions where num in ($1, (select woken.num from {_WAITS} = $2))
+order by num for no key update"""
+
+
+def wake_sql(source: str) -> str:
+    """An update that wakes the sessions in the column `session_id` of `source`, each as often as it
+    occurs."""
+    return f"""
+    update sessions set wakes = wakes + often,
+        status = case when status = 'waiting' then 'ready' else status end,
+        ready_at = case when status = 'waiting' then {READY_NOW} else ready_at end,
+        updated_at = case when status = 'waiting' then clock_timestamp() else updated_at end
+    from (select session_id, count(*) as often from {source} group by session_id) as wake
+    where sessions.id = wake.session_id"""
+
+
+_WAKE = wake_sql("unnest($1::text[]) as told (session_id)")
+
+
+async def lock_sessions(
+    connection: Any, *, num: int | None, ids: Sequence[str], keys: Sequence[str]
+) -> None:
+    """Lock the session `num`, these sessions, and the sessions that wait for these messages."""
+    if not ids and len(keys) == 1:
+        await connection.execute(_LOCK_FOR_ONE, num, to_column(keys[0]))
+    else:
+        stored = [[to_column(each) for each in names] for names in (ids, keys)]
+        await connection.execute(_LOCK_SESSIONS, num, *stored)
+
+
+async def wake_sessions(connection: Any, ids: Sequence[str]) -> None:
+    """Wake these sessions; ids of missing sessions are ignored."""
+    await connection.execute(_WAKE, [to_column(each) for each in ids])

@@ -1,21 +1,29 @@
-"""Snapshots of whole PostgreSQL schemas, and the list of schemas with stores."""
+"""Snapshots of whole PostgreSQL schemas, targets of copies, and the schemas with stores."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar, cast
 
 from ekiden.core.errors import StoreUnavailable, UserError
-from ekiden.core.errors.stored_data import NotCopyable
+from ekiden.core.errors.stored_data import (
+    CopyDiffers,
+    NotCopyable,
+    StoreNotEmpty,
+    StoreUnfinished,
+)
+from ekiden.core.values import dumps, new_id
 from ekiden.storage.base import Store
 from ekiden.storage.copying import (
     LEFT_TO_VERIFY,
+    MARK,
     OF_SESSIONS,
     PAGE_BYTES,
     PAGE_ROWS,
     PARENTS,
     TABLES,
     Examination,
+    Numbers,
     Row,
     TableName,
     TargetState,
@@ -23,9 +31,7 @@ from ekiden.storage.copying import (
     describe_rows,
     whole_tables,
 )
-from ekiden.storage.postgres.connection.address import PostgresAddress
-from ekiden.storage.postgres.connection.database import Database
-from ekiden.storage.postgres.connection.errors import FOREIGN, translated
+from ekiden.storage.postgres.address import PostgresAddress
 from ekiden.storage.postgres.copy_rows import (
     count_sql,
     count_tables,
@@ -34,18 +40,28 @@ from ekiden.storage.postgres.copy_rows import (
     select_sql,
     sizes_sql,
     stored_columns,
+    to_schema,
+    written_columns,
+)
+from ekiden.storage.postgres.database import (
+    FOREIGN,
+    UNIQUE_VIOLATION,
+    UNSTORABLE,
+    Database,
+    translated,
 )
 from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.journal import PostgresJournal
-from ekiden.storage.postgres.migrate import (
+from ekiden.storage.postgres.sessions import PostgresSessions
+from ekiden.storage.postgres.store import (
     APPLIED,
+    PostgresStore,
     check_encoding,
     check_engine,
+    migrate,
     missing_migrations,
     shipped,
 )
-from ekiden.storage.postgres.sessions import PostgresSessions
-from ekiden.storage.postgres.store import PostgresStore
 
 _NEIGHBOURS = """
 select substr(nspname, length($1) + 1) as name from pg_namespace as space
@@ -294,3 +310,190 @@ async def translate_errors(address: PostgresAddress, work: Awaitable[T]) -> T:
 
 async def _nothing(connection: Any) -> None:
     """Nothing to prepare."""
+
+
+_LARGEST = 10**18 - 1
+"""The largest number in a cursor."""
+_MARK = "insert into documents (collection, key, body) values ($1, $2, $3)"
+_UNMARK = "delete from documents where collection = $1 and key = $2"
+_HOLD_MARK = "select from documents where collection = $1 and key = $2 for update"
+_REMOVE = """
+truncate sessions, events, steps, messages, search_spaces, search_entries restart identity;
+alter sequence free_events restart;
+delete from documents"""
+_NUMBERED = {
+    "sessions_num_seq": "select max(num) from sessions",
+    "messages_id_seq": "select max(id) from messages",
+    "search_spaces_num_seq": "select max(num) from search_spaces",
+    "search_entries_id_seq": "select max(id) from search_entries",
+    "free_events": "select max(seq) from events where session = 0",
+}
+
+
+class PostgresTarget:
+    """A schema that is filled; `async with` connects, and brings it to the newest format.
+
+    From `mark` to `finish`, other processes refuse to open it. Each page is one transaction with
+    one COPY.
+    """
+
+    def __init__(self, address: PostgresAddress, *, source: str = "") -> None:
+        self.address = address
+        self._source = source
+        self.url = address.shown
+        self._connection: Any = None
+        self._owner = new_id("cpy")
+        self._events = 0
+        self._place = 0
+        """The position of the next event in the feed."""
+
+    async def __aenter__(self) -> Self:
+        self._connection = await connect_for_copying(self.address)
+        try:
+            await self._run(migrate(self._connection, self.address))
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._connection.terminate()
+
+    def expect_events(self, count: int) -> None:
+        """Reserve the positions -count to -1 in the feed for copied events: they come before all
+        later events, whose positions are transaction numbers."""
+        self._events = count
+        self._place = -count
+
+    def cursor(self, rank: int) -> str:
+        """The feed cursor after the first `rank` copied events."""
+        return f"{rank - self._events - 1}.{_LARGEST}.{_LARGEST}"
+
+    async def write(self, table: TableName, rows: Sequence[Row]) -> None:
+        """Add all rows or none. Raises `NotCopyable` for rows that cannot be stored here, and
+        `CopyDiffers` if another copy took the schema over."""
+        try:
+            records = to_schema(table, rows, first_place=self._place)
+        except OverflowError as exc:
+            raise self._not_copyable(table, exc) from exc
+
+        async def work() -> None:
+            await self._check_mark(self._connection)
+            await self._connection.copy_records_to_table(
+                table,
+                records=records,
+                columns=written_columns(table),
+                schema_name=self.address.schema,
+                timeout=TIMEOUT_S,
+            )
+
+        await self._transact(work, table)
+        if table == "events":
+            self._place += len(rows)
+
+    async def number(self, numbers: Numbers) -> None:
+        """Continue after the highest numbers of the source, and analyze the tables."""
+        given = (
+            numbers.sessions,
+            numbers.messages,
+            numbers.search_spaces,
+            numbers.search_entries,
+            numbers.free_events,
+        )
+
+        async def work() -> None:
+            await self._check_mark(self._connection)
+            for (sequence, highest), last in zip(_NUMBERED.items(), given, strict=True):
+                found = await self._connection.fetchval(highest, timeout=TIMEOUT_S)
+                number = max(last, found or 0)
+                if number > 0:
+                    await self._connection.execute("select setval($1, $2)", sequence, number)
+
+        await self._transact(work)
+        await self.analyze()
+
+    async def analyze(self) -> None:
+        """Update the server's statistics, which its plans need after many new rows."""
+        tables = ", ".join(TABLES)
+        await self._run(self._connection.execute(f"analyze {tables}", timeout=TIMEOUT_S))
+
+    async def mark(self, connection: Any, *, resume: bool) -> None:
+        """Mark the schema as an unfinished copy of its source, within a transaction.
+
+        Raises `StoreNotEmpty`, also for a copy of another source, and `StoreUnfinished` if it
+        already has a mark; with `resume` the contents of that copy are removed instead.
+        """
+        await connection.execute(_HOLD_MARK, *MARK)
+        mark = await read_mark(connection)
+        if mark is None:
+            for table in TABLES:
+                count = await connection.fetchval(count_sql(table), timeout=TIMEOUT_S)
+                if count:
+                    raise StoreNotEmpty(self.url, f"{count} {table.replace('_', ' ')}")
+        else:
+            self.check_mark(mark, resume=resume)
+            await connection.execute(_REMOVE, timeout=TIMEOUT_S)
+        body = dumps({"v": 1, "source": self._source, "owner": self._owner})
+        await connection.execute(_MARK, *MARK, body)
+
+    def check_mark(self, mark: Mapping[str, Any], *, resume: bool) -> None:
+        """Raise `StoreUnfinished` without `resume`, and `StoreNotEmpty` for a copy of another
+        source."""
+        if not resume:
+            raise StoreUnfinished(self.url, source=str(mark["source"]))
+        if mark["source"] != self._source:
+            found = f"an unfinished copy of {mark['source']}, not of {self._source}"
+            raise StoreNotEmpty(self.url, found)
+
+    async def finish(self, connection: Any) -> None:
+        """Remove the mark, within a transaction. Raises `CopyDiffers` if another copy set it."""
+        await self._check_mark(connection)
+        await connection.execute(_UNMARK, *MARK)
+
+    async def _check_mark(self, connection: Any) -> None:
+        mark = await read_mark(connection, hold=True)
+        if mark is None or mark["owner"] != self._owner:
+            raise CopyDiffers(self.url, "another copy took it over")
+
+    async def _transact(
+        self, work: Callable[[], Awaitable[T]], table: TableName = "documents"
+    ) -> T:
+        async def run() -> T:
+            async with self._connection.transaction():
+                return await work()
+
+        try:
+            return await self._run(run())
+        except Exception as exc:
+            if isinstance(exc.__cause__, UNIQUE_VIOLATION):
+                raise CopyDiffers(self.url, f"another process writes to {table}") from exc
+            if isinstance(exc.__cause__, UNSTORABLE):
+                raise self._not_copyable(table, exc.__cause__) from exc
+            raise
+
+    def _not_copyable(self, table: str, exc: BaseException) -> NotCopyable:
+        why = str(exc).partition("\n")[0]
+        return NotCopyable(f"this into {self.url}", f"a row of the table {table}: {why}")
+
+    async def _run(self, work: Awaitable[T]) -> T:
+        return await translate_errors(self.address, work)
+
+
+async def in_one_transaction(
+    targets: Sequence[PostgresTarget], work: Callable[[PostgresTarget, Any], Awaitable[None]]
+) -> None:
+    """Call `work` for each of these schemas of one database, with the same connection, in one
+    transaction."""
+    first = targets[0].address
+    connection = await connect_for_copying(first)
+
+    async def run() -> None:
+        async with connection.transaction():
+            for target in targets:
+                await connection.execute(f'set local search_path = "{target.address.schema}"')
+                await work(target, connection)
+
+    try:
+        await translate_errors(first, run())
+    finally:
+        connection.terminate()

@@ -25,8 +25,7 @@ from typing import Any, TypeGuard
 from ekiden.core.errors import EkidenError, SessionBusy, SessionNotFound
 from ekiden.core.values import dumps, is_dead, loads
 from ekiden.storage.base import Claim
-from ekiden.storage.postgres.connection.database import CLOSE_S, Database
-from ekiden.storage.postgres.connection.errors import FOREIGN
+from ekiden.storage.postgres.database import CLOSE_S, FOREIGN, Database
 from ekiden.storage.postgres.rows import ClaimHandle, from_column, to_column
 from ekiden.storage.timers import TIMERS, ChangeSignal
 

@@ -1,1 +1,0 @@
-"""Connections to the database: addresses, the pool, errors, and hints of changes."""
