@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ekiden.storage.postgres.snapshot import login_of
+from ekiden.storage.postgres.address import login_of
 
 
 @pytest.mark.parametrize(

@@ -23,16 +23,16 @@ from ekiden.project.copying.whole_stores import (
     work_folder,
 )
 from ekiden.project.stores import JOINT, tenant_url
-from ekiden.storage.postgres.address import PostgresAddress, parse_address
-from ekiden.storage.postgres.snapshot import (
-    PostgresSnapshot,
-    PostgresTarget,
+from ekiden.storage.postgres.address import (
+    PostgresAddress,
     dump_arguments,
     find_tool,
     login_of,
+    parse_address,
     restore_arguments,
     run_tool,
 )
+from ekiden.storage.postgres.snapshot import PostgresSnapshot, PostgresTarget
 from ekiden.storage.sqlite.copying import move_to_new, sync
 
 

@@ -29,7 +29,6 @@ from ekiden.storage.postgres.queues import Queues
 from ekiden.storage.postgres.search import Search, Vectors, find_extension
 from ekiden.storage.postgres.sessions import ClaimQueue, Leases, PostgresSessions
 
-
 _INFO = """
 select current_setting('server_version') as version,
     (select max(number) from migrations) as format"""

@@ -1,4 +1,4 @@
-"""The journal in SQLite: group commits, and reads of events, steps and the feed."""
+"""The journal in SQLite: group commits, batches, and reads of events, steps and the feed."""
 
 from __future__ import annotations
 
@@ -13,21 +13,13 @@ import apsw
 from ekiden.core.errors import LeaseLost, QueueFull, StepConflict
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.values import loads
-from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
-from ekiden.storage.chain import EventDigest, own_digest
-from ekiden.storage.sqlite.batches import (
-    SqliteDocumentWrite,
-    SqliteNewSession,
-    check_openings,
-    open_sessions,
-    prepare_documents,
-    prepare_openings,
-    write_documents,
-)
+from ekiden.storage.base import Batch, Claim, Commit, EventFilter, EventPage, Written
+from ekiden.storage.chain import HEAD, EventDigest, head_text, link_digest, own_digest
 from ekiden.storage.sqlite.connection import TransactionTime, query
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
 from ekiden.storage.sqlite.rows import (
     NO_SESSION,
+    Row,
     chunks,
     event_of,
     event_rows,
@@ -39,6 +31,15 @@ from ekiden.storage.sqlite.rows import (
     type_of,
     values_sql,
 )
+from ekiden.storage.sqlite.sessions import (
+    SqliteDocumentWrite,
+    SqliteNewSession,
+    check_openings,
+    open_sessions,
+    prepare_documents,
+    prepare_openings,
+    write_documents,
+)
 from ekiden.storage.sqlite.settle import (
     SqliteSettle,
     prepare_settles,
@@ -46,6 +47,7 @@ from ekiden.storage.sqlite.settle import (
     wake_sessions,
 )
 from ekiden.storage.values import (
+    check_free_event,
     check_limit,
     collector_paused,
     event_conflict,
@@ -429,3 +431,60 @@ def _event(row: tuple[Any, ...]) -> Event:
         () if items is None else loads(items),
         None if error is None else loads(error),
     )
+
+
+class PreparedBatch:
+    """A batch as rows, made in the event loop's thread so that invalid JSON fails there."""
+
+    __slots__ = ("documents", "events", "now_us", "openings", "puts", "settles", "wakes")
+
+    def __init__(self, batch: Batch, now_us: int) -> None:
+        for event in batch.events:
+            check_free_event(event)
+        self.documents: Sequence[SqliteDocumentWrite] = prepare_documents(batch.documents, now_us)
+        self.puts: Sequence[PreparedPut] = prepare_puts(batch.messages)
+        self.settles: Sequence[SqliteSettle] = prepare_settles(batch.settles)
+        self.openings: Sequence[SqliteNewSession] = prepare_openings(batch.openings, now_us)
+        self.wakes = batch.wakes
+        self.events = event_rows(NO_SESSION, "", batch.events)
+        self.now_us = now_us
+
+
+def write_batch(db: apsw.Connection, batch: PreparedBatch, now: TransactionTime) -> Written:
+    """Write the batch inside a transaction. Raises `SessionExists` before anything is written;
+    `StaleDocument` and `QueueFull` may come later, so the transaction must be rolled back."""
+    check_openings(db, batch.openings)
+    if batch.documents:
+        write_documents(db, batch.documents)
+    receipts: Sequence[Any] = ()
+    if batch.puts:
+        (result,) = put_messages(db, [batch.puts], now)
+        if isinstance(result, QueueFull):
+            raise result
+        receipts = result
+    settled = settle_messages(db, batch.settles, now) if batch.settles else ()
+    open_sessions(db, batch.openings)
+    if batch.wakes:
+        wake_sessions(db, batch.wakes, now)
+    if batch.events:
+        _insert_free_events(db, batch.events, batch.now_us)
+    return Written(receipts=receipts, settled=settled)
+
+
+def _insert_free_events(db: apsw.Connection, rows: Sequence[Row], now_us: int) -> None:
+    """Store events outside sessions, with their numbers and a digest that covers the previous
+    one."""
+    number, _, content = rows[-1][-1].partition(":")
+    before = query(db, "SELECT body FROM documents WHERE collection = ? AND key = ?", HEAD)
+    digest = link_digest(before[0][0] if before else "", content)
+    db.execute(
+        "INSERT INTO documents (collection, key, version, updated_us, body) VALUES (?, ?, 1, ?, ?)"
+        " ON CONFLICT (collection, key) DO UPDATE SET version = version + 1,"
+        " updated_us = excluded.updated_us, body = excluded.body",
+        (*HEAD, now_us, head_text(digest)),
+    )
+    rows = [*rows[:-1], (*rows[-1][:-1], f"{number}:{digest}")]
+    ((last,),) = query(
+        db, "SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", (NO_SESSION,)
+    )
+    insert_events(db, [(NO_SESSION, seq, *row[2:]) for seq, row in enumerate(rows, start=last + 1)])

@@ -1,26 +1,36 @@
-"""Sessions and leases in SQLite."""
+"""Sessions, leases and documents in SQLite."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import apsw
 
-from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
+from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound, StaleDocument
 from ekiden.core.values import dumps, is_dead, loads
 from ekiden.storage.base import (
     Claim,
+    Document,
+    DocumentWrite,
     NewSession,
     SessionFilter,
+    SessionOpening,
     SessionPage,
     SessionRow,
     SessionStatus,
 )
 from ekiden.storage.records import check_priority
 from ekiden.storage.sqlite.connection import query
+from ekiden.storage.sqlite.rows import NO_SESSION, Row, event_rows, insert_events
 from ekiden.storage.timers import MOST_CHECKED
-from ekiden.storage.values import check_session_id, json_text, parse_cursor
+from ekiden.storage.values import (
+    check_numbers,
+    check_session_id,
+    json_text,
+    parse_cursor,
+    prefix_end,
+)
 
 _COLUMNS = (
     "num, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch, owner,"
@@ -324,3 +334,161 @@ def _free_of_dead(db: apsw.Connection, session_id: str, now_ms: int) -> None:
     if not is_dead(owner):
         raise SessionBusy(session_id, owner=owner, free_in_s=(lease_until - now_ms) / 1000)
     db.execute("UPDATE sessions SET owner = NULL, lease_until = NULL WHERE id = ?", (session_id,))
+
+
+class SqliteDocumentWrite(NamedTuple):
+    """A write with its body as JSON text."""
+
+    collection: str
+    key: str
+    body: str | None
+    expected_version: int | None
+    now_us: int
+
+
+def prepare_documents(
+    writes: Sequence[DocumentWrite], now_us: int
+) -> Sequence[SqliteDocumentWrite]:
+    """The writes as rows. Raises `UserError` for bodies that are not JSON."""
+    return [
+        SqliteDocumentWrite(
+            write.collection,
+            write.key,
+            None
+            if write.body is None
+            else json_text(write.body, "document {}/{}", write.collection, write.key),
+            write.expected_version,
+            now_us,
+        )
+        for write in writes
+    ]
+
+
+def write_documents(db: apsw.Connection, writes: Sequence[SqliteDocumentWrite]) -> None:
+    """Write the documents in order; `StaleDocument` may come after some were written."""
+    for write in writes:
+        if write.expected_version is not None:
+            _check_version(db, write, write.expected_version)
+        if write.body is None:
+            db.execute(
+                "DELETE FROM documents WHERE collection = ? AND key = ?",
+                (write.collection, write.key),
+            )
+        else:
+            db.execute(
+                "INSERT INTO documents (collection, key, version, updated_us, body)"
+                " VALUES (?, ?, 1, ?, ?) ON CONFLICT (collection, key) DO UPDATE SET"
+                " version = version + 1, updated_us = excluded.updated_us, body = excluded.body",
+                (write.collection, write.key, write.now_us, write.body),
+            )
+
+
+def read_document(db: apsw.Connection, collection: str, key: str) -> Document | None:
+    """The document, or `None`."""
+    found = query(
+        db,
+        "SELECT key, body, version, updated_us FROM documents WHERE collection = ? AND key = ?",
+        (collection, key),
+    )
+    return _document(collection, found[0]) if found else None
+
+
+def read_documents(
+    db: apsw.Connection, collection: str, prefix: str, after: str, limit: int
+) -> list[Document]:
+    """Documents with keys above `after`, ordered by key."""
+    end = prefix_end(prefix)
+    found = query(
+        db,
+        "SELECT key, body, version, updated_us FROM documents"
+        " WHERE collection = ? AND key >= ? AND key > ?"
+        + ("" if end is None else " AND key < ?")
+        + f" ORDER BY key LIMIT {limit:d}",
+        (collection, prefix, after, *(() if end is None else (end,))),
+    )
+    return [_document(collection, row) for row in found]
+
+
+def _check_version(db: apsw.Connection, write: SqliteDocumentWrite, expected: int) -> None:
+    rows = query(
+        db,
+        "SELECT version FROM documents WHERE collection = ? AND key = ?",
+        (write.collection, write.key),
+    )
+    found = int(rows[0][0]) if rows else 0
+    if found != expected:
+        raise StaleDocument(write.collection, write.key, expected=expected, found=found)
+
+
+def _document(collection: str, row: tuple[Any, ...]) -> Document:
+    key, body, version, updated_us = row
+    return Document(
+        collection=collection,
+        key=key,
+        body=loads(body),
+        version=version,
+        updated_at_us=updated_us,
+    )
+
+
+class SqliteNewSession(NamedTuple):
+    """A session to be created, as rows."""
+
+    row: Row
+    """Id, agent, status, user, meta, priority, cursor, variables, number of the last event,
+    creation time, time of the last change."""
+    events: Sequence[Row]
+    """Rows of `event_rows`, with `NO_SESSION` for the number that the session will get."""
+
+
+def prepare_openings(openings: Sequence[SessionOpening], now_us: int) -> list[SqliteNewSession]:
+    """The sessions as rows. Raises `UserError` or `StepConflict`."""
+    return [_prepare_opening(opening, now_us) for opening in openings]
+
+
+def check_openings(db: apsw.Connection, openings: Sequence[SqliteNewSession]) -> None:
+    """Raise `SessionExists` if an id is taken, or occurs twice."""
+    seen: set[str] = set()
+    for opening in openings:
+        session_id = opening.row[0]
+        if session_id in seen or query(db, "SELECT 1 FROM sessions WHERE id = ?", (session_id,)):
+            raise SessionExists(session_id)
+        seen.add(session_id)
+
+
+def open_sessions(db: apsw.Connection, openings: Sequence[SqliteNewSession]) -> None:
+    """Create sessions whose ids are free, with their events."""
+    for opening in openings:
+        db.execute(
+            "INSERT INTO sessions (id, agent, status, user_id, meta, priority, cursor, variables,"
+            " seq, created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            opening.row,
+        )
+        num = db.last_insert_rowid()
+        insert_events(db, [(num, *row[1:]) for row in opening.events])
+
+
+def _prepare_opening(opening: SessionOpening, now_us: int) -> SqliteNewSession:
+    new, events = opening.new, opening.events
+    if events:
+        check_numbers(new.id, 0, events)
+    return SqliteNewSession(
+        (
+            new.id,
+            new.agent,
+            new.status,
+            new.user_id,
+            meta_text(new),
+            new.priority,
+            json_text(opening.cursor, "the cursor of session {!r}", new.id)
+            if opening.cursor
+            else None,
+            json_text(opening.variables, "`variables` of session {!r}", new.id)
+            if opening.variables
+            else None,
+            len(events),
+            now_us,
+            now_us,
+        ),
+        event_rows(NO_SESSION, new.id, events),
+    )

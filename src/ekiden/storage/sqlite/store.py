@@ -42,7 +42,7 @@ from ekiden.storage.base import (
 )
 from ekiden.storage.chain import EventDigest
 from ekiden.storage.copying import Migration, TableName
-from ekiden.storage.sqlite import batches, journal, queues, sessions, settle
+from ekiden.storage.sqlite import journal, queues, sessions, settle
 from ekiden.storage.sqlite.connection import (
     LeaseClock,
     TransactionTime,
@@ -160,8 +160,8 @@ class SqliteStore(SqliteSearch, QueueStarts):
         await self._write(try_it)
 
     async def write(self, batch: Batch) -> Written:
-        prepared = batches.PreparedBatch(batch, self._clock.now_us())
-        return await self._write(lambda db, now: batches.write_batch(db, prepared, now))
+        prepared = journal.PreparedBatch(batch, self._clock.now_us())
+        return await self._write(lambda db, now: journal.write_batch(db, prepared, now))
 
     # Sessions
 
@@ -292,19 +292,19 @@ class SqliteStore(SqliteSearch, QueueStarts):
     # Documents
 
     async def get_document(self, collection: str, key: str) -> Document | None:
-        return await self._read(lambda db: batches.read_document(db, collection, key), quick=True)
+        return await self._read(lambda db: sessions.read_document(db, collection, key), quick=True)
 
     async def write_documents(
         self, writes: Sequence[DocumentWrite], *, silently: bool = False
     ) -> None:
-        prepared = batches.prepare_documents(writes, self._clock.now_us())
-        await self._write(lambda db, _: batches.write_documents(db, prepared))
+        prepared = sessions.prepare_documents(writes, self._clock.now_us())
+        await self._write(lambda db, _: sessions.write_documents(db, prepared))
 
     async def list_documents(
         self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
     ) -> Sequence[Document]:
         return await self._read(
-            lambda db: batches.read_documents(db, collection, prefix, after, limit)
+            lambda db: sessions.read_documents(db, collection, prefix, after, limit)
         )
 
     # Queues
