@@ -275,7 +275,7 @@ async def test_a_wire_that_falls_silent_delays_a_commit_and_locks_no_session(
     for name in (
         "commits.ANSWER_S",
         "group_commit.ANSWER_S",
-        "connection.database._RELEASE_S",
+        "database._RELEASE_S",
     ):
         monkeypatch.setattr(f"ekiden.storage.postgres.{name}", 0.2)
     async with PostgresStore(proxy.url(postgres_url), max_size=2) as store:

@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.errors.server import RequestInvalid, TooManyRequests
-from ekiden.integrations.mcp_server.http import IDLE_S, SessionQuota
+from ekiden.integrations.mcp_server.server import IDLE_S, SessionQuota
 from ekiden.server import ServerConfig, idempotency as kept, lifespan as tidying
 from ekiden.server.access.access import Caller
 from ekiden.server.middleware import bodies

@@ -6,8 +6,8 @@ from ekiden.core.integrations.lazy import lazy_names
 __getattr__ = lazy_names(
     __name__,
     {
-        "install": "ekiden.integrations.mcp_server.http",
-        "running": "ekiden.integrations.mcp_server.http",
+        "install": "ekiden.integrations.mcp_server.server",
+        "running": "ekiden.integrations.mcp_server.server",
         "serve_stdio": "ekiden.integrations.mcp_server.server",
     },
 )
