@@ -18,7 +18,7 @@ from typing import Any
 from ekiden import Agent
 from ekiden.agents import load_agent_files
 from ekiden.embeddings.local import MISSING, local_embedder
-from ekiden.routing.meaning.semantic import SemanticStage
+from ekiden.routing.semantic import SemanticStage
 
 
 def main() -> None:

@@ -39,11 +39,11 @@ from routing_rows import ROWS, Examples, Task
 
 from ekiden import Agent
 from ekiden.core.profile import Triggers
+from ekiden.embeddings.base import second_encoder
 from ekiden.embeddings.local import MISSING, local_embedder
-from ekiden.embeddings.named import second_encoder
 from ekiden.routing import RouteDecision, Router
 from ekiden.routing.decision import Strategy
-from ekiden.routing.meaning.semantic import SemanticStage
+from ekiden.routing.semantic import SemanticStage
 
 _TIMED = 200
 

@@ -5,7 +5,7 @@
 ``DIR`` is that of ``routing_accuracy.py``. It prints the share of requests that keywords route
 rightly by their lead (`_RIGHT_BY_LEAD` of ``ekiden.routing.rules``), and the weights of the two
 logistic functions of a team known by descriptions (`RIGHT` and `IN_SCOPE` of
-``ekiden.routing.meaning.learner``). In every team, nine of ten requests are in scope.
+``ekiden.routing.learner``). In every team, nine of ten requests are in scope.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ekiden import Agent
 from ekiden.core.profile import Triggers
 from ekiden.embeddings.local import MISSING, local_embedder
 from ekiden.routing import RuleStage
-from ekiden.routing.meaning.learner import DescribedCalibration
-from ekiden.routing.meaning.semantic import SemanticStage
+from ekiden.routing.learner import DescribedCalibration
+from ekiden.routing.semantic import SemanticStage
 
 Floats = NDArray[np.float64]
 IN_SCOPE_SHARE = 0.9

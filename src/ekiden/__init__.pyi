@@ -207,7 +207,7 @@ from ekiden.core.tools.guardrails import ToolOutputGuardrailResult as ToolOutput
 from ekiden.core.tools.guardrails import tool_input_guardrail as tool_input_guardrail
 from ekiden.core.tools.guardrails import tool_output_guardrail as tool_output_guardrail
 from ekiden.core.tools.tool import FunctionTool as FunctionTool
-from ekiden.embeddings.named import embedder_for as embedder_for
+from ekiden.embeddings.base import embedder_for as embedder_for
 from ekiden.engine import BusServer as BusServer
 from ekiden.engine import Worker as Worker
 from ekiden.engine import submit as submit

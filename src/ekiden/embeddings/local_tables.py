@@ -23,8 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ekiden.embeddings.array_file import BAD_FILE, Arrays, read_arrays, write_arrays
-from ekiden.embeddings.cache_folder import cache_folder
+from ekiden.embeddings.cache_folder import BAD_FILE, Arrays, cache_folder, read_arrays, write_arrays
 
 _SAMPLES: Final = (
     "Where is my order 1042?",

@@ -14,7 +14,7 @@ from typing import Literal
 
 from ekiden import __version__
 from ekiden.core.errors import EkidenError, StoreReadOnly, UserError
-from ekiden.embeddings.named import second_encoder
+from ekiden.embeddings.base import second_encoder
 from ekiden.models.local import Weights, available_weights, model_folders
 from ekiden.models.local.gguf import peek_gguf
 from ekiden.models.local.settings import cpu_features, cpu_name, memory_bytes, physical_cores

@@ -82,7 +82,7 @@ def prices_of(settings: Settings) -> dict[str, Price]:
 def embedder_of(name: str, dimension: int | None) -> Embedder:
     """Return the embedder with this name. All callers in the process share it. Raises `UserError`
     if the embedder is unavailable."""
-    from ekiden.embeddings.named import embedder_for
+    from ekiden.embeddings.base import embedder_for
 
     return embedder_for(name, dimension=dimension)
 

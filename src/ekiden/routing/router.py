@@ -21,23 +21,21 @@ from ekiden.routing.decision import (
     ROUTER_NAME,
     STRATEGIES,
     RouteDecision,
+    RoutingVerdict,
     Stage,
     StageResult,
     Strategy,
-    plain_line,
-)
-from ekiden.routing.rules import RuleStage
-from ekiden.routing.settings import RoutingSettings
-from ekiden.routing.verdict import (
-    RoutingVerdict,
     agreement,
     by_stage,
     candidates,
     clearly_another,
     combined,
+    plain_line,
     ranking,
     verdict,
 )
+from ekiden.routing.rules import RuleStage
+from ekiden.routing.settings import RoutingSettings
 
 if TYPE_CHECKING:
     from ekiden.routing.llm import LlmStage
@@ -476,7 +474,7 @@ class SemanticLoader:
             return self._made
 
     def _new(self) -> Stage | str:
-        from ekiden.routing.meaning.semantic import SemanticStage, semantic_stage
+        from ekiden.routing.semantic import SemanticStage, semantic_stage
 
         semantic, sure_at = self._settings.semantic, self._settings.rule.confidence_threshold
         if self._embedder is None:

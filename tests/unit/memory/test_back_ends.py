@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.core.errors.memory import BackendUnavailable, UnknownBackend
 from ekiden.core.profile import MemorySettings
-from ekiden.embeddings.letters import HashingEmbedder
+from ekiden.embeddings.local import HashingEmbedder
 from ekiden.memory import (
     BackendOptions,
     Memory,

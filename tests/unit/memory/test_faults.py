@@ -13,7 +13,7 @@ import pytest
 
 from ekiden.core.errors import UserError
 from ekiden.core.profile import MemorySettings
-from ekiden.embeddings.letters import HashingEmbedder
+from ekiden.embeddings.local import HashingEmbedder
 from ekiden.memory import (
     Memory,
     MemoryBackend,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ekiden.core.profile import MemoryScope, MemorySettings
-from ekiden.embeddings.letters import HashingEmbedder
+from ekiden.embeddings.local import HashingEmbedder
 from ekiden.memory import Memory, RemoteHit, space_of
 from ekiden.project.settings.model import Settings
 from ekiden.storage.base import Store

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from ekiden.core.errors import ModelError, UserError
 from ekiden.core.errors.memory import MemoryInvalid, MemoryTooLarge, NoEmbedder, NoMemory
 from ekiden.core.profile import MemorySettings
-from ekiden.embeddings.letters import HashingEmbedder
+from ekiden.embeddings.local import HashingEmbedder
 from ekiden.memory import Memory
 from ekiden.memory.search import MAX_CONTENT, MAX_KEY, key_of
 from ekiden.storage.base import Store

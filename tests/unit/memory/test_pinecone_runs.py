@@ -9,7 +9,7 @@ import pytest
 
 from ekiden import Agent, Runner, Session
 from ekiden.core.profile import MemorySettings
-from ekiden.embeddings.letters import HashingEmbedder
+from ekiden.embeddings.local import HashingEmbedder
 from ekiden.integrations.pinecone import open_backend
 from ekiden.memory import Memory, backend, base as registry, register_backend
 from ekiden.runtime import RunConfig

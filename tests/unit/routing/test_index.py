@@ -12,10 +12,10 @@ import pytest
 
 from ekiden import Agent
 from ekiden.core.profile import Triggers
-from ekiden.embeddings.array_file import read_arrays
-from ekiden.embeddings.letters import HashingEmbedder
-from ekiden.routing.meaning import index
-from ekiden.routing.meaning.semantic import SemanticStage
+from ekiden.embeddings.cache_folder import read_arrays
+from ekiden.embeddings.local import HashingEmbedder
+from ekiden.routing import learner
+from ekiden.routing.semantic import SemanticStage
 
 
 class Counting(HashingEmbedder):
@@ -91,7 +91,7 @@ def _damages(path: Path, key: str) -> dict[str, bytes]:
     header, numbers = content.split(b"\n", 1)
     arrays = read_arrays(path, key).arrays
     name = next(iter(arrays))
-    index.write_index(key, {**arrays, name: np.full_like(arrays[name], np.nan)})
+    learner.write_index(key, {**arrays, name: np.full_like(arrays[name], np.nan)})
     return {
         "no numbers": path.read_bytes(),
         "empty": b"",
@@ -124,28 +124,28 @@ def test_arrays_of_other_shapes_are_not_used(folder: Path) -> None:
     learnt = decided(team(), Counting())
     [path] = folder.iterdir()
     key = path.name.removesuffix(".index")
-    arrays = index.read_index(key)
+    arrays = learner.read_index(key)
     assert arrays is not None
     for name in arrays:
-        index.write_index(key, {**arrays, name: arrays[name][..., :-1]})
+        learner.write_index(key, {**arrays, name: arrays[name][..., :-1]})
         assert decided(team(), Counting()) == learnt
-        index.write_index(key, {each: arrays[each] for each in arrays if each != name})
+        learner.write_index(key, {each: arrays[each] for each in arrays if each != name})
         assert decided(team(), Counting()) == learnt
 
 
 def test_the_oldest_files_go_when_there_are_too_many(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index, "MOST_BYTES", 3000)
+    monkeypatch.setattr(learner, "MOST_BYTES", 3000)
     numbers = np.zeros(200, dtype=np.float32)
     for at, key in enumerate(("a", "b", "c")):
-        index.write_index(key, {"x": numbers})
+        learner.write_index(key, {"x": numbers})
         os.utime(folder / f"{key}.index", (at + 1, at + 1))
-    assert index.read_index("a") is not None  # It is used, and so the newest.
-    index.write_index("d", {"x": numbers})
+    assert learner.read_index("a") is not None  # It is used, and so the newest.
+    learner.write_index("d", {"x": numbers})
     assert {each.name for each in folder.iterdir()} == {"a.index", "c.index", "d.index"}
-    index.write_index("huge", {"x": np.zeros(10_000, dtype=np.float32)})
-    assert index.read_index("huge") is None
+    learner.write_index("huge", {"x": np.zeros(10_000, dtype=np.float32)})
+    assert learner.read_index("huge") is None
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(

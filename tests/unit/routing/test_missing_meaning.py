@@ -28,7 +28,7 @@ def provide(monkeypatch: pytest.MonkeyPatch, made: Any) -> list[Any]:
         return made
 
     module = SimpleNamespace(semantic_stage=build, SemanticStage=build)
-    monkeypatch.setitem(sys.modules, "ekiden.routing.meaning.semantic", module)
+    monkeypatch.setitem(sys.modules, "ekiden.routing.semantic", module)
     return asked
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ekiden import Agent, Router, RoutingSettings
 from ekiden.core.profile import Triggers
-from ekiden.routing.meaning import semantic
-from ekiden.routing.meaning.learner import Learner, Views
-from ekiden.routing.meaning.semantic import SemanticStage, semantic_stage
+from ekiden.routing import semantic
+from ekiden.routing.learner import Learner, Views
+from ekiden.routing.semantic import SemanticStage, semantic_stage
 from ekiden.routing.settings import SemanticSettings
 
 SUBJECTS = (

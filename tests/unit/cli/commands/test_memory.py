@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.profile import MemorySettings
-from ekiden.embeddings.letters import HashingEmbedder
+from ekiden.embeddings.local import HashingEmbedder
 from ekiden.memory import Memory, MemoryBackend, register_backend
 from ekiden.memory.outbox import add_mirror
 from ekiden.runtime import Runner

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.embeddings.named import second_encoder
+from ekiden.embeddings.base import second_encoder
 from ekiden.integrations.bert_encoder import encoder as bert
 from ekiden.integrations.bert_encoder.encoder import BertEmbedder
 from tests.unit.embeddings import tiny_bert

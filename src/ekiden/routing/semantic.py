@@ -13,13 +13,10 @@ import numpy as np
 
 from ekiden.core.agent import Agent
 from ekiden.core.dataclass import dataclass
-from ekiden.embeddings.base import Embedder, KnowingEmbedder
-from ekiden.embeddings.letters import HashingEmbedder
-from ekiden.embeddings.local import MISSING, local_embedder, one_thread
-from ekiden.embeddings.named import second_encoder
+from ekiden.embeddings.base import Embedder, KnowingEmbedder, second_encoder
+from ekiden.embeddings.local import MISSING, HashingEmbedder, local_embedder, one_thread
 from ekiden.routing.decision import Score, StageResult, plain_line
-from ekiden.routing.meaning.index import read_index, write_index
-from ekiden.routing.meaning.learner import (
+from ekiden.routing.learner import (
     SHARED,
     Calibration,
     DescribedCalibration,
@@ -30,8 +27,11 @@ from ekiden.routing.meaning.learner import (
     TaughtCalibration,
     Views,
     calibrate,
+    read_index,
+    write_index,
 )
-from ekiden.routing.meaning.texts import (
+from ekiden.routing.settings import RuleSettings, SemanticSettings
+from ekiden.routing.texts import (
     REQUESTS,
     REQUESTS_WEIGHT,
     SUBJECTS,
@@ -41,7 +41,6 @@ from ekiden.routing.meaning.texts import (
     sources_of,
     texts_of,
 )
-from ekiden.routing.settings import RuleSettings, SemanticSettings
 
 MAX_CANDIDATES = 20
 _NEAR = 0.4

@@ -1,1 +1,0 @@
-"""The `semantic` stage: routing by what a request means."""
