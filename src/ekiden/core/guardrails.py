@@ -402,7 +402,7 @@ class OutputGuardrailTripwireTriggered(GuardrailError):
 
 
 class HandoffGuardrailTripwireTriggered(GuardrailError):
-    """A handoff guardrail rejected the data of a handoff; the handoff was not made.
+    """A handoff guardrail rejected the data of a handoff. The handoff was not made.
 
     `guardrail_result` has the request and the guardrail's result. `violations` are the violations
     that all failed guardrails found.

@@ -18,8 +18,8 @@ class RuleSettings(Checked):
     """Settings that decide when a stage's choice is final."""
 
     confidence_threshold: Annotated[int, Allowed(high=100, env="EKIDEN_ROUTING_THRESHOLD")] = 80
-    """The minimum confidence for a decision in the strategy `hybrid`. Below it, the next strategy
-    is tried."""
+    """The minimum confidence with which rules or meaning decide in the strategy `hybrid`. With less
+    confidence, the next strategy is tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,8 @@ class SemanticSettings(Checked):
     """Settings of the `semantic` stage."""
 
     threshold: Annotated[float | None, Allowed(high=1)] = None
-    """The minimum probability of the chosen agent. With null, a built-in threshold applies."""
+    """The minimum probability that the agent chosen by meaning is right. With null, a built-in
+    threshold applies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -338,8 +338,8 @@ class Retention(Checked):
     """
 
     days: Annotated[float | None, Allowed(low=0.01, high=36500)] = None
-    """Sessions without a new event for this many days are deleted, together with other data of that
-    age. With null, no data is deleted because of its age."""
+    """Sessions without a new event for this many days are deleted, and so are finished messages and
+    closed questions of this age. With null, nothing is deleted because of its age."""
     count: Annotated[int | None, Allowed(low=1)] = None
     """The number of most recent sessions to keep; older sessions are deleted. With null, the number
     of sessions is not limited."""

@@ -28,7 +28,8 @@ class HttpToolSettings(Checked):
     allow: Annotated[
         tuple[str, ...], Allowed(what="hosts", risk="lets agents call these hosts")
     ] = ()
-    """The hosts the tool may call: ``example.org``, ``*.example.org``, ``localhost:8080`` …."""
+    """The hosts that the tool may call, such as ``example.org``, ``*.example.org`` or
+    ``localhost:8080``."""
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 20.0
     """The timeout of a request, in seconds."""
     max_bytes: Annotated[int, Allowed(low=1)] = 1_000_000
@@ -42,7 +43,7 @@ class ShellToolSettings(Checked):
     allow: Annotated[
         tuple[str, ...], Allowed(what="programs", risk="lets agents run these programs")
     ] = ()
-    """The programs the tool may run: ``git``, ``pytest`` …."""
+    """The programs that the tool may run, such as ``git`` or ``pytest``."""
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 60.0
     """The timeout of a program, in seconds."""
     max_bytes: Annotated[int, Allowed(low=1)] = 100_000

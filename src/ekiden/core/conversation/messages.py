@@ -58,8 +58,8 @@ class BusLimits(Checked):
     max_payload: Annotated[int, Allowed(low=1)] = 1_000_000
     """The maximum size of a payload or an answer, in bytes of JSON."""
     victim: VictimPolicy = "longest"
-    """The query that is cancelled in a deadlock: the one with the longest wait, the shortest wait,
-    or the lowest priority."""
+    """The query that is cancelled to end a deadlock: the query with the longest wait, the shortest
+    wait, or the lowest priority."""
 
 
 DEFAULT_LIMITS = BusLimits()

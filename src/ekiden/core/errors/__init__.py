@@ -87,7 +87,7 @@ class UserError(EkidenError):
 
 
 class UnknownAgent(UserError):
-    """A session or a request names an agent that is not in the team; use a team that has this
+    """A session or a request names an agent that is not in the team. Use a team that has this
     agent."""
 
     code = "agent.unknown"
@@ -185,7 +185,7 @@ class TrustNotStored(UserError):
 class UnknownTool(UserError):
     """A name in `tools.allow` is unknown: no registered or built-in tool, no tool in a module and
     no tool of an MCP server has this name. The message suggests a similar name, and explains how to
-    name your own function."""
+    name a function of your own."""
 
     code = "tool.unknown"
 
@@ -210,8 +210,8 @@ class ToolUnusable(UserError):
 
 
 class CallChanged(UserError):
-    """The code of an agent has changed: after an interruption the code makes a different call than
-    before. Answer the inbox item `item`, or restore the earlier code.
+    """After an interruption, the code of an agent made another call than before. Restore the
+    earlier code, or answer the inbox item `item`.
 
     `before` is the call before the interruption. `item` is the id of an inbox item whose answer
     decides how the run continues. `item` is set only if the session is stored.
@@ -252,8 +252,8 @@ class RoutingError(EkidenError):
 
 
 class NoRoute(RoutingError):
-    """No agent matches and the fallback is `none`; name an agent with `@name`, or set the fallback
-    to `prompt_user` or `default_agent`."""
+    """No agent matches the request, and the setting `agents.routing.fallback` is `none`. Name an
+    agent with `@name`, or set the fallback to `prompt_user` or `default_agent`."""
 
     code = "route.none"
 
@@ -313,15 +313,15 @@ class HandoffSettled(HandoffError):
 
 
 class ModelBehaviorError(EkidenError):
-    """The model gave an unusable answer, or repeatedly requested something that does not exist;
-    change the instructions or the model, and resume the run."""
+    """The model gave an unusable answer, or repeatedly requested something that does not exist.
+    Change the instructions or the model, and resume the run."""
 
     code = "model.behavior"
 
 
 class ModelError(EkidenError):
-    """The model provider failed, and retries did not help; resume later. `status` is the HTTP
-    status."""
+    """The model provider failed, and retries did not help. Resume the run later. `status` is the
+    HTTP status."""
 
     code = "model.failed"
 
@@ -331,7 +331,7 @@ class ModelError(EkidenError):
 
 
 class ModelTimeout(ModelError):
-    """The model gave no complete answer within its timeout; resume, or raise the setting
+    """The model gave no complete answer within its timeout. Resume the run, or raise the setting
     `limits.model_seconds` (`RunConfig.model_timeout_s` in Python)."""
 
     code = "model.timeout"
@@ -377,8 +377,8 @@ class McpUnavailable(ToolError):
 
 
 class OutOfBudgetError(EkidenError):
-    """A limit of tokens, seconds or money was reached. The work is kept; resume with a higher
-    limit. Only `RunResult.raise_for_outcome()` raises this error."""
+    """A limit of tokens, seconds or money was reached. The work is kept. Resume the run with a
+    higher limit. Only `RunResult.raise_for_outcome()` raises this error."""
 
     code = "run.out_of_budget"
 
@@ -413,13 +413,13 @@ _LIMITED = {
 
 
 class MaxTurnsExceeded(OutOfBudgetError):
-    """The run reached its limit of model turns; resume it with a higher limit."""
+    """The run reached its limit of model turns. Resume the run with a higher limit."""
 
     code = "run.max_turns"
 
 
 class SessionError(EkidenError):
-    """Base class of session errors; `session_id` names the session."""
+    """Base class of session errors. `session_id` names the session."""
 
     code = "session.error"
 
@@ -463,7 +463,7 @@ class SessionExists(SessionError):
 
 
 class SessionBusy(SessionError):
-    """Another run is using the session; wait, or use `on_busy="wait"`."""
+    """Another run is using the session. Wait, or use `on_busy="wait"`."""
 
     code = "session.busy"
 
@@ -478,7 +478,7 @@ class SessionBusy(SessionError):
 
 
 class LeaseLost(SessionError):
-    """Another process may have taken over the session. Nothing was written; run or resume the
+    """Another process may have taken over the session. Nothing was written. Run or resume the
     session again."""
 
     code = "session.lease_lost"
@@ -498,7 +498,7 @@ class StoreError(EkidenError):
 
 
 class StoreUnavailable(StoreError):
-    """The database is unreachable, full or failing. Acknowledged data is safe; try again."""
+    """The database is unreachable, full or failing. Acknowledged data is safe. Try again."""
 
     code = "store.unavailable"
     is_disconnected = False
@@ -544,7 +544,7 @@ class StoreDamaged(StoreError):
 
 
 class StoreTooNew(StoreError):
-    """A newer version of Ekiden wrote this store in an incompatible format; upgrade Ekiden in every
+    """A newer version of Ekiden wrote this store in an incompatible format. Upgrade Ekiden in every
     process."""
 
     code = "store.too_new"
@@ -559,7 +559,7 @@ class StoreTooNew(StoreError):
 
 
 class StoreTooOld(StoreError):
-    """A development version before 0.1.0 wrote this store; export its sessions with that version,
+    """A development version before 0.1.0 wrote this store. Export its sessions with that version,
     and import them into a new store."""
 
     code = "store.too_old"
@@ -597,13 +597,13 @@ class MigrationChanged(StoreError):
 
 
 class StepConflict(StoreError):
-    """The step or event is already stored. It is not stored a second time."""
+    """The step or event is already stored, and is not stored a second time."""
 
     code = "store.step_conflict"
 
 
 class StaleDocument(StoreError):
-    """The document has changed since it was read; read it again."""
+    """The document has changed since the caller read it. Read it again."""
 
     code = "document.stale"
 
@@ -615,7 +615,7 @@ class StaleDocument(StoreError):
 
 
 class QueueFull(StoreError):
-    """A bounded queue is full; try again later."""
+    """A bounded queue is full. Try again later."""
 
     code = "queue.full"
 

@@ -31,7 +31,7 @@ class CollaborationError(EkidenError):
 
 
 class CollaborationNotFound(CollaborationError):
-    """No collaboration has this id; closed collaborations are removed after some time."""
+    """No collaboration has this id. Closed collaborations are removed after some time."""
 
     code = "collaboration.not_found"
 
@@ -50,7 +50,7 @@ class CollaborationUnreadable(CollaborationError):
 
 
 class CollaborationBusy(CollaborationError):
-    """There were too many concurrent moves in one collaboration. Nothing was changed; try again."""
+    """There were too many concurrent moves in one collaboration. Nothing was changed. Try again."""
 
     code = "collaboration.busy"
 
@@ -63,8 +63,8 @@ class CollaborationBusy(CollaborationError):
 
 
 class ProtocolError(CollaborationError):
-    """The move is not allowed in the current phase of the collaboration; `fits` lists the phases
-    that allow it."""
+    """The move is not allowed in the current phase of the collaboration. `fits` lists the phases
+    that allow the move."""
 
     code = "collaboration.phase"
 
@@ -91,7 +91,8 @@ class NotAParticipant(CollaborationError):
 
 
 class NotYourTurn(CollaborationError):
-    """The other agent must answer these terms first. Accept the terms, wait, or cancel."""
+    """The agent cannot make this move on its own terms, because the other agent must answer them.
+    Accept the terms, wait, or cancel."""
 
     code = "collaboration.turn"
 
@@ -130,7 +131,7 @@ class TermsSuperseded(CollaborationError):
 
 
 class RoundsExhausted(CollaborationError):
-    """The limit of counter-proposals is reached; accept, reject or cancel."""
+    """The limit of counter-proposals is reached. Accept, reject or cancel."""
 
     code = "collaboration.rounds"
 
@@ -181,7 +182,7 @@ class MessageReplayed(MessageRefused):
 
 
 class MessageExpired(MessageRefused):
-    """The message is too old; send it again."""
+    """The message is too old. Send it again."""
 
     code = "collaboration.message_expired"
 

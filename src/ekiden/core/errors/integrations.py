@@ -17,7 +17,7 @@ from ekiden.core.errors import EkidenError, UserError
 
 
 class RemoteAgentError(EkidenError):
-    """A remote agent did not complete its task; the handoff to it is rolled back."""
+    """A remote agent did not complete its task. The handoff to this agent is rolled back."""
 
     code = "a2a.error"
 
@@ -28,7 +28,7 @@ class RemoteAgentError(EkidenError):
 
 class RemoteAgentUnavailable(RemoteAgentError):
     """The remote agent is unreachable or too slow, or its credentials are missing in the
-    environment; try again later."""
+    environment. Try again later."""
 
     code = "a2a.unavailable"
 
@@ -58,8 +58,8 @@ class ForeignAgentError(EkidenError):
 
 
 class FrameworkMissing(UserError):
-    """The framework is not installed, or too old; install the extra, or run the agent in its own
-    process."""
+    """The framework is not installed, or its version is too old. Install the extra, or run the
+    agent in a process of its own."""
 
     code = "agent.framework_missing"
 

@@ -33,13 +33,13 @@ class NoMemory(MemoryFailed):
 
 
 class MemoryInvalid(MemoryFailed):
-    """A key, the content or the metadata is invalid; nothing was stored."""
+    """A key, the content or the metadata is invalid. Nothing was stored."""
 
     code = "memory.invalid"
 
 
 class MemoryTooLarge(MemoryFailed):
-    """A key, the content or the metadata is longer than `limit`; `size` is its length. Nothing was
+    """A key, the content or the metadata is longer than `limit`. Its length is `size`. Nothing was
     stored."""
 
     code = "memory.too_large"

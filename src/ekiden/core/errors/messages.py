@@ -45,7 +45,7 @@ class AgentUnavailableError(BusError):
 
 
 class QueryTimeout(BusError, TimeoutError):
-    """No answer came in time; ask again, or wait longer. A late answer is stored."""
+    """No answer came in time. Ask again, or wait longer. A late answer is stored."""
 
     code = "bus.timeout"
 

@@ -38,7 +38,7 @@ class ServerError(EkidenError):
 
 
 class Unauthenticated(ServerError):
-    """The API key is missing or unknown; send `Authorization: Bearer KEY`."""
+    """The API key is missing or unknown. Send `Authorization: Bearer KEY`."""
 
     code = "auth.required"
 
@@ -49,7 +49,7 @@ class Unauthenticated(ServerError):
 
 
 class KeyExpired(Unauthenticated):
-    """The key expired or was revoked; create another with `ekiden keys create`."""
+    """The key expired or was revoked. Create another key with `ekiden keys create`."""
 
     code = "auth.expired"
 
@@ -68,7 +68,8 @@ class Forbidden(ServerError):
 
 
 class BadOrigin(ServerError):
-    """The host name or origin is unknown; see the settings `server.hosts` and `server.origins`."""
+    """The host name or origin of the request is unknown. See the settings `server.hosts` and
+    `server.origins`."""
 
     code = "auth.origin"
 
@@ -104,7 +105,7 @@ class NotServed(ServerError):
 
 
 class MethodNotAllowed(ServerError):
-    """The address does not support this method; `allowed` lists the supported methods."""
+    """The address does not support this method. `allowed` lists the supported methods."""
 
     code = "request.method_not_allowed"
 
@@ -122,7 +123,7 @@ class RequestInvalid(ServerError):
 
 
 class UnknownParameter(RequestInvalid):
-    """The query has an unknown parameter; `known` lists the valid ones."""
+    """The query has an unknown parameter. `known` lists the valid parameters."""
 
     code = "request.unknown_parameter"
 
@@ -149,7 +150,7 @@ class RequestTooLarge(ServerError):
 
 
 class TooManyRequests(ServerError):
-    """The caller sends too many requests; try again after `retry_after_s` seconds
+    """The caller sends too many requests. Try again after `retry_after_s` seconds
     (`Retry-After`)."""
 
     code = "request.too_many"
@@ -194,7 +195,7 @@ class TookTooLong(ServerError):
 
 
 class RunNotFound(ServerError):
-    """No run has this id; ids are `SESSION:NUMBER`."""
+    """No run has this id. Ids are `SESSION:NUMBER`."""
 
     code = "run.not_found"
 
@@ -204,7 +205,7 @@ class RunNotFound(ServerError):
 
 
 class ServerBusy(ServerError):
-    """The server is at capacity; try again after `retry_after_s` seconds."""
+    """The server is at capacity. Try again after `retry_after_s` seconds."""
 
     code = "server.busy"
 
@@ -226,8 +227,8 @@ class StandardUnavailable(ServerError):
 
 
 class ServerExposed(ServerError):
-    """`ekiden serve` would be reachable from other machines without a key; create one, or listen on
-    127.0.0.1."""
+    """Without an API key, other machines could use the server that `ekiden serve` would start.
+    Create a key, or listen on 127.0.0.1."""
 
     code = "server.exposed"
 
@@ -240,7 +241,7 @@ class ServerExposed(ServerError):
 
 
 class ServerStopping(ServerError):
-    """The server is stopping; try again."""
+    """The server is stopping. Try again."""
 
     code = "server.stopping"
 

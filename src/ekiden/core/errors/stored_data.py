@@ -37,7 +37,8 @@ class StoreUnfinished(StoreError):
 
 
 class CopyDiffers(StoreError):
-    """The target differs from the source; stop other writers, and copy with `--resume`."""
+    """The target of a copy differs from the source. Stop other programs that write to them, and
+    copy with `--resume`."""
 
     code = "store.copy_differs"
 
@@ -63,7 +64,7 @@ class SourceInUse(StoreError):
 
 
 class StoreNotEmpty(UserError):
-    """The target of a copy, backup or restore is not empty; name another target."""
+    """The target of a copy, backup or restore is not empty. Name another target."""
 
     code = "store.not_empty"
 
@@ -83,8 +84,8 @@ class NotCopyable(UserError):
 
 
 class ToolMissing(UserError):
-    """`pg_dump` or `pg_restore` is not in `PATH`, or older than the server; install it, or run the
-    command in the message."""
+    """`pg_dump` or `pg_restore` is not in `PATH`, or is older than the server. Install the program,
+    or run the command in the message."""
 
     code = "store.tool_missing"
 
@@ -127,7 +128,7 @@ class ReplicaRefused(ReplicaFailed):
 
 
 class SessionImportInvalid(UserError):
-    """The document was not written by `export_session` or `ekiden session export`; `place` is the
+    """The document was not written by `export_session` or `ekiden session export`. `place` is the
     position of the error. Nothing was stored.
 
     An example of a `place` is ``events[3].seq``.

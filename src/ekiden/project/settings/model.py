@@ -308,11 +308,11 @@ class LimitSettings(Checked):
     model_seconds: Annotated[float, Allowed(low=0.001)] = 120.0
     """The timeout of one model call, in seconds. A local model on a slow machine needs more."""
     agents: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The budget of an agent in one run, by the agent's name. It replaces the budget in the agent's
-    file."""
+    """The budget of an agent in one run, by the agent's name. This budget replaces the budget in
+    the agent's file."""
     tenants: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The daily budget for all runs of a tenant together, by the tenant's name. `*` sets the budget
-    of all other tenants. A day begins at midnight UTC."""
+    """The daily budget for all runs of a tenant together, by the tenant's name. The name `*` sets
+    the budget of each tenant that is not listed. A day begins at midnight UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,10 +381,11 @@ class ServerSettings(Checked):
     ] = ()
     """The origins of other websites that may call the server, such as https://desk.example.com."""
     allow_local: bool = True
-    """Whether callers on this machine need no API key as long as no key was created."""
+    """Whether callers on this machine can use the server without an API key until the first key is
+    created."""
     rate: Annotated[float, Allowed(high=100_000)] = 50.0
-    """The average number of requests per second that one key may send. 0 means no limit, also for
-    wrong keys."""
+    """The average number of requests per second that one key may send. With 0, neither requests nor
+    wrong keys are limited."""
     burst: Annotated[int, Allowed(low=1, high=1_000_000)] = 200
     """The number of requests that one key may send at once."""
     wrong_keys: Annotated[int, Allowed(high=1_000_000)] = 30
@@ -432,10 +433,11 @@ class Settings(Checked):
     app: Annotated[str, Allowed(what="a name")] = "ekiden"
     """The name of the app. Each app has its own memories and state."""
     user: Annotated[str | None, Allowed(what="a user's id")] = None
-    """The user for whom commands run. With null there is no user, and no memories of a user."""
+    """The user for whom commands run. With null, commands run without a user and cannot reach any
+    user's memories."""
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The price of one million tokens, by model. Models that are not named here use the price
-    list."""
+    """The price of one million tokens, by model. Other models have the prices of the built-in list,
+    which is in the extra `prices`."""
     agents: AgentsSettings = field(default_factory=AgentsSettings)
     handoffs: HandoffSettings = field(default_factory=HandoffSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
