@@ -27,7 +27,7 @@ KEYS = (
     ("Alt-Enter, Ctrl-J", "start a new line in the message"),
     ("Tab", "complete a name"),
     ("↑ ↓, Ctrl-R", "show earlier messages; search in earlier messages"),
-    ("Ctrl-C", "stop the turn; at the prompt, clear the line; pressed twice, leave"),
+    ("Ctrl-C", "stop the agent's turn; at the prompt, clear the line; pressed twice, leave"),
     ("Ctrl-D", "leave the chat"),
 )
 """The function of each key at the prompt."""
