@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from ekiden.server.document import openapi_document
 from ekiden.server.openapi.description import SCOPE
+from tests.support.openapi import openapi_document
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _HEAD = """\

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ekiden.server.document import document_text
 from tests.docs.api_page import api_page
 from tests.docs.examples_page import examples_page
 from tests.docs.pages import DOCS
 from tests.docs.reference import rewritten
+from tests.support.openapi import document_text
 
 
 def generated() -> Iterator[tuple[Path, str]]:

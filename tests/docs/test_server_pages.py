@@ -9,7 +9,7 @@ from ekiden.core.privacy.redaction import SENSITIVE_KINDS
 from ekiden.integrations.mcp_server.tools import OFFERS
 from ekiden.integrations.openai_api.bodies import CHAT_REFUSED, RESPONSE_REFUSED
 from ekiden.project.keys import SCOPES
-from ekiden.server.access.access import OPEN
+from ekiden.server.access import OPEN
 from ekiden.server.metrics import Metrics
 from ekiden.tracing import SpanKind
 from tests.docs.pages import page

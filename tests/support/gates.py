@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import HTTPConnection
 
 from ekiden.core.errors.server import Unauthenticated
-from ekiden.server.access.access import LOCAL, Caller
+from ekiden.server.access import LOCAL, Caller
 
 
 class TokenGate:

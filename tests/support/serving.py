@@ -17,7 +17,7 @@ from ekiden.core.agent import Team
 from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server import ServerConfig, create_app
-from ekiden.server.access.access import Authorizer
+from ekiden.server.access import Authorizer
 from ekiden.server.process import prompt_protocol, websocket_protocol
 from tests.support.until import until
 

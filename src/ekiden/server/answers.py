@@ -28,7 +28,7 @@ from ekiden.core.errors.server import MethodNotAllowed, NotServed, RequestInvali
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import dumps
 from ekiden.project.service import TenantService
-from ekiden.server.access.access import Caller, caller_of, needs
+from ekiden.server.access import Caller, caller_of, needs
 from ekiden.server.problems import MEDIA_TYPE, problem_response, response_of, title_of
 
 _log = logging.getLogger("ekiden.server")

@@ -49,22 +49,21 @@ from ekiden.api.traces import CostsApi, TracesApi
 from ekiden.core.errors.server import UnknownParameter
 from ekiden.project.service import Service
 from ekiden.server import console, routes
-from ekiden.server.access.access import Authorizer
-from ekiden.server.access.authorization import KeyAuthorization, key_ring
+from ekiden.server.access import Authorizer
 from ekiden.server.answers import grouped, install_handlers, operation_id
+from ekiden.server.authorization import KeyAuthorization, key_ring
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.derived import router_of
 from ekiden.server.lifespan import Lifespan, Standards, StandardsOnDemand
 from ekiden.server.middleware.access_log import AccessLog, Measuring
-from ekiden.server.middleware.admission import Authentication, ConcurrencyLimit, Shares
+from ekiden.server.middleware.admission import Authentication, ConcurrencyLimit, Origins, Shares
 from ekiden.server.middleware.bodies import Bodies, Queries
-from ekiden.server.middleware.origins import Origins
 from ekiden.server.middleware.repeats import Repeats
 from ekiden.server.openapi import description
 from ekiden.server.openapi.examples import TITLE
 from ekiden.server.problems import Reshaping
 from ekiden.server.streams import live
-from ekiden.server.streams.sse import Streams
+from ekiden.server.streams.live import Streams
 
 
 def _add_middleware(app: FastAPI, config: ServerConfig, standards: Standards) -> None:

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ekiden.server.access.access import ASSETS
+from ekiden.server.access import ASSETS
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.problems import takes_any_query
 

@@ -35,7 +35,7 @@ from ekiden.core.documents import to_json
 from ekiden.core.errors.server import IdempotencyConflict, RequestTooLarge
 from ekiden.core.values import dumps
 from ekiden.project.service import TenantService
-from ekiden.server.access.access import Caller, needs
+from ekiden.server.access import Caller, needs
 from ekiden.server.answers import (
     Cursor,
     JsonLines,

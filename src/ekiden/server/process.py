@@ -1,40 +1,115 @@
-"""The server as a process: its socket, its connections, its signals, and its child processes.
+"""The server as a process: its socket, its connections, its signals, and how it starts.
 
 uvicorn waits without limit for the head of a request, so a client that opens many connections and
 sends a byte now and then would keep others out. Here a head has ten seconds. Bodies have their own
 limit, and so do idle connections.
 
-With `--processes N` several servers share one socket; `--reload` restarts one after changes. The
-parent only holds the socket and passes it on, so that new connections wait during a restart instead
-of being refused. A dead process is replaced; the others resume its sessions when their leases
-expire.
+The first request loads the routes: FastAPI and the routes take longer to load than everything else,
+and a server that only runs sessions does not need them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import select
 import signal
 import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ekiden import __version__
 from ekiden.core.errors import UserError
 from ekiden.core.errors.server import RequestInvalid, RequestTooLarge, ServerBusy
+from ekiden.core.values import dumps
 from ekiden.project.service import Service
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.lazy_application import LazyApplication
+from ekiden.server.lifespan import Lifespan
+from ekiden.server.middleware.access_log import AccessLog, Measuring
+from ekiden.server.middleware.admission import Origins
+
+
+class LazyApplication:
+    """ASGI application: answers `/healthz` itself until the whole application is loaded.
+
+    It is loaded in a thread, so that sessions and `/healthz` are not blocked.
+    """
+
+    def __init__(
+        self, service: Service, config: ServerConfig, *, loaded: Callable[[], object] | None = None
+    ) -> None:
+        """`loaded` is called in the thread, once the application is loaded."""
+        self._parts = Lifespan(service, config)
+        self._lifespan = Router(lifespan=lambda _: self._parts.running()).lifespan
+        self._health = self._wrapped(_health)
+        self._application: ASGIApp | None = None
+        self._loading = asyncio.Lock()
+        self._loaded = loaded
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(scope, receive, send)
+        elif self._application is None and _is_health(scope):
+            await self._health(scope, receive, send)
+        else:
+            await (await self._whole())(scope, receive, send)
+
+    async def _whole(self) -> ASGIApp:
+        """The application. If loading fails, this request gets an error, and the next one tries
+        again."""
+        async with self._loading:
+            if self._application is None:
+                try:
+                    self._application = await asyncio.to_thread(self._load)
+                except Exception as exc:
+                    return self._wrapped(_Failing(exc))
+        return self._application
+
+    def _load(self) -> ASGIApp:
+        from ekiden.server.application import application
+
+        made = application(self._parts)
+        if self._loaded is not None:
+            self._loaded()
+        return made
+
+    def _wrapped(self, app: ASGIApp) -> ASGIApp:
+        """The application in the middleware that needs no routes."""
+        inner = AccessLog(Origins(app, self._parts.config))
+        return Measuring(inner, self._parts.metrics)
+
+
+def _is_health(scope: Scope) -> bool:
+    return bool(
+        scope["type"] == "http"
+        and scope["path"] == _ROUTE.path
+        and scope["method"] == "GET"
+        and not scope["query_string"]
+    )
+
+
+async def _health(scope: Scope, receive: Receive, send: Send) -> None:
+    """The same response as that of the route, which is not loaded yet."""
+    scope["route"] = _ROUTE
+    body = dumps({"status": "ok", "version": __version__})
+    await Response(body, media_type="application/json")(scope, receive, send)
+
+
+_ROUTE = Route("/healthz", _health)
+
+
+class _Failing:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raise self._error
+
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol as _Protocol
@@ -287,194 +362,3 @@ async def run_server(
     await server.serve(sockets=[listener])
     if not server.started and not server.should_exit:
         raise UserError("the server could not start; its log says why")
-
-
-_CHILD_GRACE_S = 15.0
-"""How long child processes may take to end."""
-_SHORT_LIFE_S = 5.0
-"""A process that dies early is replaced only after this many seconds."""
-_LOOK_EVERY_S = 0.2
-
-
-def announce(number: int) -> None:
-    """Report to the parent, on the socket `number`, that this process serves; stop if it dies."""
-    parent = socket.socket(fileno=number)
-    parent.send(b"1")
-    loop = asyncio.get_running_loop()
-
-    def end() -> None:
-        loop.remove_reader(parent)
-        parent.close()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    loop.add_reader(parent, end)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Child:
-    process: subprocess.Popen[bytes]
-    began: float
-    channel: socket.socket
-    """The child reports on it that it serves; its end tells the child that the parent died."""
-
-
-class ServerProcesses:
-    """Starts `count` processes of a command, and replaces those that die."""
-
-    def __init__(self, command: Sequence[str], count: int, *, socket_number: int) -> None:
-        self._command = [*command, "--socket", str(socket_number)]
-        self._count = count
-        self._socket = socket_number
-        self._running: list[_Child] = []
-        self._is_stopping = False
-
-    def run(self, ready: Callable[[], None], tell: Callable[[str], None]) -> int:
-        """Serve until SIGTERM or SIGINT; `ready` is called when all processes serve.
-
-        They start one after the other, so that a fault in the project is reported once; the exit
-        code of a process that cannot start is the result.
-        """
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
-        try:
-            for _ in range(self._count):
-                if (failed := self._start()) is not None:
-                    return failed
-                if self._is_stopping:
-                    return 0
-            ready()
-            while not self._is_stopping:
-                self._replace(tell)
-                time.sleep(_LOOK_EVERY_S)
-            return 0
-        finally:
-            self._end()
-
-    def _start(self) -> int | None:
-        """Start a process and wait until it serves; its exit code if it ends before."""
-        channel, theirs = socket.socketpair()
-        with theirs:
-            process = subprocess.Popen(
-                [*self._command, "--announce", str(theirs.fileno())],
-                pass_fds=[self._socket, theirs.fileno()],
-            )
-        self._running.append(_Child(process, time.monotonic(), channel))
-        while not self._is_stopping:
-            if select.select([channel], [], [], _LOOK_EVERY_S)[0]:
-                # The end of the channel without a byte means that the process ended.
-                return None if channel.recv(1) else process.wait()
-        return None
-
-    def _replace(self, tell: Callable[[str], None]) -> None:
-        for child in list(self._running):
-            code = child.process.poll()
-            if code is None or time.monotonic() - child.began < _SHORT_LIFE_S:
-                continue
-            self._running.remove(child)
-            child.channel.close()
-            tell(f"server process {child.process.pid} ended with {code}: starting another")
-            self._start()
-
-    def _end(self) -> None:
-        for child in self._running:
-            child.process.terminate()
-        deadline = time.monotonic() + _CHILD_GRACE_S
-        for child in self._running:
-            try:
-                child.process.wait(timeout=max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                child.process.kill()
-                child.process.wait()
-            child.channel.close()
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        self._is_stopping = True
-
-
-_CHECK_FILES_EVERY_S = 0.4
-_SUFFIXES = frozenset({".py", ".md", ".toml", ".json", ".jsonc", ".yaml", ".yml"})
-_LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages", "dist", "build"})
-_OURS = frozenset({".ekiden", ".claude"})
-_MOST_FILES = 20_000
-
-
-def marks_of(root: Path) -> Mapping[str, tuple[int, int]]:
-    """The watched files below `root`, each with a mark that changes with the file."""
-    return dict(_marks(root))
-
-
-def _marks(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
-    count = 0
-    for folder, folders, files in os.walk(root):
-        folders[:] = [
-            name
-            for name in folders
-            if name not in _LEFT_OUT and (not name.startswith(".") or name in _OURS)
-        ]
-        for name in files:
-            if os.path.splitext(name)[1] not in _SUFFIXES:
-                continue
-            count += 1
-            if count > _MOST_FILES:
-                return
-            path = os.path.join(folder, name)
-            try:
-                found = os.stat(path)
-            except OSError:
-                continue
-            yield path, (found.st_mtime_ns, found.st_size)
-
-
-class Reloader:
-    """Runs the server as a child process, and restarts it after each change."""
-
-    def __init__(self, command: Sequence[str], root: Path, *, socket_number: int) -> None:
-        self._command = [*command, "--socket", str(socket_number)]
-        self._root = root
-        self._socket = socket_number
-        self._is_stopping = False
-
-    def run(self, tell: Callable[[str], None]) -> int:
-        """Run until SIGTERM or SIGINT, and return the exit code of the last server."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
-        while True:
-            marks = marks_of(self._root)
-            server = subprocess.Popen(self._command, pass_fds=[self._socket], cwd=self._root)
-            changed = self._changed(server, marks)
-            if changed is None:
-                return self._end(server)
-            tell(f"{changed} changed: restarting")
-            self._end(server)
-
-    def _changed(
-        self, server: subprocess.Popen[bytes], marks: Mapping[str, tuple[int, int]]
-    ) -> str | None:
-        """Wait for a change, and return the changed file; `None` if it is time to stop.
-
-        A server that could not start is restarted after the next change, too.
-        """
-        while not self._is_stopping:
-            time.sleep(_CHECK_FILES_EVERY_S)
-            now = marks_of(self._root)
-            if now != marks:
-                different = sorted(now.items() ^ marks.items())
-                return os.path.relpath(different[0][0], self._root)
-        return None
-
-    def _end(self, server: subprocess.Popen[bytes]) -> int:
-        if server.poll() is None:
-            server.terminate()
-            try:
-                return server.wait(timeout=_CHILD_GRACE_S)
-            except subprocess.TimeoutExpired:
-                server.kill()
-        return server.wait()
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        self._is_stopping = True
-
-
-def this_command(arguments: Sequence[str]) -> list[str]:
-    """The command of this process; `-P` keeps modules of the current folder out."""
-    return [sys.executable, "-P", "-m", "ekiden.cli", *arguments]

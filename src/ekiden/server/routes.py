@@ -27,7 +27,7 @@ from ekiden.core.integrations.registry import integration
 from ekiden.project.run_tasks import StartedRun
 from ekiden.project.service import TenantService
 from ekiden.project.stores import DEFAULT_TENANT
-from ekiden.server.access.access import (
+from ekiden.server.access import (
     SCOPES,
     Caller,
     caller_of,
@@ -36,14 +36,14 @@ from ekiden.server.access.access import (
     keep_login,
     service_of,
 )
-from ekiden.server.access.authorization import KeyAuthorization
 from ekiden.server.answers import Administers, Reads, SessionId, TheCaller, answer, problems
+from ekiden.server.authorization import KeyAuthorization
 from ekiden.server.derived import ByHand
 from ekiden.server.idempotency import start_once
 from ekiden.server.metrics import CONTENT_TYPE, Metrics
 from ekiden.server.problems import problem_response
 from ekiden.server.streams.follow import watch_with_children
-from ekiden.server.streams.sse import (
+from ekiden.server.streams.live import (
     EVENT_STREAM,
     LastEventId,
     Streams,

@@ -21,10 +21,10 @@ from ekiden.client.ekiden import Ekiden, at_store
 from ekiden.core.agent import Agent, Team
 from ekiden.project import load_project, load_settings, open_store
 from ekiden.runtime import Runner
-from ekiden.server.document import openapi_document
 from ekiden.sessions import Session
 from ekiden.testing import ScriptedModel, say
 from tests.support.gates import OpenGate
+from tests.support.openapi import openapi_document
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, served
 

@@ -15,7 +15,7 @@ from ekiden import Agent, Team
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import ModelError
 from ekiden.core.errors.server import TooManyRequests, Unauthenticated
-from ekiden.server.access.access import Authorizer, Caller, Scope
+from ekiden.server.access import Authorizer, Caller, Scope
 from ekiden.testing import ScriptedModel, fail, say, stream
 from tests.support.openai_clients import openai_client
 from tests.support.relay_team import relay_team

@@ -12,7 +12,7 @@ from websockets.typing import Subprotocol
 
 from ekiden.project.keys import KeyStore
 from ekiden.server import ServerConfig
-from ekiden.server.access.access import csrf_token
+from ekiden.server.access import csrf_token
 from ekiden.server.middleware import admission
 from tests.support.serving import application, served
 

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from ekiden.core.errors.server import Unauthenticated
 from ekiden.server import ServerConfig
-from ekiden.server.access.access import LOCAL, Caller
+from ekiden.server.access import LOCAL, Caller
 from ekiden.server.streams.live import MOST_SUBSCRIPTIONS
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, served

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ekiden.server.access.access import Authorizer
+from ekiden.server.access import Authorizer
 from tests.support.serving import application, client_of
 from tests.unit.cli.commands.counter import TEAM
 from tests.unit.server.desks import API, Served, serving

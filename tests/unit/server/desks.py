@@ -20,7 +20,7 @@ from ekiden.cli.main import main
 from ekiden.core.agent import Team
 from ekiden.project.service import TenantService
 from ekiden.server import ServerConfig
-from ekiden.server.access.access import Authorizer, Caller
+from ekiden.server.access import Authorizer, Caller
 from ekiden.storage.base import Store
 from tests.support.serving import application, client_of
 

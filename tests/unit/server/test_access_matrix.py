@@ -21,7 +21,7 @@ from starlette.types import Message, Scope
 from ekiden.core.questions import InboxItem
 from ekiden.project.keys import SCOPES
 from ekiden.server import ServerConfig
-from ekiden.server.access.access import OPEN
+from ekiden.server.access import OPEN
 from ekiden.server.openapi.description import SCOPE, routes_of, scope_of
 from tests.support.serving import application, client_of
 from tests.unit.server.keyed import bearer, keys_of, make_key

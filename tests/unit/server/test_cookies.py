@@ -17,8 +17,8 @@ from ekiden.core.errors.server import (
 )
 from ekiden.project.keys import LOGINS, KeyStore, Logins, NewKey
 from ekiden.server import ServerConfig
-from ekiden.server.access.access import LOCAL, csrf_token, kept_logins
-from ekiden.server.access.authorization import KeyAuthorization, KeyRing
+from ekiden.server.access import LOCAL, csrf_token, kept_logins
+from ekiden.server.authorization import KeyAuthorization, KeyRing
 from ekiden.server.lifespan import BackgroundTasks
 from ekiden.storage.base import DocumentWrite
 from ekiden.storage.memory import MemoryStore

@@ -22,12 +22,11 @@ from ekiden.core.checks.addresses import parse_host, parse_origin
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.server import KeyExpired, RequestInvalid
 from ekiden.server import ServerConfig
-from ekiden.server.access.access import LOCAL, Caller
+from ekiden.server.access import LOCAL, Caller
 from ekiden.server.middleware import admission, bodies
 from ekiden.server.middleware.access_log import AccessLog
-from ekiden.server.middleware.admission import Authentication, ConcurrencyLimit
+from ekiden.server.middleware.admission import Authentication, ConcurrencyLimit, Origins
 from ekiden.server.middleware.bodies import check_json
-from ekiden.server.middleware.origins import Origins
 from tests.support.serving import application, client_of
 from tests.unit.server.keyed import bearer, is_problem, make_key
 

@@ -21,8 +21,8 @@ from ekiden.core.errors.server import (
 )
 from ekiden.project.keys import KeyStore
 from ekiden.server import ServerConfig
-from ekiden.server.access.access import LOCAL
-from ekiden.server.access.authorization import (
+from ekiden.server.access import LOCAL
+from ekiden.server.authorization import (
     FRESH_S,
     NOTED_EVERY_S,
     KeyAuthorization,

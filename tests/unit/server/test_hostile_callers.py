@@ -19,7 +19,7 @@ from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.errors.server import RequestInvalid, TooManyRequests
 from ekiden.integrations.mcp_server.server import IDLE_S, SessionQuota
 from ekiden.server import ServerConfig, idempotency as kept, lifespan as tidying
-from ekiden.server.access.access import Caller
+from ekiden.server.access import Caller
 from ekiden.server.middleware import bodies
 from ekiden.server.middleware.admission import ConcurrencyLimit, Shares
 from ekiden.server.middleware.bodies import check_json

@@ -18,8 +18,7 @@ from ekiden.core.integrations.registry import Integration
 from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server import ServerConfig, application
-from ekiden.server.lazy_application import LazyApplication
-from ekiden.server.process import listen, run_server
+from ekiden.server.process import LazyApplication, listen, run_server
 from tests.support.serving import client_of
 
 START = """
@@ -28,8 +27,7 @@ from pathlib import Path
 from ekiden.cli.process import prepared_config
 from ekiden.project import load_project
 from ekiden.project.service import Service
-from ekiden.server.lazy_application import LazyApplication
-from ekiden.server.process import listen, run_server
+from ekiden.server.process import LazyApplication, listen, run_server
 
 async def start():
     here = Path(sys.argv[1])

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from ekiden import __version__
 from ekiden.server import ServerConfig
-from ekiden.server.access.access import csrf_token
+from ekiden.server.access import csrf_token
 from tests.support.serving import application, client_of
 from tests.unit.server.keyed import bearer, is_problem, keys_of, make_key
 

@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse
 from ekiden import Agent, Team
 from ekiden.core.events import Event
 from ekiden.project.service import Service, TenantService
-from ekiden.server.access.access import Caller
+from ekiden.server.access import Caller
 from ekiden.server.metrics import CONTENT_TYPE, Counting, Metrics
 from ekiden.server.middleware.access_log import Measuring
 from ekiden.storage.base import Batch

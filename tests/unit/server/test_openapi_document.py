@@ -19,10 +19,10 @@ import jsonschema_rs
 import pytest
 from fastapi import FastAPI
 
-from ekiden.server.document import document_text, openapi_document
 from ekiden.server.openapi import description
 from ekiden.server.openapi.description import SCOPE, first_clause
 from ekiden.server.openapi.examples import OPERATIONS, TAGS
+from tests.support.openapi import document_text, openapi_document
 from tests.support.serving import application, client_of
 
 FILE = Path(__file__).parents[3] / "docs" / "openapi.json"
@@ -109,14 +109,6 @@ def test_the_wheel_has_it(tmp_path: Path) -> None:
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
         assert opened.read("ekiden/server/openapi/openapi.json") == FILE.read_bytes()
-
-
-@pytest.mark.slow
-def test_the_command_writes_the_file() -> None:
-    found = subprocess.run(
-        [sys.executable, "-m", "ekiden.server.document"], capture_output=True, check=True
-    )
-    assert found.stdout.decode() == FILE.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.events import Event, EventType
 from ekiden.hub.tails import Shown
-from ekiden.server.streams.messages import (
+from ekiden.server.streams.follow import (
     Broken,
     Piece,
     Speech,

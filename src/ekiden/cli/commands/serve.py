@@ -124,7 +124,7 @@ async def serve(
         how = f" with {processes} processes; Ctrl-C ends it"
         all_serve = partial(tell, url_of(listener), how, processes=processes)
         return _serve_side_by_side(listener, processes, all_serve)
-    from ekiden.server.process import announce
+    from ekiden.cli.process import announce
 
     def ready(url: str) -> None:
         rest_collector()
@@ -170,7 +170,7 @@ def _check_children(address: str, *, processes: int, reload: bool) -> None:
 
 def _serve_anew(listener: socket.socket) -> int:
     """Serve in a child process, which is restarted after each change; returns its exit code."""
-    from ekiden.server.process import Reloader, this_command
+    from ekiden.cli.process import Reloader, this_command
 
     listener.set_inheritable(True)
     with listener:
@@ -180,7 +180,7 @@ def _serve_anew(listener: socket.socket) -> int:
 
 def _serve_side_by_side(listener: socket.socket, count: int, ready: Callable[[], None]) -> int:
     """Serve in `count` other processes; the exit code."""
-    from ekiden.server.process import ServerProcesses, this_command
+    from ekiden.cli.process import ServerProcesses, this_command
 
     listener.set_inheritable(True)
     with listener:
@@ -221,7 +221,7 @@ async def mcp(
     project = open_project(flags)
     from ekiden.integrations.mcp_server.server import serve_stdio
     from ekiden.project.service import Service
-    from ekiden.server.access.access import Caller
+    from ekiden.server.access import Caller
 
     scopes = frozenset(scope or ("read", "run"))
     caller = Caller(name=person_name(by) or "mcp", scopes=scopes)

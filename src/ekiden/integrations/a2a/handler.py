@@ -60,7 +60,7 @@ from ekiden.integrations.a2a.tasks import (
 )
 from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
-from ekiden.server.access.access import Caller
+from ekiden.server.access import Caller
 from ekiden.server.idempotency import COLLECTION
 from ekiden.server.problems import status_of, words_for
 from ekiden.server.streams.follow import FollowedRun, begin_run, join_run, last_event

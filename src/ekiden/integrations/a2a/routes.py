@@ -34,7 +34,7 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UnknownAgent
 from ekiden.integrations.a2a.handler import CALL, CallState, TeamHandler
 from ekiden.integrations.a2a.tasks import JSON, TEXT, clean
-from ekiden.server.access.access import Scope, caller_of, may_answer, needs, service_of
+from ekiden.server.access import Scope, caller_of, may_answer, needs, service_of
 from ekiden.server.problems import takes_query
 
 CARD: Final = "/.well-known/agent-card.json"

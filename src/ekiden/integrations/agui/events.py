@@ -25,8 +25,8 @@ from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import questions_to_people
-from ekiden.server.access.access import Caller
-from ekiden.server.streams.messages import (
+from ekiden.server.access import Caller
+from ekiden.server.streams.follow import (
     VIA,
     Broken,
     Piece,
@@ -36,7 +36,7 @@ from ekiden.server.streams.messages import (
     choices,
     decide,
 )
-from ekiden.server.streams.sse import BEAT
+from ekiden.server.streams.live import BEAT
 from ekiden.tools.output import shortened
 
 _MOST_SHOWN = 4_000

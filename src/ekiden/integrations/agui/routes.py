@@ -23,11 +23,17 @@ from ekiden.integrations.agui.events import AguiEvents, ResumeEntry, agui_stream
 from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import run_range
-from ekiden.server.access.access import Caller
+from ekiden.server.access import Caller
 from ekiden.server.answers import Starts, TheCaller, grouped, problems
-from ekiden.server.streams.follow import FollowedRun, await_more, begin_run, is_over, join_run
-from ekiden.server.streams.messages import check_asked
-from ekiden.server.streams.sse import Streams, stream_responses
+from ekiden.server.streams.follow import (
+    FollowedRun,
+    await_more,
+    begin_run,
+    check_asked,
+    is_over,
+    join_run,
+)
+from ekiden.server.streams.live import Streams, stream_responses
 from ekiden.sessions.session import run_number
 from ekiden.storage.base import SessionRow
 

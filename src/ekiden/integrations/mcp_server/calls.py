@@ -17,7 +17,7 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.core.runs import Run, run_id_of
 from ekiden.project.service import Service, TenantService
-from ekiden.server.access.access import Caller, Scope
+from ekiden.server.access import Caller, Scope
 from ekiden.server.streams.follow import FollowedRun, join_run
 from ekiden.sessions import is_transfer
 from ekiden.sessions.session import run_number

@@ -42,7 +42,7 @@ from ekiden.core.values import dumps
 from ekiden.integrations.mcp_server.calls import McpClient, ToolCallRequest, text_of_run
 from ekiden.integrations.mcp_server.tools import OFFERS, OfferedTool
 from ekiden.project.service import Service
-from ekiden.server.access.access import Caller, caller_of, may_answer, service_of
+from ekiden.server.access import Caller, caller_of, may_answer, service_of
 from ekiden.server.problems import words_for
 
 _log = logging.getLogger("ekiden.integrations.mcp_server")

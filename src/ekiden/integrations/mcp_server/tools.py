@@ -23,7 +23,7 @@ from ekiden.integrations.mcp_server.calls import (
 )
 from ekiden.project.routing import AddressedMessage, decide
 from ekiden.project.run_tasks import RunOrder
-from ekiden.server.access.access import Scope
+from ekiden.server.access import Scope
 from ekiden.server.streams.follow import begin_run, join_run, last_event
 from ekiden.storage.base import SessionFilter
 

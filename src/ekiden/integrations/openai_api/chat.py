@@ -32,14 +32,14 @@ from ekiden.integrations.openai_api.turns import ChatTurn, take_turn, waiting_no
 from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import questions_to_people
 from ekiden.server.answers import Starts, TheCaller
-from ekiden.server.streams.messages import (
+from ekiden.server.streams.follow import (
     Piece,
     Speech,
     SpeechEnded,
     SpeechStarted,
     without_undone_items,
 )
-from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
+from ekiden.server.streams.live import BEAT, EVENT_STREAM, Streams
 from ekiden.sessions import is_transfer
 
 

@@ -18,7 +18,7 @@ from ekiden.core.runs import Run
 from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.integrations.openai_api.bodies import BadRequest
-from ekiden.server.streams.messages import (
+from ekiden.server.streams.follow import (
     Broken,
     Piece,
     Speech,

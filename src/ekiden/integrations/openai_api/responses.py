@@ -56,12 +56,18 @@ from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import questions_to_people
 from ekiden.runtime.history.deletion import delete_session
-from ekiden.server.access.access import Caller
+from ekiden.server.access import Caller
 from ekiden.server.answers import Administers, Reads, Starts, TheCaller, grouped
 from ekiden.server.problems import Reshaping
-from ekiden.server.streams.follow import FollowedRun, await_more, begin_run
-from ekiden.server.streams.messages import check_asked, decide, without_undone_items
-from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
+from ekiden.server.streams.follow import (
+    FollowedRun,
+    await_more,
+    begin_run,
+    check_asked,
+    decide,
+    without_undone_items,
+)
+from ekiden.server.streams.live import BEAT, EVENT_STREAM, Streams
 from ekiden.sessions.session import run_number
 
 router = APIRouter(prefix="/responses", tags=["openai"], route_class=OpenAIRoute)

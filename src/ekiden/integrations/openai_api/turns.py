@@ -38,10 +38,19 @@ from ekiden.integrations.openai_api.bodies import BadRequest, ChatRequest, OpenA
 from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import questions_to_people, run_range
-from ekiden.server.access.access import Caller
+from ekiden.server.access import Caller
 from ekiden.server.answers import Reads
-from ekiden.server.streams.follow import FollowedRun, await_more, begin_run, is_over, join_run
-from ekiden.server.streams.messages import Speech, SpeechEnded, decide, without_undone_items
+from ekiden.server.streams.follow import (
+    FollowedRun,
+    Speech,
+    SpeechEnded,
+    await_more,
+    begin_run,
+    decide,
+    is_over,
+    join_run,
+    without_undone_items,
+)
 from ekiden.sessions.conversation import conversation
 from ekiden.sessions.session import run_number
 from ekiden.tools.output import shortened

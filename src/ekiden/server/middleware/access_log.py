@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.values import new_id
-from ekiden.server.access.access import Caller
+from ekiden.server.access import Caller
 from ekiden.server.metrics import Metrics
 from ekiden.server.problems import answer, header, problem_response, state_of
 from ekiden.tracing.logs import log_fields

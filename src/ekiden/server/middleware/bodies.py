@@ -32,7 +32,7 @@ from ekiden.core.errors.server import (
     UnknownParameter,
 )
 from ekiden.core.values import is_too_deep
-from ekiden.server.access.access import LOGIN
+from ekiden.server.access import LOGIN
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.problems import MARK, answer, problem_response, refuse, state_of
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ekiden.core.errors import EkidenError, StaleDocument
 from ekiden.core.errors.server import IdempotencyConflict, RequestInvalid
 from ekiden.core.values import loads
-from ekiden.server.access.access import EACH_TIME, caller_of, service_of
+from ekiden.server.access import EACH_TIME, caller_of, service_of
 from ekiden.server.idempotency import (
     LEASE_S,
     Reservation,

@@ -26,7 +26,7 @@ from starlette.responses import HTMLResponse, Response
 
 from ekiden import __version__
 from ekiden.core.values import dumps
-from ekiden.server.access.access import EACH_TIME, Scope, caller_of, needs
+from ekiden.server.access import EACH_TIME, Scope, caller_of, needs
 from ekiden.server.answers import problems
 from ekiden.server.openapi.examples import (
     ABOUT,

@@ -1,9 +1,8 @@
-"""The OpenAPI document as a file: ``python -m ekiden.server.document > docs/openapi.json``."""
+"""The OpenAPI document of the server, without a project."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +22,3 @@ def openapi_document() -> dict[str, Any]:
 def document_text() -> str:
     """The document as the file has it."""
     return json.dumps(openapi_document(), indent=1, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(document_text())

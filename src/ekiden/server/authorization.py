@@ -7,7 +7,7 @@ server accepts the first. A key in an address is refused, because addresses are 
 Without a key only a caller on the loopback address is admitted, if the server listens nowhere else,
 under a local name, not through a proxy, and while no key exists at all.
 
-The console has its own login in a cookie (`cookies.py`), which counts only if a request has no key.
+The console has its own login in a cookie (`access.py`), which counts only if a request has no key.
 An address that sends many wrong keys must wait; a valid key is still admitted.
 """
 
@@ -26,7 +26,7 @@ from ekiden.core.checks.addresses import is_loopback, network_of, parse_host
 from ekiden.core.errors.server import KeyExpired, ServerExposed, TooManyRequests, Unauthenticated
 from ekiden.project.keys import KeyStore, StoredKey, login_id, parse_key
 from ekiden.project.service import Service
-from ekiden.server.access.access import LOCAL, Caller, check_own_page, csrf_token, kept_logins
+from ekiden.server.access import LOCAL, Caller, check_own_page, csrf_token, kept_logins
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.lifespan import BackgroundTasks
 

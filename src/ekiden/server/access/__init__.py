@@ -1,1 +1,0 @@
-"""Callers, the server's host names, and the callers' scopes."""
