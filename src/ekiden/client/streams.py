@@ -1,9 +1,10 @@
-"""Streams from a server: of runs as server-sent events, of all sessions over a WebSocket.
+"""Streams from a server: one run as server-sent events, or the events of all sessions over a
+WebSocket.
 
 Streams survive a lost connection without gaps or repeats. The id of an event is its number. After a
 lost connection the client requests the stream from the number of the last event that it received,
-and drops events that it has already received. Text deltas have no number. A lost delta is not
-repeated, because the next event has the full text.
+and drops events that it has already received. Text deltas have no number. A delta that was lost is
+not sent again, because the next event has the full text.
 """
 
 from __future__ import annotations

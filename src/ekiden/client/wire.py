@@ -33,7 +33,7 @@ API = "/api/v1"
 
 def server_address(url: str | None) -> str:
     """Return `url`, or by default the address in EKIDEN_SERVER, without a trailing slash. Raises
-    `ClientMisconfigured`."""
+    `ClientMisconfigured` for a missing or invalid address."""
     found = (os.environ.get(SERVER_VARIABLE) if url is None else url) or ""
     if not found:
         raise ClientMisconfigured(
@@ -65,8 +65,8 @@ def server_address(url: str | None) -> str:
 
 
 def api_key_of(given: str | None) -> str | None:
-    """Return `given`; by default the key in EKIDEN_API_KEY, or in the file that EKIDEN_API_KEY_FILE
-    names."""
+    """Return `given`. If it is `None`, return the key in EKIDEN_API_KEY, or in the file that
+    EKIDEN_API_KEY_FILE names."""
     key = given
     if key is None:
         key = os.environ.get(KEY_VARIABLE)
@@ -110,8 +110,8 @@ class ConnectionPolicy:
 
     @property
     def reconnect_s(self) -> float:
-        """Seconds for which a lost stream tries to reconnect: 60 with the default `backoff_s`. A
-        restart of the server takes a few seconds."""
+        """The number of seconds for which a lost stream tries to reconnect: 60 with the default
+        `backoff_s`. A restart of the server takes a few seconds."""
         return _PAUSES * self.backoff_s if self.retries else 0.0
 
     def pause_s(self, attempt: int, error: Exception) -> float:
@@ -143,8 +143,8 @@ class Wire:
         once: bool = False,
         wait_s: float = 0.0,
     ) -> Any:
-        """Send a request with safe retries, and return the JSON of the response; `None` if the
-        response is empty.
+        """Send a request with safe retries, and return the JSON of the response, or `None` for an
+        empty response.
 
         `wait_s` is added to the timeout, for requests in which the server waits on purpose. A POST
         has an `Idempotency-Key`, so that a retry returns the first response. With `once`, the
@@ -340,7 +340,8 @@ def _problem(exc: Exception) -> str:
 
 
 def part(text: str) -> str:
-    """Quote an id or a name as one part of a path. Raises `ClientMisconfigured`."""
+    """Quote an id or a name as one part of a path. Raises `ClientMisconfigured` for a text that
+    cannot be such a part."""
     if text in ("", ".", ".."):
         raise ClientMisconfigured(f"{text!r} is not an id or a name")
     try:

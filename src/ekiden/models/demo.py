@@ -1,9 +1,9 @@
 """The model ``demo:offline``, which answers by rules, so that you can try a team without an API
 key.
 
-The model compares words and fills in sentences, and says so in every answer. It is deterministic:
-it hands off to the agent that the text describes, calls a tool whose arguments are in the text, or
-repeats the question.
+The model compares words and fills in sentences, and says so in every answer. The same text always
+gets the same answer. The model hands off to the agent that the text describes, calls a tool whose
+arguments are in the text, or repeats the question.
 """
 
 from __future__ import annotations

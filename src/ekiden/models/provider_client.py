@@ -1,4 +1,5 @@
-"""The client of a provider, which sends requests and translates answers and failures."""
+"""The client of a provider. It sends requests through the library pydantic-ai, and translates
+answers and failures."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ _NO_KEY = "no-key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderConnection:
-    """A model of the library, with the features that its provider supports."""
+    """A model object of the library, with the features that its provider supports."""
 
     model: Model[Any]
     settings_type: type

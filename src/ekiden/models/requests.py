@@ -1,4 +1,4 @@
-"""Translates model requests for the model library: messages, tools, output and settings."""
+"""Translates model requests for the library pydantic-ai: messages, tools, output and settings."""
 
 from __future__ import annotations
 
@@ -176,9 +176,9 @@ def _kind(value: Any) -> str:
 ORIGIN = "provider_details"
 """The key of an item for data that only its provider understands.
 
-``provider`` names the provider, ``details`` is the data to send back. Reasoning also has ``label``,
-the provider's name for its kind, and ``followed_by``, the item that resulted from it. Ids,
-signatures and details are sent to the same provider only.
+``provider`` names the provider, and ``details`` is the data to send back. An item with reasoning
+also has ``label``, the provider's name for the kind of reasoning, and ``followed_by``, the item
+that resulted from the reasoning. Ids, signatures and details are sent to the same provider only.
 """
 
 _OPENAI_IDS = ("rs_", "msg_", "fc_")
@@ -395,8 +395,8 @@ def library_settings(
 ) -> ModelSettings:
     """The library's settings for one call. Raises `UserError` for an invalid value.
 
-    Names in ``extra`` that the library knows are settings; others go unchanged into the body of
-    the request.
+    Entries of ``extra`` that the library knows become settings. All other entries go unchanged into
+    the body of the request.
     """
     wanted = request.settings
     given: dict[str, Any] = {

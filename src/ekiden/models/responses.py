@@ -1,4 +1,4 @@
-"""Translates the library's responses and stream events to items and deltas."""
+"""Translates responses and stream events of the library pydantic-ai to items and deltas."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _KINDS = frozenset({_REDACTED, "content", "reasoning", "reasoning_content", "thi
 
 
 def to_response(response: ModelResponse, *, source: str, label: str) -> core.ModelResponse:
-    """Convert the library's response to the complete answer. `source` is the name of the provider
-    in data that only this provider understands.
+    """Convert the library's response to the complete answer. `source` names the provider in items
+    with data that only this provider understands.
 
     Raises `ModelBehaviorError` if the provider reports that the answer failed.
     """

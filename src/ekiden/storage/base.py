@@ -2,9 +2,10 @@
 
 Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContract` checks:
 
-* A session is owned by at most one `Claim`. Claiming raises the session's epoch. Every write of the
-  owner names its epoch and owner, and is refused with `LeaseLost` (and changes nothing) once the
-  epoch was raised *or the lease expired*. Leases are measured by the store's own clock.
+* A session is owned by at most one `Claim`. A new claim raises the session's epoch. Every write of
+  the owner names the epoch and the owner. If the epoch was raised since then, *or the lease has
+  expired*, the write raises `LeaseLost` and changes nothing. Leases are measured by the store's own
+  clock.
 * `commit` is one transaction: either the whole commit is stored durably, or none of it.
 * The writer numbers the events of a session 1, 2, 3 … A number or a step key that is already stored
   raises `StepConflict`.
@@ -167,8 +168,8 @@ class Journal(Protocol):
     ) -> Sequence[EventDigest]:
         """Return the digests of the stored events with numbers above `after`, in order.
 
-        The result is empty if the session does not exist, or if no other program could change the
-        data of this store.
+        The result is empty if the session does not exist, or if only this process can access the
+        data of the store.
         """
         ...
 
@@ -179,7 +180,7 @@ class Journal(Protocol):
         session, then by number. Raises `UserError` for a malformed cursor or a limit below 1.
 
         A page begins after the last event of the previous page, even if events were written or
-        deleted meanwhile: no event appears twice, and no event is missing that existed during the
+        deleted meanwhile. No event appears twice. No event is missing if it existed during the
         whole time.
         """
         ...
@@ -189,10 +190,10 @@ class Journal(Protocol):
         they became visible.
 
         The result begins after the event with the cursor `after`, or with the first event. A reader
-        that continues from the cursor of its last event sees every event once: an event that is
-        committed later never appears before an event that was already returned. `next_cursor` is
-        the cursor of the last event, or `after` if there are no events. Raises `UserError` for a
-        malformed cursor or a limit below 1.
+        that continues from the cursor of its last event sees every event once, because an event
+        that is committed later never appears before an event that was already returned.
+        `next_cursor` is the cursor of the last event, or `after` if there are no events. Raises
+        `UserError` for a malformed cursor or a limit below 1.
         """
         ...
 
@@ -261,8 +262,9 @@ class QueueStore(Protocol):
         limit: int = 1,
         oldest_first: bool = False,
     ) -> Sequence[QueueMessage]:
-        """Take the next open messages that are due and not leased, sorted by priority and age, or
-        only by age. Messages whose `ttl_s` has passed become `expired` and are not returned."""
+        """Take the next open messages that are due and not leased. They are sorted by priority and
+        age, or only by age. Messages whose `ttl_s` has passed become `expired` and are not
+        returned."""
         ...
 
     async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
@@ -323,8 +325,8 @@ class SearchStore(Protocol):
         """Store the vectors of these existing entries, and change nothing else.
 
         An entry is skipped if it was removed, or if its text has changed since it was read. Returns
-        the keys of the other entries, in order. Raises `UserError` in the same cases as
-        `put_entries`.
+        the keys of the entries that were not skipped, in order. Raises `UserError` in the same
+        cases as `put_entries`.
         """
         ...
 

@@ -1,8 +1,8 @@
 """The values that stores keep and return: sessions, claims, commits, documents, messages, events.
 
 Workers take ready sessions in the order of the time at which they became ready, minus the head
-start of their priority. So important sessions go first, but no session starves: a session with a
-higher priority overtakes another session only if it became ready not much later. The limit is the
+start of their priority. So important sessions go first, but no session starves. A session can
+overtake a session of lower priority only if that session became ready earlier by less than the
 difference of the two head starts.
 """
 
@@ -57,7 +57,8 @@ class SessionRow:
     agent: str
     status: SessionStatus
     outcome: str | None
-    """The outcome of the last run, as its kind. `None` before the first run, and during a run."""
+    """The kind of the last run's outcome, such as ``done``. `None` before the first run, and during
+    a run."""
     user_id: str | None
     meta: Mapping[str, Any]
     cursor: Mapping[str, Any]
@@ -82,8 +83,9 @@ class SessionRow:
 def is_copied(row: SessionRow, event: Event) -> bool:
     """Whether the event of a fork was copied from the original session.
 
-    ``forked_at`` is the number of the last copied event, or of the message that the fork replaced.
-    A message that replaced the original one was created after the fork.
+    ``forked_at`` in the metadata is the number of the last copied event. If the fork replaced a
+    message, ``forked_at`` is the number of that message. The new message has the same number, but
+    was created after the fork.
     """
     last = row.meta.get("forked_at") if "forked_from" in row.meta else None
     if not isinstance(last, int) or event.seq > last:
@@ -104,7 +106,7 @@ class Claim:
 
 
 class OwnJson(dict[str, Any]):
-    """A JSON value that its writer never changes again, at any depth.
+    """A JSON value that its writer never changes again, including all values inside it.
 
     A store in memory may keep this value without copying or checking it.
     """
@@ -256,7 +258,8 @@ NORMAL = 2
 """The default priority."""
 
 HEAD_START_S: Mapping[int, int] = MappingProxyType({1: -60, 2: 0, 3: 60, 4: 600})
-"""The head start in the queue by priority: low (1), normal (2), high (3), urgent (4)."""
+"""The head start of ready sessions in seconds, by priority: low (1), normal (2), high (3), urgent
+(4)."""
 
 
 def check_priority(new: NewSession) -> int:
@@ -313,7 +316,8 @@ class SearchHit:
 EXECUTIONS = "collaborations.execution"
 """The collection with a document for each agreement to execute: its owner and the owner's lease."""
 MESSAGES = "queued messages"
-"""Stands for changes of messages in the argument `about` of `LeaseStore.wait_for_change`."""
+"""A value for the argument `about` of `LeaseStore.wait_for_change`, which stands for changes of
+messages."""
 
 MessageState: TypeAlias = Literal[
     "open", "answered", "failed", "timed_out", "cancelled", "late", "expired", "dead"
@@ -328,8 +332,8 @@ too many deliveries and is not delivered again."""
 class QueuePut:
     """A new message for a queue.
 
-    Do not change this object, or the other values that exist for every message. These classes are
-    not frozen, because the creation of frozen values would take longer than storing them.
+    Do not change this object. The classes of messages are not frozen, because it would take longer
+    to create a frozen value than to store it.
     """
 
     queue: str

@@ -1,4 +1,5 @@
-"""Runs one call of a tool with its guardrails. An error in a guardrail counts as a rejection."""
+"""Runs one call of a tool with its guardrails. If a guardrail fails, `GuardrailFailed` is
+raised."""
 
 from __future__ import annotations
 
@@ -221,8 +222,8 @@ async def decided(
 ) -> T:
     """Return the decision of a guardrail within `timeout_s` seconds.
 
-    For a timeout or any failure of the guardrail, raises the error that `failed` returns. A
-    cancellation of the caller passes through.
+    If the guardrail fails or exceeds the timeout, the function raises the error that `failed`
+    returns. A cancellation of the caller passes through.
     """
     deadline = asyncio.timeout(timeout_s)
     try:

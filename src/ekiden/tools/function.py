@@ -75,7 +75,8 @@ def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -
 
 
 def tool_error_in_words(ctx: RunContextWrapper[Any], error: Exception) -> str:
-    """The text for the model after a failure of a built-in tool. A `ToolError` explains itself."""
+    """The text for the model after a failure of a built-in tool. For a `ToolError`, this is the
+    message of the error."""
     if isinstance(error, ToolError) and not isinstance(error, ToolTimeout):
         return f"Error: {error}"
     return default_tool_error_function(ctx, error)
@@ -179,8 +180,8 @@ def function_tool(
     failure. If it is `None`, a failure ends the run. ``strict_mode=False`` allows parameters with
     free keys, such as ``dict``. With `confirmation`, or ``needs_approval=True``, every call needs
     human approval; ``confirmation=True`` means a `Confirmation` with default values.
-    `tool_description` is short for `description_override`. Input guardrails run after the approval
-    and before the call. Output guardrails run before the model sees the result.
+    `tool_description` is another name for `description_override`. Input guardrails run after the
+    approval and before the call. Output guardrails run before the model sees the result.
 
     Raises `UserError`, with the reason, if the function cannot be a tool.
     """

@@ -1,4 +1,4 @@
-"""One connection to an MCP server. It is the only file that uses the MCP SDK."""
+"""A connection to an MCP server. No other module uses the MCP SDK."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class McpServer(Checked):
     """Environment variables for the server. Besides these, the server gets only a few harmless
     variables of this process."""
     cwd: str | None = None
-    """The working folder, relative to the folder of the project; by default the folder of the
+    """The working folder, relative to the folder of the project. The default is the folder of the
     project."""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -121,7 +121,8 @@ def parse_mcp_servers(
 
 
 def server_problems(entry: Any) -> list[tuple[str, str]]:
-    """The problems of one entry: its key (empty for the whole entry), and the message."""
+    """The problems of one entry. Each problem has the key in the entry (empty for the whole entry)
+    and the message."""
     found = _Entry("server", entry)
     found.read()
     return found.problems
@@ -261,7 +262,7 @@ class ToolReference:
     tool: str | None
     """The name of the tool. `None` means all tools of the server."""
     is_function_style: bool = False
-    """Whether `tool` is in the form of `function_style`."""
+    """Whether `tool` is in the form that `function_style` returns."""
 
     def matches(self, tool: str) -> bool:
         """Whether the name means this tool of the server."""
@@ -299,8 +300,8 @@ def read_name(name: str, servers: Collection[str]) -> ToolReference:
 def tool_name(server: str, tool: str, taken: Collection[str] = ()) -> str:
     """The name for models: ``server__tool``.
 
-    A name that has other characters, is too long or is ambiguous gets a hash of the real names at
-    its end. The result is never one of `taken`.
+    If a name is too long, ambiguous, or has characters that are not allowed, a hash of the real
+    names is added at its end. The result is never one of `taken`.
     """
     plain = f"{function_style(server)}__{function_style(tool)}"
     is_clear = (

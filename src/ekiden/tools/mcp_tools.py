@@ -153,7 +153,7 @@ class McpTools:
         the form that some other programs use. The servers of these tools are connected at the same
         time. A server that failed before is not tried again; call `open` for that. A `disabled`
         server has no tools. Raises `McpUnavailable` for the first server that cannot be connected,
-        and `UnknownTool`.
+        and `UnknownTool` for a name that no server has.
         """
         references = [(name, read_name(name, self._servers)) for name in names]
         needed = {reference.server for _, reference in references}

@@ -174,7 +174,7 @@ class ToolResult:
     value: Any
     """The value that the tool returned; `None` if it failed."""
     error: str | None = None
-    """The reason of a failure, for people. The model reads `output`."""
+    """The reason of a failure, for people. The model gets `output` instead."""
     guardrails: tuple[GuardrailDecision, ...] = ()
     """The decisions of the tool's guardrails, in order."""
     kinds: tuple[str, ...] = ()

@@ -45,7 +45,7 @@ def register_tool(
             '''Find an order.'''
 
     A plain function becomes a tool as with `function_tool`. `name` replaces the name of the tool.
-    When a module is loaded again, its tools replace those that it registered before. Raises
+    When a module is loaded again, its tools replace the tools that it registered before. Raises
     `UserError` if another module has registered a tool with this name.
     """
     source = str(sys._getframe(1).f_globals.get("__name__", ""))

@@ -31,7 +31,8 @@ class Parameters:
     """Whether every argument can be passed by its name."""
 
     def bind(self, arguments: dict[str, Any], *, tool: str) -> tuple[list[Any], dict[str, Any]]:
-        """The positional and keyword arguments of a call. It changes `arguments`.
+        """Return the positional and the keyword arguments of a call. This method changes
+        `arguments`.
 
         Raises `ModelBehaviorError` if an argument for ``**kwargs`` repeats a parameter.
         """

@@ -121,10 +121,10 @@ class WithoutEffects:
 
 
 async def unfinished_calls(session: str, wait_s: float) -> list[CallUnderWay]:
-    """Wait until the session's calls have ended, at most `wait_s` seconds. Returns the calls that
+    """Wait until the session's calls have ended, at most `wait_s` seconds. Return the calls that
     have not ended.
 
-    These calls are no longer registered.
+    The returned calls are no longer registered.
     """
     if session not in _unfinished:
         return []

@@ -62,7 +62,8 @@ def signals_kept() -> Iterator[None]:
 
 @contextmanager
 def private_address() -> Iterator[tuple[str, str]]:
-    """An address and a key with which the library's HTTP server is unreachable from outside.
+    """An address and a key for the library's HTTP server, which keep the server unreachable from
+    outside.
 
     The library always starts this server. On Unix the server gets a socket in a private folder,
     which is deleted as soon as the server has started. On Windows the server gets a port of the
@@ -234,7 +235,8 @@ _engines_lock = threading.Lock()
 
 
 def shared_engine(path: Path, settings: LocalEngineSettings) -> Engine:
-    """The engine of this process for a file and settings. A new engine is not loaded yet."""
+    """The engine of this process for a file and settings. A new engine has not loaded the model
+    yet."""
     key = (path.resolve(), settings)
     with _engines_lock:
         engine = _engines.get(key)

@@ -1,4 +1,5 @@
-"""Checks GGUF files before llama.cpp loads them: a damaged file can crash the whole process."""
+"""Checks GGUF files before llama.cpp loads them, because a damaged file can crash the whole
+process."""
 
 from __future__ import annotations
 
@@ -93,7 +94,7 @@ def peek_gguf(path: Path) -> GgufInfo:
 
 
 def check_gguf(path: Path) -> GgufInfo:
-    """Return the facts of the file, after checking all values that llama.cpp does not check.
+    """Check all values in the file that llama.cpp does not check, and return the facts of the file.
 
     Every length, count and offset must be inside the file, and the sizes of the network must be
     valid. The weights themselves are not read. Raises `UserError` with the fault.

@@ -1,9 +1,9 @@
 """Chooses one of several tools with few tokens, and computes the probability of each.
 
-A router describes its task with hundreds of words of instructions, tools with descriptions, and a
-request in a fence. On a CPU, a model with one or two billion parameters needs minutes to read this
-prompt, and then does not follow it. Such a model is good at continuing a list. Therefore the
-examples become lines of a list, and the request becomes the last line::
+A router's prompt has hundreds of words of instructions, tools with descriptions, and a quoted
+request. On a CPU, a model with one or two billion parameters needs minutes to read this prompt, and
+then does not follow it. Such a model is good at continuing a list. Therefore the examples become
+lines of a list, and the request becomes the last line::
 
     Each request goes to one agent.
     billing: invoices and payments
@@ -149,8 +149,8 @@ class LikelyTool:
     probabilities: dict[str, float]
     """The probabilities of all allowed tools, by name. Their sum is 1.
 
-    They are computed from the first token of the name, so names with the same first token have the
-    same probability.
+    The probabilities are computed from the first token of each name, so names with the same first
+    token have the same probability.
     """
 
 

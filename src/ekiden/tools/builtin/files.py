@@ -1,7 +1,7 @@
 """The built-in tools for text files of the project: read, write, edit, list and search.
 
-Folders are walked by handles, as in `folders`, and links are not followed. Files that `read_file`
-refuses are not searched.
+Searches open folders relative to their parent folders, as in `folders`, and do not follow links.
+They skip files that `read_file` refuses.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ class ProjectFiles:
 
 
 def read_regular(place: ResolvedPath, max_bytes: int, root: Path) -> bytes:
-    """The content of a regular file. Raises `ToolError` if it is another kind of file, or too
-    large, and `OSError`."""
+    """The content of a regular file. Raises `ToolError` for another kind of file and for a file
+    that is too large, and `OSError` if the file cannot be read."""
     name = place.parts[-1]
     _check_regular(place, place.folder.stat(name))
     with open(place.folder.open(name, os.O_RDONLY), "rb") as file:

@@ -1,10 +1,12 @@
 """Keeps paths inside the project's folder, even if links change, and protects secret files.
 
-A path is resolved here, part by part: each folder is opened relative to the one before, without
-following links, and stays open. A link is read and resolved in the same way, so it may lead to
-another place inside the root but never out of it. There is no race between check and use: the
-folder that was checked is the folder that is open. If the system cannot open relative to a folder
-(Windows), whole paths are used; a link that is swapped between check and use is then not noticed.
+A path is resolved here, part by part. Each folder is opened relative to its parent folder, without
+following links, and stays open. A link is read, and its target is resolved in the same way. So a
+link may lead to another place inside the root, but never out of the root. There is no race between
+check and use, because the folder that was checked is the folder that is open.
+
+Windows cannot open a file relative to a folder. There, whole paths are used, and a link that is
+swapped between check and use is not noticed.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ class Folder:
         return name if self.handle is not None else os.path.join(self.path, name)
 
     def stat(self, name: str) -> os.stat_result:
-        """The status of an entry; for a link, of the link itself."""
+        """The status of an entry. For a link, this is the status of the link itself."""
         return os.stat(self._at(name), dir_fd=self.handle, follow_symlinks=False)
 
     def link(self, name: str) -> str:
@@ -52,7 +54,7 @@ class Folder:
         return os.readlink(self._at(name), dir_fd=self.handle)
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
-        """Open a file as a descriptor; never blocks on a pipe."""
+        """Open a file, and return its descriptor. The call never blocks on a pipe."""
         flags |= _NOFOLLOW | _CLOEXEC | _BINARY | _NONBLOCK
         return os.open(self._at(name), flags, mode, dir_fd=self.handle)
 
@@ -80,7 +82,7 @@ class Folder:
         os.unlink(self._at(name), dir_fd=self.handle)
 
     def names(self) -> list[str]:
-        """The sorted names in the folder; folders end with a slash."""
+        """The sorted names of the entries in the folder. The names of folders end with a slash."""
         with os.scandir(self.path if self.handle is None else self.handle) as entries:
             return sorted(
                 f"{each.name}/" if each.is_dir(follow_symlinks=False) else each.name
@@ -88,7 +90,7 @@ class Folder:
             )
 
     def sync(self) -> None:
-        """Make the names in the folder durable."""
+        """Write the names of the folder's entries to disk."""
         if self.handle is not None:
             os.fsync(self.handle)
 
@@ -103,7 +105,7 @@ class ResolvedPath:
     """A path after resolution of its links."""
 
     folder: Folder
-    """The last existing folder of the path; open inside `locate`."""
+    """The last existing folder of the path. It is open in the body of ``with locate(…)``."""
     parts: tuple[str, ...]
     """The names from the root, with all links resolved."""
     missing: tuple[str, ...] = ()
@@ -121,7 +123,8 @@ class ResolvedPath:
 
 @contextmanager
 def locate(root: Path, path: str, *, by_handle: bool = HAS_HANDLES) -> Iterator[ResolvedPath]:
-    """Resolve `path` from `root`. Raises `ToolError` if it leads out of `root`, or is invalid."""
+    """Resolve `path` from `root`. Raises `ToolError` if the path leads out of `root` or is
+    invalid."""
     walk = _Walk(root, path, by_handle)
     with ExitStack() as stack:
         stack.callback(walk.close)
@@ -287,7 +290,7 @@ _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----")
 
 
 def check_reading(parts: Sequence[str]) -> None:
-    """Raises `ToolError` for credentials, and for Ekiden's own settings and stores."""
+    """Raise `ToolError` for files with credentials, and for Ekiden's own settings and stores."""
     _check_secret(parts)
     names = [_plain(part) for part in parts]
     if _OURS in names[:-1]:
@@ -297,7 +300,8 @@ def check_reading(parts: Sequence[str]) -> None:
 
 
 def check_writing(parts: Sequence[str]) -> None:
-    """Raises `ToolError` for credentials, and for files of version control and agent programs."""
+    """Raise `ToolError` for files with credentials, and for files of version control and agent
+    programs."""
     for part in parts:
         if _plain(part) in _NOT_WRITTEN:
             raise ToolError(
@@ -308,7 +312,7 @@ def check_writing(parts: Sequence[str]) -> None:
 
 
 def check_opened(name: str, status: os.stat_result, root: Path) -> None:
-    """Raises `ToolError` if the open file is a settings file of Ekiden under another name."""
+    """Raise `ToolError` if the open file is a settings file of Ekiden under another name."""
     for folder in (root, _home()):
         try:
             settings = None if folder is None else os.stat(folder / _OURS / _SETTINGS)
@@ -319,7 +323,7 @@ def check_opened(name: str, status: os.stat_result, root: Path) -> None:
 
 
 def check_content(name: str, data: bytes) -> None:
-    """Raises `ToolError` for private keys under any name."""
+    """Raise `ToolError` if the content is a private key, whatever the name of the file."""
     if _PRIVATE_KEY.search(data[:4096]):
         raise ToolError(f"{name!r} holds a private key, which is not shown to agents")
 

@@ -229,12 +229,14 @@ def split_command(command: str) -> list[str]:
 
 
 def program_of(arguments: str) -> str:
-    """The program that a call with these arguments runs; raises if they are invalid."""
+    """The program that a call with these arguments runs. Raises an exception for invalid
+    arguments."""
     return split_command(json.loads(arguments)["command"])[0]
 
 
 def for_commands(tool: FunctionTool, allowed: Sequence[Sequence[str]]) -> FunctionTool:
-    """`shell` for some commands only: lists of words, with ``*`` at the end to allow more words."""
+    """The tool `shell`, limited to some commands. Each command is a list of words. A ``*`` at its
+    end allows further words."""
 
     async def invoke(ctx: ToolContext[Any], arguments: str) -> Any:
         try:
@@ -254,7 +256,8 @@ def for_commands(tool: FunctionTool, allowed: Sequence[Sequence[str]]) -> Functi
 
 
 def scrubbed_environment(environment: os._Environ[str] | dict[str, str]) -> dict[str, str]:
-    """The environment variables for a program, without keys and relative folders in PATH."""
+    """The environment variables for a program. Variables with keys, and relative folders in PATH,
+    are removed."""
     kept = {name: value for name, value in environment.items() if _KEPT.fullmatch(name)}
     if "PATH" in kept:
         folders = kept["PATH"].split(os.pathsep)

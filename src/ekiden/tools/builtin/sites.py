@@ -99,7 +99,7 @@ def _is_public_v4(address: IPv4Address) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedUrl:
-    """The parts of a URL that are sent."""
+    """The parts of a URL that a request needs."""
 
     scheme: str
     host: str
@@ -174,7 +174,8 @@ class AllowList:
         self._patterns = [_pattern(entry) for entry in entries]
 
     def check(self, target: ParsedUrl) -> bool:
-        """Whether the host may have a private address. Raises `ToolError` if it is not allowed."""
+        """Whether the host may have a private address. Raises `ToolError` if the host is not
+        allowed."""
         if not any(pattern.matches(target) for pattern in self._patterns):
             allowed = ", ".join(self._entries) or "none so far"
             command = config_command("tools.http_get.allow", [*self._entries, target.site])

@@ -152,7 +152,8 @@ def _pages(value: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def site_of(arguments: str) -> str:
-    """The site that a call with these arguments contacts; raises if they are invalid."""
+    """The site that a call with these arguments contacts. Raises an exception for invalid
+    arguments."""
     return read_url(json.loads(arguments)["url"]).site
 
 
