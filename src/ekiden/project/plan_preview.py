@@ -33,7 +33,7 @@ class PlannedTask(Value):
     agent: str
     description: str
     parameters: Mapping[str, Any]
-    """Additional JSON for the agent."""
+    """Additional parameters for the agent, as JSON."""
     depends_on: Sequence[str]
     """The ids of the tasks whose results this task needs."""
 

@@ -46,8 +46,8 @@ def load_team(target: str) -> Team:
     returns a `Team` or an `Agent`.
 
     A module in the current folder has precedence over an installed module. Raises `UserError` for a
-    wrong name. If the module or the function raises an exception, raises `UserError` with the type
-    and text of that exception::
+    wrong name. If the module or the function fails, the `UserError` has the type and the text of
+    the exception::
 
         team = load_team("desk:team")
     """

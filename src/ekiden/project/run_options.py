@@ -147,7 +147,7 @@ def session_replica(settings: ReplicaSettings) -> SessionReplica:
 _log = logging.getLogger("ekiden.otel")
 
 TENANT = "ekiden.tenant"
-"""The attribute of every span that names its tenant."""
+"""The attribute of a span that contains the name of the tenant."""
 _GRACE_S = 1.0
 
 
@@ -166,8 +166,8 @@ class Watched(Protocol):
 
 
 class Telemetry:
-    """One `OtelFollower` for each tenant, in one event loop. Does nothing unless
-    ``OTEL_EXPORTER_OTLP_ENDPOINT``, or another of the standard variables, is set.
+    """One `OtelFollower` for each tenant, in one event loop. Spans are sent only if
+    ``OTEL_EXPORTER_OTLP_ENDPOINT`` or another standard variable is set.
 
     For example::
 

@@ -190,8 +190,8 @@ async def is_stopped(
     *,
     began: float,
 ) -> bool:
-    """Stop a run without an owner, or request its owner to stop it. Returns whether the run is
-    stopped.
+    """Stop the run, or request the process that owns the session to stop it. Return whether the run
+    is stopped.
 
     If the owner dies or releases the session meanwhile, `stop_suspended` stops the run in this
     process. This function waits at most a few seconds after `began`, a time on the clock of the
@@ -294,7 +294,8 @@ class RunWatch:
     async def shown(
         self, after: int | None, tail: Tail | None
     ) -> AsyncGenerator[Shown | None, None]:
-        """See `RunStarter.watch`. `tail` was prepared before the start of the run."""
+        """See `RunStarter.watch`. `tail` is an event stream that was opened before the start of the
+        run, or `None`."""
         if self.here is None or after is None:
             self._first, _ = await run_range(self._store, self._run_id)
         else:

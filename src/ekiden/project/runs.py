@@ -125,9 +125,9 @@ class RunStarter:
     async def start(self, order: RunOrder) -> StartedRun:
         """Store the message and start the run, which survives a disconnect of the caller.
 
-        A session with an active or queued run is busy. A run that waits for people is ended. Raises
-        `SessionBusy`, `UnknownAgent` and `UserError` like `Runner.run`, `ServerStopping`, and
-        `TooManyRequests` if too many runs are queued.
+        A session with an active or queued run is busy. If the session's last run waits for people,
+        that run is ended. Raises `SessionBusy`, `UnknownAgent` and `UserError` like `Runner.run`,
+        `ServerStopping`, and `TooManyRequests` if too many runs are queued.
         """
         return await self._start(order, is_new=order.session_id is None)
 
@@ -336,11 +336,11 @@ class RunStarter:
         """Stop the run. Its work is kept, and the run can be resumed. A finished run does not
         change.
 
-        Its questions to people and agents are cancelled. If another process runs the session, a
-        request to stop is stored. If that process dies, the next owner of the session stops the
-        run. The same applies to code in this process that ignores cancellation. Returns the state
-        of the run after a few seconds at most. A program that runs the session with its own
-        `Runner` ignores such requests.
+        The run's questions to people and agents are cancelled. If another process runs the session,
+        a request to stop is stored. If that process dies, the next owner of the session stops the
+        run. The next owner also stops the run if code in this process ignores the cancellation.
+        Returns the state of the run after a few seconds at most. A program that runs the session
+        with its own `Runner` ignores such requests.
         """
         began = asyncio.get_running_loop().time()
         run = await self.read(run_id)

@@ -39,8 +39,8 @@ class Scaffold:
 
 
 def scaffold(root: Path, template: str = "support", *, model: str = _MODEL) -> Scaffold:
-    """Write the team `template` into the folder `root`. A missing folder is created. The settings
-    name the `model`.
+    """Write the team `template` into the folder `root`. A missing folder is created. The written
+    settings contain `model`.
 
     Existing files are not changed. New files are written atomically. After a crash, a second call
     writes the missing files. Raises `UserError` for an unknown template, and for a folder that is

@@ -124,7 +124,7 @@ class TenantService:
 
     @property
     def is_working(self) -> bool:
-        """Whether the worker runs. Also true if this service has no worker."""
+        """Whether the worker runs. The value is also true if this service has no worker."""
         return self._worker is None or (self._working is not None and not self._working.done())
 
     async def check_writable(self) -> None:

@@ -39,7 +39,7 @@ _LOOK_EVERY_S = 1.0
 async def questions_to_people(store: Store, session_id: str) -> list[InboxItem]:
     """The open inbox items that the session waits for, directly or through agents that it asked.
 
-    Empty if the session does not wait, or waits only for agents.
+    The result is empty if the session does not wait, or waits only for agents.
     """
     found: dict[str, InboxItem] = {}
     seen: set[str] = set()

@@ -140,7 +140,7 @@ def tenant_url(url: str, tenant: str) -> str:
 async def find_tenants(url: str, main: Store) -> list[str]:
     """The tenants with a store beside the `main` store at `url`, without the default tenant.
 
-    Raises `StoreError` if the stores cannot be listed. ``memory:`` has none.
+    Raises `StoreError` if the stores cannot be listed. A ``memory:`` store has no other tenants.
     """
     if url == "memory:":
         return []

@@ -363,10 +363,10 @@ class SearchStore(Protocol):
 class QueueStarts:
     """Base class of stores whose queue writes return a future at once.
 
-    Concurrent writes may take effect in any order. Cancelling a future does not undo its write:
-    `ended` is called in the event loop when the write has ended, also after a cancellation. The bus
-    calls these methods instead of `put_messages` and `settle_messages`. So a subclass that
-    overrides one of those two methods must also override its counterpart in this class.
+    Concurrent writes may take effect in any order. If you cancel a future, its write is not undone.
+    In any case, `ended` is called in the event loop when the write has ended. The bus calls these
+    methods instead of `put_messages` and `settle_messages`. So a subclass that overrides one of
+    those two methods must also override its counterpart in this class.
     """
 
     def start_put(

@@ -115,14 +115,14 @@ class Assembled:
     agents: Mapping[str, Agent[Any]]
     problems: Sequence[AgentFileProblem] = ()
     mcp_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The MCP tools of each agent, by the agent's name. They are added when the servers are
-    connected."""
+    """The MCP tools of each agent, by the agent's name. The agents get these tools when the servers
+    are connected."""
     to_router: Mapping[str, Sequence[HandoffDefinition]] = field(default_factory=dict)
-    """The handoffs of each agent to the router, by the agent's name. They are added when the router
-    exists."""
+    """The handoffs of each agent to the router, by the agent's name. The agents get these handoffs
+    when the router exists."""
     guardrails: Mapping[str, FileGuardrails] = field(default_factory=dict)
-    """The guardrails of each agent's file, by the agent's name. They also apply to tools that are
-    added later."""
+    """The guardrails of each agent's file, by the agent's name. These guardrails also apply to
+    tools that are added later."""
 
 
 def assemble(

@@ -43,7 +43,8 @@ _Fault: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Edges:
-    """Gives agents the handoffs that their files declare, and collects their problems.
+    """Gives agents the handoffs that their files declare, and collects the problems of these
+    handoffs.
 
     A handoff with an error is left out.
     """
@@ -189,7 +190,7 @@ class Edges:
 def declared_edge(
     edge: HandoffDefinition, target: Agent[Any] | Literal["*"]
 ) -> Handoff[Any, Agent[Any]]:
-    """The handoff that a file declares. Raises `ConditionError`."""
+    """The handoff that a file declares. Raises `ConditionError` for an invalid condition."""
     terms = make_terms(
         when=edge.when,
         policy=edge.policy,

@@ -1,8 +1,8 @@
 """`ekiden bench load`: many open sessions in one database, shared by worker processes.
 
-For the throughput, all sessions get a message before the workers start; then the workers handle the
-messages. For the latency, messages arrive one by one in open sessions, at a fraction of the
-measured throughput.
+To measure the throughput, all sessions get a message before the workers start, and then the workers
+handle the messages. To measure the latency, messages arrive one by one in open sessions, at a
+fraction of the measured throughput.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ async def machine(database: BenchDatabase, *, folder: Path, connections: int) ->
 
 
 async def loopback_us() -> float | None:
-    """The time for one byte to this machine and back over TCP; `None` if that is not allowed."""
+    """The time in microseconds that one byte takes to this machine and back over TCP. `None` if the
+    system does not allow the connection."""
     try:
         return await _loopback_us()
     except OSError:
@@ -119,7 +120,7 @@ class LoadSize:
     messages: int = 1000
     """The number of messages that arrive one by one in open sessions."""
     seconds: float | None = None
-    """If set, these messages arrive for this many seconds, and `messages` is not used."""
+    """If set, messages arrive one by one for this many seconds, and `messages` is ignored."""
 
     def __post_init__(self) -> None:
         if self.messages > self.sessions:

@@ -1,7 +1,7 @@
 """The worker processes of `ekiden bench load`, and its databases.
 
-A worker process is `python -m ekiden.project.bench.load_worker STORE N`. It starts to work when it
-reads `go`, stops at the end of its input, and then prints its counts as JSON.
+A worker process is `python -m ekiden.project.bench.load_worker STORE N`. The process starts to work
+when it reads `go`, stops at the end of its input, and then prints its counts as JSON.
 """
 
 from __future__ import annotations
@@ -214,11 +214,11 @@ class BenchDatabase(ABC):
 
     @abstractmethod
     async def bare_commits(self, connections: int) -> float:
-        """Small inserts per second without Ekiden, each its own transaction."""
+        """The number of small inserts per second without Ekiden, each in its own transaction."""
 
     @abstractmethod
     async def round_trip_us(self) -> float | None:
-        """The duration of an empty statement; `None` without a server."""
+        """The duration of an empty statement in microseconds; `None` without a server."""
 
     @abstractmethod
     async def durability(self) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""Measurements of the benchmark, its teams, whose models answer at once, and its scenarios."""
+"""The measurements, teams and scenarios of the benchmark. The models of the teams answer at
+once."""
 
 from __future__ import annotations
 
@@ -113,7 +114,7 @@ class ProcessMemory:
 
 
 def fsync_us(folder: Path, *, writes: int = 20) -> float:
-    """Median microseconds of writing 4 KiB to a file in `folder` and syncing it."""
+    """The median time in microseconds to write 4 KiB to a file in `folder` and to sync the file."""
     block = b"\0" * 4096
     taken = []
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -156,8 +157,8 @@ class DeskModel:
         self.calls = 0
 
     async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Answer depending on the last item. Yields to the event loop first, like a network
-        call."""
+        """Answer according to the last item. Like a network call, the method yields to the event
+        loop first."""
         await asyncio.sleep(0)
         self.calls += 1
         call_id = f"call_{self.calls}"
@@ -188,7 +189,7 @@ def ring(model: RelayModel) -> Agent[Any]:
 
 
 def desk_team(model: DeskModel) -> Agent[Any]:
-    """An agent that hands off to another one, which has a tool."""
+    """An agent that hands off to another agent, which has a tool."""
     specialist = Agent("specialist", model=model, tools=[lookup_order])
     return Agent("triage", model=model, handoffs=[specialist])
 
@@ -272,8 +273,8 @@ async def bench(
     folder: Path,
     progress: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """Run the scenarios, and return their figures. S4 and S5 write files below `folder`. `progress`
-    is called with a text before each scenario."""
+    """Run the scenarios, and return their figures. The scenarios S4 and S5 write files below
+    `folder`. `progress` is called with a text before each scenario."""
     before = await round_trip_us(sizes.round_trips)
     figures = {}
     for number, name in enumerate(names, 1):
@@ -310,7 +311,7 @@ async def s1_chain(sizes: Sizes, folder: Path) -> dict[str, Any]:
 
 
 async def s2_many(sizes: Sizes, folder: Path) -> dict[str, Any]:
-    """The cost of a session among many concurrent ones in memory."""
+    """The cost of a session in memory among many concurrent sessions."""
     agent = desk_team(DeskModel())
     await _desk_session(agent, None)
     memory = ProcessMemory()

@@ -51,7 +51,7 @@ _BODY: Final = TABLES["documents"].index("body")
 async def followed(
     rows: Sequence[Row], source: SqliteSnapshot, target: PostgresTarget
 ) -> Sequence[Row]:
-    """Convert the event cursors in rows of documents for the target."""
+    """Convert the event cursors in rows of documents to cursors of the target."""
     return [await _translated(row, source, target) if row[0] in FOLLOWERS else row for row in rows]
 
 
@@ -76,7 +76,7 @@ async def copy_store(
     final: bool = False,
     progress: Progress | None = None,
 ) -> CopyReport:
-    """Copy everything from a SQLite store to PostgreSQL, and compare the two.
+    """Copy everything from a SQLite store to PostgreSQL, and compare the copy with the source.
 
     The copy of each tenant's store is a snapshot, and the source is not changed. All targets are
     first marked as unfinished. They cannot be used until everything is written, compared row by

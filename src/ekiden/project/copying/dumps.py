@@ -69,7 +69,7 @@ async def dump_store(url: str, file: Path, *, tenants: Collection[str] | None) -
 
 
 async def restore_dump(file: Path, url: str, *, progress: Progress | None) -> BackupReport:
-    """Restore all schemas in a dump in one transaction, and verify them."""
+    """Restore all schemas in a dump in one transaction, and verify the restored stores."""
     began = time.monotonic()
     address = parse_address(url)
     login = login_of(address.dsn)

@@ -75,12 +75,12 @@ def set_setting(
 ) -> SettingChange:
     """Set `key` in the project's or the user's file. A missing file is created.
 
-    Text is read as on the command line: ``true``, ``80``, ``null``, JSON for lists and objects, and
-    ``rule`` as well as ``"rule"``. The change is atomic, and it is on disk when this function
-    returns. Concurrent writers take turns. `check` gets the resulting settings, and raises an
-    exception to refuse them. An unknown name raises `UnknownSetting`. An invalid value, a
-    contradiction or a faulty file raises `SettingsInvalid`. A file that cannot be written raises
-    `SettingsNotWritten`. After an error nothing is changed::
+    A text is parsed as on the command line: it may be ``true``, ``80``, ``null``, JSON for a list
+    or an object, or a plain text with or without quotes (``rule``, ``"rule"``). The change is
+    atomic, and it is on disk when this function returns. Concurrent writers take turns. `check`
+    gets the resulting settings, and raises an exception to refuse them. An unknown name raises
+    `UnknownSetting`. An invalid value, a contradiction or a faulty file raises `SettingsInvalid`. A
+    file that cannot be written raises `SettingsNotWritten`. After an error nothing is changed::
 
         set_setting("agents.routing.strategy", "rule")
     """

@@ -92,7 +92,7 @@ class SettingsFiles:
 
     project: Path
     user: Path | None
-    """`None` if the home folder is unknown."""
+    """The user's settings file; `None` if the home folder is unknown."""
 
     def path(self, where: Where) -> Path | None:
         """The file of the project or of the user."""
@@ -117,7 +117,8 @@ def settings_files(root: Path | None = None, home: Path | None = None) -> Settin
 
 
 def read_text(path: Path) -> str | None:
-    """The text of a settings file; `None` if there is no file. Raises `Unreadable`."""
+    """The text of a settings file; `None` if there is no file. Raises `Unreadable` if the text
+    cannot be read."""
     try:
         data = _read_bytes(path)
     except FileNotFoundError:
@@ -239,9 +240,9 @@ else:
 def locked(path: Path, *, timeout_s: float) -> Iterator[None]:
     """Hold the lock of `path` against other callers, in this process and in others.
 
-    The lock is on a file beside `path`, because `path` itself is replaced. The system releases it
-    when its holder dies. Raises `TimeoutError` after `timeout_s` seconds, and `OSError` if the lock
-    file cannot be created.
+    The lock is on a file beside `path`, because `path` itself is replaced. The system releases the
+    lock when the process that holds it dies. Raises `TimeoutError` after `timeout_s` seconds, and
+    `OSError` if the lock file cannot be created.
     """
     lock = path.with_name(f".{path.name}.lock")
     deadline = time.monotonic() + timeout_s

@@ -1,7 +1,7 @@
 """Parses JSON with comments and trailing commas, and keeps the position of every value.
 
-Messages with line and column need the positions, and a change that keeps the rest of the file needs
-them too. The parser of the standard library does not return positions.
+Error messages show the positions as line and column. A change needs the positions to keep the rest
+of the file. The parser of the standard library does not return positions.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def parse(text: str) -> JsoncDocument:
     """Parse `text`. Raises `JsoncError` with the first position that is not JSON.
 
     ``// …`` and ``/* … */`` comments and a trailing comma are allowed. A byte order mark at the
-    beginning counts as space. A repeated key is no error here. See `JsoncDocument.duplicates`.
+    beginning counts as space. A repeated key is not an error of the parser (see
+    `JsoncDocument.duplicates`).
     """
     scanner = _Scanner(text)
     scanner.skip()

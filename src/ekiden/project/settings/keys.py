@@ -160,7 +160,7 @@ class Setting:
     """The definition of a setting."""
 
     name: str
-    """The dotted name. Each dot is a level of nesting in the file."""
+    """The dotted name. Each dot begins a new level of nesting in the file."""
     kind: Kind
     env: str
     """The environment variable that also sets this value."""
@@ -263,7 +263,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEntry:
-    """One of the MCP servers. Files, origins and commands treat a server like a setting."""
+    """One MCP server in the settings. Files and commands treat a server like a setting."""
 
     setting: Setting
     server: str

@@ -50,7 +50,7 @@ _DEFAULT = SettingOrigin(kind="default")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSettings:
-    """Settings, and the source of each."""
+    """The settings, with the source of each value."""
 
     settings: Settings
     origins: Mapping[str, SettingOrigin]
@@ -163,10 +163,10 @@ _PAIR = lazy_pattern(r"(?P<name>-{0,2}[\w.-]+)(?P<mark>=|:\s+)\S.*", re.DOTALL)
 def redacted(name: str, value: Any) -> Any:
     """The value of the setting `name`, as JSON without secrets, for a screen or a log.
 
-    It masks passwords and parameters in addresses, and words that look like the tokens of
-    well-known services. In MCP servers it masks all values in `env` and `headers`, arguments that
-    look like secrets (``--token=…``, ``API_KEY=…``) or that set headers or variables, and all other
-    values whose name suggests a secret.
+    This function masks passwords and parameters in addresses, and words that look like the tokens
+    of well-known services. In MCP servers it also masks all values in `env` and `headers`,
+    arguments that look like secrets (``--token=…``, ``API_KEY=…``), arguments that set headers or
+    variables, and all other values whose name suggests a secret.
     """
     if name == SERVERS and isinstance(value, Mapping):
         return {server: _server(each) for server, each in value.items()}

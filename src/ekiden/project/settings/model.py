@@ -295,7 +295,7 @@ class HandoffSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSettings(Checked):
-    """`limits`: the limits of runs; null is no limit."""
+    """`limits`: the limits of runs. With null there is no limit."""
 
     turns: Annotated[int | None, Allowed(low=1, high=1_000_000)] = 10
     """The maximum number of turns of a run without its own limit (`--max-turns`)."""
@@ -320,11 +320,11 @@ class LocalModelSettings(Checked):
     """`local`: the model in this process."""
 
     model: Annotated[str | None, Allowed(what="a GGUF file", risk="loads this model file")] = None
-    """The file of the local model; null uses the installed model."""
+    """The file of the local model; null uses the best model that is found on this machine."""
     context: Annotated[int, Allowed(low=256, high=1_048_576, env="EKIDEN_LOCAL_CTX")] = 4096
     """The context length of the local model, in tokens."""
     threads: Annotated[int | None, Allowed(low=1, high=1024)] = None
-    """The number of threads for the local model; null uses one thread per core."""
+    """The number of threads for the local model; null uses one thread per idle core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -274,7 +274,8 @@ def no_default_agent(origin: SettingOrigin) -> str:
 
 
 def refused_set(name: str, loaded: LoadedSettings) -> SettingsProblem:
-    """The problem of setting `name` (fallback or default agent) so that `loaded` results."""
+    """The problem of a change that sets `name` (the fallback or the default agent). `loaded` are
+    the settings after the change."""
     origin, own = loaded.origin(FALLBACK), loaded.origin(name)
     if name == FALLBACK:
         first = command("set", DEFAULT_AGENT, "NAME", origin=own)
@@ -288,7 +289,7 @@ def refused_set(name: str, loaded: LoadedSettings) -> SettingsProblem:
 
 
 def refused_unset(name: str, loaded: LoadedSettings) -> SettingsProblem:
-    """The problem of removing `name` so that `loaded` results."""
+    """The problem of a change that removes `name`. `loaded` are the settings after the change."""
     origin = loaded.origin(FALLBACK)
     first = command("set", FALLBACK, "prompt_user", origin=origin)
     if name == FALLBACK:

@@ -164,8 +164,8 @@ class Workspace:
     """The lines that apply to the current command. If there are no such lines, no trust is
     needed."""
     files: tuple[Path, ...] = ()
-    """The settings file, the agent files, and the files that they name. Empty if there are no
-    risks."""
+    """The settings file, the agent files, and the files that they name. The tuple is empty if there
+    are no risks."""
     content: str = ""
     """A hash of `files`."""
     home: Path | None = None
