@@ -1,6 +1,6 @@
 """Ekiden: agents hand work to each other, durably.
 
-Import every public name from here; its module is loaded at first use.
+Import every public name from here. The module of a name is loaded when the name is first used.
 """
 
 from __future__ import annotations

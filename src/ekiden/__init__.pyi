@@ -1,7 +1,7 @@
-"""Every public name of Ekiden, and the module that has it: for type checkers, and for
-`ekiden/__init__.py`, which reads this file when a name is first asked for.
+"""The public names of Ekiden, with the module that defines each name.
 
-`__all__` has what most programs need; the others can be imported from `ekiden` all the same.
+Type checkers read this file, and `ekiden/__init__.py` reads it when a name is first used. `__all__`
+lists the names that most programs need. The other names can also be imported from `ekiden`.
 """
 
 from ekiden.agents import AgentFileProblem as AgentFileProblem

@@ -35,7 +35,8 @@ class AgentFacts(Value):
     scope: Scope
     model: str | None
     origin: str
-    """The origin of the agent: a kind of agent file, `python`, or `people`."""
+    """The origin of the agent: the tool that its agent file was written for (such as `ekiden` or
+    `claude`), `python`, or `people`."""
     path: str | None
     tools: Sequence[Any]
     handoffs: Sequence[Any]

@@ -1,4 +1,5 @@
-"""Handoffs: connections of agents with policy and tool; requests with status, actor and result."""
+"""Handoffs between agents: their policies and tools, and handoff requests with status, actor and
+result."""
 
 from __future__ import annotations
 

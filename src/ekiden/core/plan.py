@@ -292,11 +292,11 @@ class PlanSettings:
     """The name of the member that gets a task if the plan names an unknown agent. `None` means the
     last member."""
     decomposer: Decomposer | DecomposeFunction | None = None
-    """Splits the request into tasks. If `None`, the model splits the request; without a model,
-    rules do (see `RuleDecomposer`)."""
+    """Splits the request into tasks. If `None`, the model splits the request. Without a model,
+    rules split the request (see `RuleDecomposer`)."""
     aggregator: Aggregator | AggregateFunction | None = None
-    """Combines the results into one answer. If `None`, the model combines the results; without a
-    model, they are joined (see `JoinAggregator`)."""
+    """Combines the results into one answer. If `None`, the model combines the results. Without a
+    model, the results are joined (see `JoinAggregator`)."""
     concurrency: Count = 8
     """The maximum number of concurrent tasks."""
     timeout_s: Seconds = 60.0

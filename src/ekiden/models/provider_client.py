@@ -45,7 +45,7 @@ class ProviderConnection:
 
     model: Model[Any]
     settings_type: type
-    """The `TypedDict` with the names of its settings."""
+    """The `TypedDict` with the names of the model's settings."""
     strict: bool
     """Whether requests tell the provider which schemas are strict."""
 

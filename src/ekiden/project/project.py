@@ -132,8 +132,8 @@ class Project:
     """Whether this is the demo team, which is used if the project has neither a team nor agent
     files."""
     problems: Sequence[AgentFileProblem] = ()
-    """Warnings about agent files. With `keep_going`, also the errors of the files that were
-    skipped."""
+    """Warnings about agent files. With `keep_going`, the errors of the skipped files are
+    included."""
     notes: list[str] = field(default_factory=list)
     """Notes for people, for example about an MCP server that cannot be reached."""
     tell: Callable[[str], None] | None = None

@@ -13,8 +13,8 @@ Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContrac
   documents and messages, contents of events) must be JSON: dicts with text as keys, lists, text,
   finite numbers, booleans, `None`. Anything else raises a `UserError` that names the value, before
   anything is stored. Only `MemoryStore` does not check events, which it keeps as objects.
-* Each wake raises the `wakes` of a session. A process that suspends the session passes the count
-  that it has read, so no wake is lost between reading and suspending.
+* Each wake raises the count `wakes` of a session. A process that suspends the session passes the
+  count that it has read, so no wake is lost between reading and suspending.
 * A message stays open until it is settled. Only the first settlement counts.
 * A database that cannot be reached raises `StoreUnavailable`, never an exception of its driver.
 * A store opens at its first use. A closed store refuses every call with `StoreUnavailable` until it

@@ -55,7 +55,7 @@ class LocalContext:
     may_name_others: bool = True
     """Whether the caller may act for another person."""
     may_write_history: bool = True
-    """Whether the caller may store conversation items of other roles."""
+    """Whether the caller may store conversation items of roles other than `user`."""
     is_person: bool = False
     """Whether handoffs through this context are requested by a person. If false, a program requests
     them."""

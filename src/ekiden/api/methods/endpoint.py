@@ -71,8 +71,9 @@ class Endpoint:
     """The method that reads the created object. Ekiden fills in the path of that method from the
     result and the arguments, and sends it as the header `Location` of the response."""
     flag: str | None
-    """Selects this method among methods with the same path: a body field that is true, or
-    ``name=value`` in the query. The first method with the path is the default."""
+    """The condition that selects this method among methods with the same path: the name of a body
+    field that must be true, or ``name=value`` in the query. If no condition is met, the first
+    method with the path is called."""
     move: str | None
     """The value of the body field `move` that selects this method among methods with the same
     path."""

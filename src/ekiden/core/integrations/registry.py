@@ -37,11 +37,11 @@ class Integration:
     needs: tuple[str, ...] = ()
     """The modules that must be installed."""
     types: tuple[str, ...] = ()
-    """For a framework: the packages that define the classes of agents."""
+    """For a framework, the packages that define the classes of its agents."""
     paths: tuple[str, ...] = ()
-    """For the server: the routes are loaded at the first request to one of these paths, or to a
-    path below one of them. If there are no paths, the routes are loaded at the start of the
-    server."""
+    """For an integration with server routes: the routes are loaded at the first request to one of
+    these paths or to a path below one of them. Without paths, the routes are loaded at the start of
+    the server."""
 
     @property
     def is_installed(self) -> bool:

@@ -127,8 +127,8 @@ def closest(word: str, known: Iterable[str], *, count: int = 1) -> list[str]:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """A suggestion for the end of a message, such as ``; did you mean 'triage'?``. Empty if no
-    known word is similar."""
+    """A suggestion for the end of a message, such as ``; did you mean 'triage'?``. The suggestion
+    is empty if no known word is similar."""
     found = did_you_mean(word, known)
     return "" if found is None else f"; did you mean {found!r}?"
 

@@ -50,7 +50,7 @@ _NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
 ALLOWED_TOOLS = "allowed_tools"
 """Key in `ModelSettings.extra`: the tools that the model may call.
 
-The prompt always describes all tools, so its evaluation can be reused when the allowed tools
+The prompt always describes all tools, so the evaluated prompt can be reused when the allowed tools
 change.
 """
 WRITE_REASON = "write_reason"

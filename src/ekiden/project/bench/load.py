@@ -52,7 +52,7 @@ _ROUND_TRIPS = 1000
 
 
 async def machine(database: BenchDatabase, *, folder: Path, connections: int) -> dict[str, Any]:
-    """The limits of this machine, to compare the figures with."""
+    """The limits of this machine, with which you can compare the figures."""
     alone = await database.bare_commits(1)
     at_once = await database.bare_commits(connections)
     trip, loopback = await database.round_trip_us(), await loopback_us()

@@ -100,7 +100,8 @@ class ProcessMemory:
         self._before = self._kb("VmRSS")
 
     def peak_kb(self) -> int | None:
-        """The peak since the start, minus the memory at the start; `None` if unknown."""
+        """The peak memory since the start, minus the memory at the start, in kilobytes. `None` if
+        it is unknown."""
         peak = self._kb("VmHWM")
         return None if peak is None or self._before is None else peak - self._before
 

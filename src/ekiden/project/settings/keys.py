@@ -92,7 +92,7 @@ def _step(value: object, number: int) -> EscalationStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """Budgets by name, such as the name of an agent."""
+    """Budgets by the name of their owner, such as an agent."""
 
     whose: str
     """The plural noun of the owners, for messages."""

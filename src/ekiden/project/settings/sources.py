@@ -266,7 +266,8 @@ def unknown_model(name: str, value: object, settings: Settings) -> SettingsProbl
 
 
 def no_default_agent(origin: SettingOrigin) -> str:
-    """The message for a missing default agent, if the setting of the fallback is at `origin`."""
+    """The error message for a missing default agent. `origin` is the source of the fallback
+    setting."""
     return (
         f"{_IS_DEFAULT}, but {_NO_DEFAULT}; name one: "
         f"`{command('set', DEFAULT_AGENT, 'NAME', origin=origin)}`"

@@ -60,7 +60,7 @@ async def run_program(
     """Run the program in its own process group, without input.
 
     The whole group is stopped at the timeout, when the caller is cancelled, and when the program
-    ends. Raises `OSError` if it cannot be started.
+    ends. Raises `OSError` if the program cannot be started.
     """
     if os.name != "posix":
         raise ToolError("programs can be run on POSIX systems only")
