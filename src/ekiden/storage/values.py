@@ -16,7 +16,7 @@ from ekiden.core.text.wording import lazy_pattern
 from ekiden.core.values import dumps, loads
 from ekiden.storage.records import EventPage, MessageSettle
 
-EXACT_COUNT: Final = 10_000
+EXACT_COUNT: Final = 1000
 """`Store.info` counts this many rows of a table; the number of more rows is estimated."""
 _MAX_CURSOR_DIGITS = 18
 _EVENT_CURSOR = lazy_pattern(r"-?[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}", re.ASCII)
