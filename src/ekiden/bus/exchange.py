@@ -74,6 +74,7 @@ def item_id(message_id: str) -> str:
     """The id of the inbox item of a message, so that a repeated escalation finds the same item."""
     name = f"{message_id}.item"
     try:
+        # A message may have a longer id than an inbox item.
         return check_id(name, what="id of an inbox item")
     except UserError:
         return f"{sha256(name.encode()).hexdigest()}.item"

@@ -101,6 +101,8 @@ class MailboxWriter:
             or body["task"] is not message.task
             or body.get("depth", 0) != message.depth
         ):
+            # The handler gets its own payload, and the stored task and depth. Other messages are
+            # passed on as they are, which saves the copy.
             message = _copy(message, payload, body)
         expires = None if ttl_s is None else self._parts.loop.time() + ttl_s
         delivery = Delivery(message, number, 1, expires)
@@ -122,6 +124,8 @@ class MailboxWriter:
             left_s = deadline - parts.loop.time()
             if parts.settings.on_full == "refuse" or left_s <= 0:
                 raise MailboxFull(full, parts.settings.mailbox_bound)
+            # The reader wakes callers when another process makes room; without waits or services,
+            # it has ended.
             self._reader.start()
             await parts.room.wait(full, left_s, again=again)
             again = True

@@ -183,6 +183,8 @@ class GroupWriter:
 
     async def put(self, puts: Sequence[QueuePut]) -> Sequence[PutReceipt]:
         if self._starts is not None and self._is_idle():
+            # The flag is set afterwards: a call that raises starts no write, so nothing would reset
+            # it.
             receiving = self._starts.start_put(puts, self._end_direct)
             self._is_direct = True
             return await receiving

@@ -101,10 +101,14 @@ class Presence:
 
     async def enter(self, agent: str, concurrency: int) -> None:
         """Begin to serve the agent."""
+        # Read before the store's time, so that this process considers itself lapsed before others
+        # do.
         now = self._loop.time()
         until_us = await self._until_us()
         await self._store.write_documents([self._write(agent, concurrency, until_us)])
         document = await self._store.get_document(PRESENCE, f"{agent}/{self._owner}")
+        # All documents are renewed together, so the times of the first one also hold for later
+        # ones.
         if not self._versions:
             self._renew_at, self._lapse_at = now + self._every_s, now + self._lease_s
         self._versions[agent] = (0 if document is None else document.version, concurrency)
@@ -240,6 +244,7 @@ class Presence:
                 ]
             )
         except StaleDocument:
+            # An agent that left meanwhile has no document any more, so it is not lost.
             return not any(agent in self._versions for agent in agents)
         for agent, (version, concurrency) in ours.items():
             if agent in self._versions:

@@ -169,6 +169,8 @@ class BusQueries:
         servers = [
             each
             for each in await self._parts.presence.servers(agent)
+            # A service that is closing takes no messages, but keeps its document until the last is
+            # returned.
             if each.owner != self._parts.owner or agent in self._services
         ]
         if not servers:

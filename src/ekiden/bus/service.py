@@ -78,6 +78,7 @@ class BusService:
         self._is_unsure = False
         self._name = f"ekiden-bus-{agent}"
         """The name of the tasks of handlers; without one, each task would get a number."""
+        # The acting agent is set once, in a context that the task of each handler copies.
         self._context = copy_context()
         self._acting = acting_as(agent)
         self._context.run(self._acting.__enter__)
@@ -369,6 +370,7 @@ class BusService:
                 self._later.pop(key, None)
 
     async def _close(self, drain_s: float) -> None:
+        # The drained messages are still in `_deliveries`, and are returned at the end.
         self._line.drain()
         running = list(self._running.values())
         works = [each.work for each in running if each.work is not None]

@@ -253,6 +253,7 @@ class BlockedNodes:
 
     def _blockers(self, node: str) -> Iterator[str]:
         """The stuck nodes that a stuck node needs."""
+        # A need is unmet only while all nodes that could meet it are stuck.
         for need in self._unmet_needs(node):
             for wait in need.waits.values():
                 assert wait.awaits is not None  # A need of a person's answer is met.

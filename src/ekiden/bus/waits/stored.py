@@ -213,6 +213,8 @@ async def blocked(store: Store) -> list[BlockingContext]:
     items = [
         item
         async for item in _open_items(store)
+        # Sessions and messages wait in the store. The waiter of any other item is a process, which
+        # may be dead.
         if not item.notice and (item.session_id or item.message_id or item.id in present)
     ]
     rows = await all_waits(store)
