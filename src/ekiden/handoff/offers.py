@@ -157,6 +157,7 @@ def _is_enabled(offer: AnyHandoff, agent: Agent[Any], context: RunContextWrapper
     """The result of the handoff's check, which may be awaitable."""
     check = offer.is_enabled
     if isinstance(check, EnabledCheck):
+        # Not through the async wrapper: a sync check then needs no task.
         return check.function(context, agent)
     return check(context, agent) if callable(check) else check
 

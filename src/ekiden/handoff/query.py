@@ -140,6 +140,8 @@ async def find_handoffs(
         raise UserError("'' is not a cursor: pass the `next_cursor` of a page")
     found: list[HandoffRecord] = []
     places: list[str] = []
+    # Read before the events: a request that is executed meanwhile would otherwise be in neither
+    # list.
     waiting = await open_requests(store, query) if cursor is None else []
     waiting.reverse()
     async for record, place in _matching(store, query, cursor, page=min(_PAGE, 2 * limit + 2)):

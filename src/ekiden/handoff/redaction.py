@@ -62,6 +62,7 @@ class _Redact(SyncFilter):
         if inner is not None:
             item = self._nested(item, inner)
         covered: Item = self._value("", item)
+        # `name` is sealed because it is usually a tool's name; in a message it can be a person's.
         name = item.get("name")
         if is_message(item) and isinstance(name, str) and self._text(name) != name:
             covered = {**covered, "name": self._text(name)}

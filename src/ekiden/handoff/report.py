@@ -193,6 +193,8 @@ def _common_prefix(one: str, other: str) -> int:
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
+        # A binary search over slices, which are compared in C, is faster than a loop over the
+        # characters.
         if one[:middle] == other[:middle]:
             low = middle
         else:

@@ -198,6 +198,7 @@ def _reasoning_pairs(entries: Sequence[VisibleItem]) -> list[tuple[int, int]]:
             # One reasoning item is enough to link the next calls to the same unit.
             waiting, following_calls = waiting[:1], True
         else:
+            # The reasoning already belongs to the calls before this item.
             if not following_calls:
                 pairs += [(reasoning, index) for reasoning in waiting]
             waiting, following_calls = [], False

@@ -110,6 +110,8 @@ def count_of(items: Sequence[Item]) -> int:
 
 def brief(text: str, max_chars: int) -> str:
     """`text` as one line without control and invisible characters, cut at `max_chars`."""
+    # The rest of a long text is not cleaned; four times the length leaves room for white space that
+    # is removed.
     text = text[: 4 * max_chars]
     if not (text.isascii() and text.isprintable()):
         text = "".join(each if category(each)[0] != "C" else " " for each in text)
@@ -367,6 +369,7 @@ def _older(data: HandoffInputData, keep_last: int) -> tuple[list[VisibleItem], l
     old = sorted(
         place for unit in candidates[: max(len(candidates) - keep_last, 0)] for place in unit
     )
+    # Only the earlier summary is old: to summarise it again would only lose words.
     if len(old) == 1 and parse_summary(entries[old[0]].item) is not None:
         return entries, []
     return entries, old
@@ -395,6 +398,7 @@ def _shown(items: Sequence[Item]) -> str:
         line if len(line) <= _MAX_RECORD else line[: _MAX_RECORD - 1] + "…" for line in records
     ]
     first, last, room = 0, len(records), _MAX_TRANSCRIPT
+    # The first records get a quarter of the room, and the last records get the rest.
     while first < last and room >= len(records[first]) and room > _MAX_TRANSCRIPT * 3 // 4:
         room -= len(records[first])
         first += 1
