@@ -185,6 +185,8 @@ class _Sender:
             return False
         before, self._failures = self._sent, 0
         is_all, self._skip_delays = self._skip_delays or self._once, False
+        # An async generator raises an error if two tasks ask it for the next value at the same
+        # time.
         lock = asyncio.Lock()
         async with aclosing(self._due_now(now_us, is_all=is_all)) as queue:
 
@@ -335,6 +337,7 @@ class _Sender:
             _log.warning("%s; unsent events wait", exc)
         await self._book.note(exc.problem[:500])
         now_us = await self._store.now_us()
+        # An early attempt, after an outage, does not lengthen the session's own delay.
         if not is_early:
             await self._count_failure(due)
             own_s = self._with_jitter(self._policy.first_pause_s * 2.0 ** min(due.tries, 20))

@@ -129,6 +129,7 @@ class ReplicaProgress:
         """
         notes = []
         for each in sessions:
+            # Written again even if it exists: with the new version, `settle` does not remove it.
             known = await self._store.get_document(self._due, each)
             body = {"next_us": 0, "tries": 0} if known is None else known.body
             notes.append(DocumentWrite(collection=self._due, key=each, body=body))

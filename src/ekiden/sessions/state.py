@@ -290,6 +290,8 @@ def variables_at(
         changes = recorded_changes(event)
         if changes is None:
             continue
+        # `base` has the variables from before the first recorded change, so it also holds for
+        # earlier events.
         if values is None and "base" in changes:
             values = dict(changes["base"])
         if event.seq > seq:
