@@ -127,6 +127,8 @@ class Clause:
 
 def clauses(text: str) -> list[Clause]:
     """The parts of `text`, in order, without empty parts."""
+    # The replacement has the same length, so that positions in `whole` are also positions in
+    # `text`.
     whole = _WHOLE.sub(lambda found: "\ufffc" * len(found.group()), text[:MAX_CHARS])
     parts: list[Clause] = []
     link: Link = "sentence"
