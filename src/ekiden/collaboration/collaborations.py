@@ -188,6 +188,8 @@ class Reception:
         is_answered = any(
             each.by == name and each.correlation_id == parsed.id for each in record.messages
         )
+        # A copy has the id that the ledger gave it, and after the answer only the bus may deliver
+        # it again.
         if message.id != copy_id(parsed, number) or (is_answered and not message.redelivered):
             raise MessageReplayed(parsed.id, record.id)
         now_us = await self._ledger.store.now_us()

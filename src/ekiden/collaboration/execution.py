@@ -174,6 +174,7 @@ class Executions:
         if not is_done:
             return None
         outcome = work.result()
+        # Returned as a value by `_work`, because a task group would wrap a raised one.
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
@@ -190,6 +191,7 @@ class Executions:
         except Exception as exc:
             code = exc.code if isinstance(exc, EkidenError) else type(exc).__name__
             return _failed(_text_of(exc), {"code": code})
+        # The outcome is sent in a message, and must fit into it together with the other fields.
         return _outcome(result, max_bytes=self._ledger.settings.max_message_bytes // 2)
 
     async def _keep(self, collaboration_id: str, version: int) -> None:
@@ -204,6 +206,8 @@ class Executions:
         while True:
             left_s = renewed + renew_s - clock()
             if left_s > 0:
+                # A change may have closed the collaboration, which removes the document; the pause
+                # limits the reads when there are many changes.
                 await store.wait_for_change(left_s)
                 await asyncio.sleep(min(_GAP_S, renew_s / 10))
             claim = await store.get_document(EXECUTIONS, collaboration_id)

@@ -211,6 +211,8 @@ class CollaborationLedger:
         collaboration is expired first. Raises the exceptions of `decide`, `CollaborationNotFound`
         and `MailboxFull`.
         """
+        # Tasks of this process take turns, because concurrent writes would only make each other
+        # fail. A lock vanishes with its last user.
         turn = self._turns.setdefault(collaboration_id, asyncio.Lock())
         async with turn:
             for number in range(_TRIES):
@@ -226,6 +228,7 @@ class CollaborationLedger:
                     if number >= _PATIENT:
                         await asyncio.sleep(random() * 0.001 * min(number, 20))
                     continue
+                # After an expiry, `decide` gets its turn with the expired collaboration.
                 if not is_due:
                     return replace(step.record, version=record.version + 1)
         raise CollaborationBusy(collaboration_id, _TRIES)
