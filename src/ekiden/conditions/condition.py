@@ -307,6 +307,7 @@ class Condition:
         return self.text
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # The compiled closures cannot be pickled.
         return compile_condition, (self.text,)
 
 
@@ -321,6 +322,7 @@ def compile_condition(text: str) -> Condition:
     if not isinstance(text, str):
         problem = f"it must be text, not {type(text).__name__}; put it into quotes"
         raise ConditionError(problem, text="", position=0)
+    # The cache would call the hash and the equality of a derived class.
     return _compiled(str.__str__(text))
 
 

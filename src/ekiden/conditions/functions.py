@@ -99,6 +99,8 @@ def _of_text(name: str, change: Callable[[str], str]) -> Callable[[Any], Any]:
 
 
 def _fold(text: str) -> str:
+    # Case folding can produce characters that are not in normal form, so the result is normalized
+    # again.
     return normalize("NFKC", normalize("NFKC", text).casefold())
 
 

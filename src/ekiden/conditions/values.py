@@ -294,6 +294,7 @@ class _Equality:
             return False
         if size > self._left_over:
             return NoValue("too large to compare")
+        # The iterator of a foreign mapping may yield more keys than its length, or never end.
         keys = list(islice(left, size))
         if not all(isinstance(key, str) for key in chain(keys, islice(right, size))):
             return NoValue("a mapping with a name that is not text")
@@ -355,6 +356,7 @@ def _member(part: Any, whole: Any) -> Any:
     kind = type(part)
     number = kind in NUMBERS
     unsure: Any = False
+    # The limit is for nested items: a long list must not use it up with one step for each item.
     equality = _Equality(more=2 * len(whole))
     for item in whole:
         if type(item) in _SCALARS:
