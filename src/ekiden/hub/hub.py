@@ -188,6 +188,7 @@ class EventStream:
 
     async def _fetch(self) -> None:
         """Read or wait until there are events in memory, or the stream is closed."""
+        # Read before the store: if the window changes meanwhile, the wait below ends at once.
         generation, place = self._reader.generation, self._known_place()
         if self._follow and place in self._reader.window:
             await self._wait(place, generation)

@@ -285,6 +285,7 @@ class LiveReader:
         # Started before the read, so that a change between read and wait is not missed.
         hint = asyncio.create_task(self._store.wait_for_change(idle_s))
         try:
+            # Lets the task of the hint begin.
             await asyncio.sleep(0)
             page = await self._patience.insist(lambda: read_page(self._store, end), self._pause)
             if page is not None and page.events:

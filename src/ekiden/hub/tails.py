@@ -119,6 +119,8 @@ class Tail:
         would be wrong.
         """
         if len(self._ready) >= _MOST_WAITING:
+            # The reader is slow: it reads these events from the store instead, and misses only
+            # deltas.
             self._ready.clear()
             self._is_behind = True
         elif isinstance(shown, Event) or not (self._is_behind or self._is_reading):
@@ -152,6 +154,8 @@ class Tail:
                 self.after = shown.seq
                 return shown
             if shown.seq > self.after:
+                # This event is dropped, because it will be read again together with the missing
+                # ones.
                 self._is_behind = True
                 return None
         return None
@@ -275,6 +279,7 @@ class SessionTails:
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
+        # Also after a failure, so that no follower waits for ever.
         self._has_begun.set()
 
     async def _read(self) -> None:
