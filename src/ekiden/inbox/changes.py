@@ -281,6 +281,7 @@ class ItemWaits:
                     await self._renew([item_id], await self._store.now_us())
                 await closed
             finally:
+                # The document stands for all waiters of this process, so the last one removes it.
                 if len(self._waits[item_id]) == 1:
                     with suppress(StoreError):
                         await self.leave(item_id)
@@ -361,6 +362,7 @@ class ItemWaits:
         """Read each item; returns the seconds until the next change by time."""
         now_us = await self._store.now_us()
         nearest_s = _READ_EVERY_S
+        # The absolute value, because the store's clock may have been set back.
         if abs(now_us - self._renewed_us) >= _RENEW_EVERY_S * 1e6:
             await self._renew(list(self._waits), now_us)
         for item_id in list(self._waits):

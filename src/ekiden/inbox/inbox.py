@@ -131,6 +131,8 @@ class Inbox:
             _, is_new = await asyncio.shield(posting)
             await self._waiting.until_closed(item.id, is_stored=is_new)
         except asyncio.CancelledError:
+            # The item may be stored although this call was cancelled, so the write is awaited
+            # first.
             await _run_to_end(self._withdraw(item.id, posting))
             raise
         return answer_of(await self.get(item.id))
