@@ -251,6 +251,7 @@ def _emphasis(meaning: Matrix, owners: Indices) -> tuple[Matrix, Matrix]:
     middle = parts @ meaning
     centre = middle * (len(meaning) / (len(meaning) + FEW))
     off = (meaning - middle) * np.sqrt(parts)[:, None]
+    # Both give the same directions; each is the cheaper one for its shape.
     if len(off) < off.shape[1]:
         _, lengths, directions = np.linalg.svd(off, full_matrices=False)
         variance = lengths**2
@@ -269,6 +270,7 @@ def _exactly(likeness: Matrix, targets: Matrix, weights: Matrix) -> tuple[Matrix
     doubted[np.diag_indices_from(doubted)] += RIDGE / weights
     inverse: Matrix = np.linalg.inv(doubted)
     solution: Matrix = inverse @ targets
+    # The closed form of the leave-one-out scores, without learning once more for each text.
     left_out = targets - solution / np.diag(inverse)[:, None]
     return solution, np.asarray(left_out, dtype=np.float32)
 

@@ -3,7 +3,8 @@
 To load a large project takes longer than to route a request. `ekiden route` therefore stores what
 routing needs: agents with their triggers, and settings. The stored team is used only while all that
 it was made of is unchanged: the content of every file, the names in every folder, the environment
-and Ekiden's own code. Times and sizes of files are not compared, so that no change is missed.
+and Ekiden's own code. Times and sizes of a project's files are not compared, so that no change is
+missed.
 
 The cache is read as untrusted data: a team that is not exactly as it must be is ignored.
 """
@@ -124,6 +125,7 @@ def read_team(root: str) -> StoredTeam | None:
     except _BAD:
         return None
     with suppress(OSError):
+        # `_remove_oldest` keeps the teams that were used last.
         os.utime(path)
     return team
 
@@ -197,6 +199,8 @@ def _code(folder: str) -> Iterator[tuple[str, int, int]]:
         for entry in sorted(entries, key=_name):
             if entry.name.endswith(".py"):
                 seen = entry.stat()
+                # Unlike a project's files, Ekiden's own files are too many to be read for each
+                # request.
                 yield entry.name, seen.st_size, seen.st_mtime_ns
             elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
                 yield from _code(entry.path)
