@@ -43,6 +43,8 @@ def take_question(scene: SessionSpans, event: Event, details: Mapping[str, Any])
     message = question.get("id")
     name = f"{'ask' if is_question else 'tell'} {text(question.get('to'), '?')}"
     key = f"ask/{message}" if isinstance(message, str) else None
+    # The key makes the span's id, which must be unique: a second event about the message gets
+    # another id.
     if key is not None and key in scene.known:
         key = None
     stay = scene.working_stay(event)
@@ -230,6 +232,7 @@ def _new_handoff(
     if isinstance(began, int) and handoff.parent is not None:
         handoff.start = max(min(began, handoff.start), handoff.parent.start)
     if event.error is not None and "compensation" in details:
+        # The error is that of the compensation.
         handoff.error, handoff.status = None, "ok"
     return handoff
 

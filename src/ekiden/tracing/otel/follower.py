@@ -313,6 +313,8 @@ class OtelFollower:
         if ready:
             await self._place.move(page.next_cursor, sent=sent, refused=refused)
         else:
+            # Not stored: after a restart, it costs little to read events that end no span once
+            # more.
             self._place.cursor = page.next_cursor
         return True
 
