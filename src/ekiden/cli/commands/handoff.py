@@ -132,7 +132,7 @@ async def handoff_start(
     """Hand off a session to another agent, and run the session until that agent answers.
 
     If another process is running the session, that process makes the handoff after its current
-    step. With --policy immediate, the handoff is made at once.
+    step. With `--policy immediate`, the handoff is made at once.
     """
     from ekiden.cli.run_observer import report_start, report_unknown
     from ekiden.core.errors import UnknownAgent

@@ -57,15 +57,15 @@ async def run(
     """Send a message to a team and print the answer.
 
     The session's current agent answers. For a new session, the router chooses the agent. A message
-    that begins with @auto is routed again. To choose the routing strategy, begin with @auto
-    --strategy=NAME. A message that begins with @name goes to the agent of that name.
+    that begins with @auto is routed again. To choose the routing strategy, begin with
+    `@auto --strategy=NAME`. A message that begins with @name goes to the agent of that name.
 
     The team comes from the agent files of the current folder, or from the setting `team`. If there
     is neither, a demo team answers. The demo team knows the orders 1042, 1043 and 1044.
 
     If a tool needs approval, the command asks on the terminal. Without a terminal, the tool call is
-    refused. With --allow, the tool runs without approval. With --approve inbox, the call waits for
-    an answer in the inbox. With --server, you can answer on the terminal or in the inbox.
+    refused. With --allow, the tool runs without approval. With `--approve inbox`, the call waits
+    for an answer in the inbox. With --server, you can answer on the terminal or in the inbox.
 
     If the session needs an answer from a person, it is suspended. The command prints how to answer,
     and exits. With --wait, it waits for the answer instead.
@@ -148,7 +148,7 @@ async def route(
 ) -> None:
     """Show which agent would get a request, and why. The request is not run.
 
-    Nothing is stored. At the beginning of the text, @auto --strategy=NAME and @name work as in
+    Nothing is stored. At the beginning of the text, `@auto --strategy=NAME` and @name work as in
     `ekiden run`. The exit code is 0 even if no agent matches.
     """
     from ekiden.cli.projects import read_addressed
