@@ -3,12 +3,12 @@
     PYTHONPATH=examples ekiden run --team booking:team --stream "@auto Book seat 4A to Kyoto"
     PYTHONPATH=examples ekiden run --team booking:team --stream "@auto Book seat 4B and a hotel"
 
-The file `bookings.txt` stands for the train company. It accepts each idempotency key once. The
-second request fails after the seat is booked, because the hotel does not answer: the handoff is
-rolled back, and the seat is cancelled.
+The file `bookings.txt` stands for a train company, which accepts each idempotency key once. In the
+second request, the hotel does not answer after the seat is booked. So the handoff is rolled back,
+and the seat is cancelled.
 
-You can also start the file as a program, with the name of a session. If the process dies, another
-process can resume the session after two seconds, as in `examples/demo.sh`:
+You can also start the file as a program, and pass a session and a request. If the process dies,
+another process can resume the session after two seconds, as in `examples/demo.sh`:
 
     python examples/booking.py                                  # a rollback
     TRAIN_DELAY_S=60 python examples/booking.py kyoto "Book seat 4C to Kyoto"

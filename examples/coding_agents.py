@@ -1,9 +1,9 @@
-"""Two coding agents: one writes a program, the other tests it and hands it back until it works.
+"""Two coding agents: the first agent writes a program, and the second agent tests the program.
 
     python examples/coding_agents.py
 
 The coder has Ekiden's file tools, which cannot leave their folder. The reviewer runs the tests. The
-first try has a bug: the reviewer hands the work back, and the coder fixes it.
+first version of the program has a bug, so the reviewer hands it back, and the coder fixes the bug.
 """
 
 from __future__ import annotations

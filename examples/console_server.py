@@ -3,8 +3,9 @@
     pip install 'ekiden[server]'
     python examples/console_server.py
 
-Open the address that it prints. The inbox has a refund to approve, and the graph shows the
-handoffs. The team is in this file and needs no model. To start the server without sample data:
+Open the address that the program prints. The inbox has a refund to approve, and the graph shows the
+handoffs. The team is defined in this file and needs no model. To start a server without sample
+data:
 
     ekiden serve --team console_server:team --store console.db      # in the folder of this file
 """

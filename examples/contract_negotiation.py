@@ -1,9 +1,9 @@
-"""A contract negotiation: a buyer calls for bids, negotiates with the best bidder, and both sign.
+"""A contract negotiation: a buyer calls for bids and agrees on terms with the best bidder.
 
     python examples/contract_negotiation.py
 
-The agents first agree on terms. Then Ekiden executes the agreement as a handoff from the buyer to
-the seller. Every move is stored, so each side may run in its own process.
+Then Ekiden executes the agreement as a handoff from the buyer to the seller. Every message of the
+negotiation is stored, so each side may run in its own process.
 """
 
 from __future__ import annotations

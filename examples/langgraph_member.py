@@ -3,8 +3,8 @@
     pip install ekiden langgraph
     python examples/langgraph_member.py
 
-Triage is an Ekiden agent, and billing is an ordinary graph. Each node is stored when it ends.
-`interrupt()` becomes an inbox item, which a person can answer in any process.
+`triage` is an Ekiden agent, and `billing` is an ordinary graph. Ekiden stores the graph's state
+after each node. `interrupt()` becomes an inbox item, which a person can answer in any process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A phone agent: a live session in which one agent hands the caller to another.
+"""A phone agent: a live session in which one agent hands the caller to another agent.
 
     pip install 'ekiden[realtime]'
     python examples/phone_agent.py
 
-The connection stays open during the handoff. The handoff is stored like any other. A scripted local
+The connection stays open during the handoff. It is stored like any other handoff. A scripted local
 server imitates OpenAI's Realtime API in the real wire format, with text instead of audio.
 """
 

@@ -3,8 +3,8 @@
     pip install 'ekiden[postgres]'
     python examples/postgres_workers.py postgresql://localhost/desk
 
-Start any number of workers on any number of machines. One worker runs each session, urgent sessions
-first. If a worker dies, another worker continues at the last stored step.
+You can start any number of workers on any number of machines. Urgent sessions come first. If a
+worker dies, another worker continues its sessions at the last stored step.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A research team: a supervisor plans, two agents work in parallel, a third joins the results.
+"""A research team: a supervisor plans, two agents work in parallel, a third agent joins results.
 
     python examples/research_team.py
 
-The plan and every result are stored in `research.db`. Kill the program and start it again: it
-continues with the remaining tasks.
+The plan and every result are stored in `research.db`. If you kill the program and
+start it again, it continues with the remaining tasks.
 """
 
 from __future__ import annotations

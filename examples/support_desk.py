@@ -2,8 +2,8 @@
 
     python examples/support_desk.py
 
-Triage hands the conversation to billing. Billing's tool needs human approval, so the session waits
-in the inbox, stored in `support.db`. Answer here, or in another terminal:
+The agent `triage` hands the conversation to the agent `billing`, whose tool needs human approval.
+The question waits in the inbox, stored in `support.db`. Answer it here, or in another terminal:
 
     ekiden inbox answer ID approve --store support.db
 """

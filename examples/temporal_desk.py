@@ -4,9 +4,9 @@
     temporal server start-dev
     python examples/temporal_desk.py localhost:7233
 
-Temporal has the queue, the timers and the retries. Sessions stay in the store, here a file.
-Temporal gets no text of a conversation. The command `ekiden worker --engine temporal` does the
-same.
+Temporal keeps the queue, the timers and the retries. The sessions stay in the store, here a file,
+so Temporal gets no text of a conversation. The command `ekiden worker --engine temporal` starts
+the same kind of worker.
 """
 
 from __future__ import annotations

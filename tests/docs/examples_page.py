@@ -23,15 +23,15 @@ TITLES: Final[Mapping[str, str]] = {
 _HEAD = """\
 # Examples
 
-Ten small programs to copy from the folder [examples](../examples). Each runs unchanged, without a
-key: its model is scripted, or its agents are plain code. A comment marks the line to change for a
-real model. The tests run all of them.
+The folder [examples](../examples) has ten small programs to copy. Each program runs unchanged and
+without an API key, because its model is scripted or its agents are plain code. A comment marks the
+line to change for a real model. The tests run all programs.
 """
 _MORE = """
 ## Further programs
 
-`travel_desk.py` is a larger supervisor in three languages. In `offer.py`, agents ask each other and
-a person. `served_desk.py` is a server and its Python client.
+`travel_desk.py` has a larger supervisor, with requests in three languages. In `offer.py`,
+agents ask each other and a person. `served_desk.py` is a server and its Python client.
 """
 
 

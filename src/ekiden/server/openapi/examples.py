@@ -20,38 +20,53 @@ class EventKind:
 
 EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
     "message": EventKind(
-        "A message of the user that started a run. If the event has a `step`, it is the answer of "
-        "a code agent or a remote agent. The details of other messages show their kind.",
+        "A message of the user that started a run. An event with a `step` is instead the answer "
+        "of an agent without a model call of its own, such as a code agent. For other events of "
+        "this type, the details show what they record.",
         {
-            "by": "the person who answered",
+            "by": "the person who gave the answer",
             "unfinished": (
-                "tool calls that had no result; the event's items begin with their outputs"
+                "tool calls that had no result when the message arrived; the event's items begin "
+                "with outputs for these calls"
             ),
-            "message": "the question, in the first event of a session that answers another agent",
-            "asks": "the agent asked another agent: `id`, `to`, `subject`, and `session` if a "
-            "session of the team answers",
-            "answer": "a question was answered, or ended without an answer: `id`, `from`, `state`; "
-            "a failure is in `error`",
-            "tells": "the agent sent a message: `id`, `to`, `subject`",
-            "published, data": "an event was published",
-            "trigger, fired, evaluation": "the condition of a trigger was not met",
+            "message": "in the first event of a session that answers another agent: the question",
+            "asks": (
+                "a question to another agent: `id`, `to`, `subject`, and `session` if a session "
+                "of the team answers it"
+            ),
+            "answer": (
+                "the end of a question: `id`, `from`, `state`; if the question failed, `error` "
+                "has the reason"
+            ),
+            "tells": "a message to another agent: `id`, `to`, `subject`",
+            "published, data": "name and data of an event that a tool or a program published",
+            "trigger, fired, evaluation": (
+                "a trigger that did not fire; `evaluation` shows which part of its condition was "
+                "not met"
+            ),
             "warning": (
-                "your code raised an exception, and the run continued; the exception is in `error`"
+                "the part of your code that raised an exception, after which the run continued; "
+                "the exception is in `error`"
             ),
-            "state, by": "a person or a program changed the state",
-            "rewound, undoes": "the session was rewound to event `rewound`; `undoes` is the range "
-            "of events that no longer count. `pop_item` also has `undoes`",
+            "state, by": "a person or a program changed the session's variables",
+            "rewound, undoes": (
+                "a rewind of the session to the event with the number `rewound`; `undoes` is the "
+                "range of events that no longer count. `pop_item` also records `undoes`"
+            ),
             "deadlock": (
-                "in an event without a session: a deadlock was resolved; `agent` is the victim"
+                "a resolved deadlock, in an event without a session; the event's agent is the "
+                "victim"
             ),
             "collaboration": (
-                "in an event without a session: a move in a collaboration, with "
-                "`move`, `by`, `phase`, `message` and `to`; `outcome` if the "
-                "collaboration is closed, and `code` if the move was refused"
+                "a move in a collaboration, in an event without a session, with `move`, `by`, "
+                "`phase`, `message` and `to`; also `outcome` if the collaboration is closed, and "
+                "`code` if the move was refused"
             ),
         },
     ),
-    "agent_start": EventKind("An agent starts, at the beginning of a run or after a handoff."),
+    "agent_start": EventKind(
+        "An agent started, at the beginning of a run or after a handoff.",
+    ),
     "llm_call": EventKind(
         "A model answered. `items` contains the answer. A failed model call has no event of its "
         "own; the run's `agent_error` event reports it.",
@@ -59,23 +74,28 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
             "model, response_id, usage": "as the provider reports them",
             "attempt": "2 or more after retries",
             "rejected": (
-                "a guardrail blocked the answer; the blocked answer is in the `guardrail` event"
+                "a guardrail blocked the answer, which is therefore not in `items`; if the model "
+                "had to repair the answer, the `guardrail` event has it"
             ),
         },
     ),
     "tool_call": EventKind(
-        "A tool call has a result. The last item is the output. `error` is set if the tool failed, "
-        "if the tool is unknown, or for a second handoff in one turn. In the last two cases no "
-        "tool ran, and there is no `step`.",
-        {"tool": "its name", "not_run": "approval was denied"},
+        "A tool call has a result. The last item is the output. If the tool failed, `error` is "
+        "set. If the tool is unknown, or for a second handoff in one turn, no tool ran: the event "
+        "has an `error` and no `step`.",
+        {
+            "tool": "the name of the tool",
+            "not_run": "the tool did not run, because approval was denied",
+        },
     ),
     "route": EventKind(
-        "A router, or a person with `@name`, chose the agent for a message. The event is also "
-        "recorded if the agent does not change.",
+        "A router, or a person with `@name`, chose the agent for a message, even if this is the "
+        "agent that was already active.",
         {
             "agent, method, confidence, reason, cause": "the decision",
-            "candidates, stages, matched_keywords, matched_patterns, strategy, elapsed_ms": "how a "
-            "router decided",
+            "candidates, stages, matched_keywords, matched_patterns, strategy, elapsed_ms": (
+                "how a router made the decision"
+            ),
         },
     ),
     "tool_confirmation": EventKind(
@@ -84,15 +104,20 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         {
             "tool, call_id": "the call",
             "approved": "whether the tool runs",
-            "status": "`answered`, `expired`, `cancelled` (withdrawn) or `unavailable` (no person "
-            "could be asked)",
-            "by": "who decided or withdrew the question; `nobody` after a deadline or without an "
-            "answer",
-            "reason": "the person's reason, or why there was no answer",
-            "always": "further calls of the tool, or of the same program or host, need no "
-            "approval in this session; their events name the approver",
-            "edited": "whether the person changed the arguments; `arguments` has the new "
-            "arguments, as JSON text",
+            "status": (
+                "`answered`, `expired`, `cancelled` (withdrawn) or `unavailable` (no person could "
+                "be asked)"
+            ),
+            "by": "who decided or withdrew the question; `nobody` if there was no answer",
+            "reason": "the person's reason, or the reason why there was no answer",
+            "always": (
+                "further calls of the tool, or of the same program or host, need no approval in "
+                "this session; their events name the approver"
+            ),
+            "edited": (
+                "whether the person changed the arguments; `arguments` has the new arguments, as "
+                "JSON text"
+            ),
             "arguments_hash": "BLAKE2b of the approved arguments, 16 bytes in hexadecimal",
         },
     ),
@@ -102,102 +127,131 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         {
             "id": "handoff id: session id, `.h` and a number or name",
             "from, to": "the agents",
-            "status": "`transferring`, `completed`, `failed` or `rolled_back`; `initiated` or "
-            "`validating` during an approval",
-            "moves": "the new statuses in this event, in order",
-            "by": "`kind` and `name` of the initiator; left out for the agent's own model or code",
-            "policy": "left out if `graceful`",
-            "reason, summary, context": (
-                "as given in the handoff; `summary` and `context` only if "
-                "they are not in a model call"
+            "status": (
+                "`transferring`, `completed`, `failed` or `rolled_back`; `initiated` or "
+                "`validating` while a person is asked for approval"
             ),
-            "priority, metadata": "given by a program",
-            "chain": "earlier agents, if the caller named them",
-            "code": "why it was refused or rolled back; the text is in `error`",
-            "evaluation": "the result of the condition that was not met",
+            "moves": "the new statuses in this event, in order",
+            "by": (
+                "`kind` and `name` of the initiator; left out if the source's own model or code "
+                "started the handoff"
+            ),
+            "policy": "the policy; left out if it is `graceful`",
+            "reason, summary, context": (
+                "as given in the handoff; `summary` and `context` are left out if the model's "
+                "tool call has them"
+            ),
+            "priority, metadata": "as given by the program that started the handoff",
+            "chain": "earlier agents, if the caller named any",
+            "code": "why the handoff was refused or rolled back; `error` has the text",
+            "evaluation": "how the condition was evaluated, if it was not met",
             "trigger": "why a trigger fired",
-            "requested": "all handoffs that the model requested in one turn, if there are several",
-            "filter": "the step with the filtered conversation",
-            "request, at": "id and time of a request from outside",
-            "begins_run": "whether the session was not running when the request came",
-            "undoes, keeps": "after a rollback: the range of events that no longer count, and "
-            "the exceptions in this range",
-            "compensation, attempt, rollback_failed": "a compensation: its key, the attempt, and "
-            "whether it failed; `moves` is empty",
+            "requested": (
+                "all handoffs that the model requested in this turn, if there were several"
+            ),
+            "filter": "the key of the step that has the filtered conversation",
+            "request, at": "id and time of a handoff request from outside the run",
+            "begins_run": "the session was not running when the request came",
+            "undoes, keeps": (
+                "after a rollback: the range of events that no longer count, and the events in "
+                "this range that still count"
+            ),
+            "compensation, attempt, rollback_failed": (
+                "an attempt of a compensation: its key, its number, and whether it failed; "
+                "`moves` is empty"
+            ),
             "not_compensated": "keys of effects that could not be compensated",
-            "task, correlation": "the task of the session",
+            "task, correlation": "the ids of the session's task",
         },
     ),
     "guardrail": EventKind(
-        "A guardrail blocked an input, an answer, a handoff or a tool call. `items` contains the "
-        "blocked answer and the feedback to the model; they are not part of the conversation. "
-        "Passed checks are listed as `guardrails` in the event of the answer, of the handoff or of "
-        "the end of the run.",
+        "A guardrail blocked an input, an answer, a handoff or a tool call, or warned about it. "
+        "If a model had to repair its answer, `items` contains this answer and the feedback to "
+        "the model; both are not part of the conversation. The event of the answer, of the "
+        "handoff or of the end of the run lists passed checks under `guardrails`.",
         {
             "type": "`input`, `output`, `handoff`, `tool_input` or `tool_output`",
             "result": "`failed` or `warned`",
-            "behavior": "`reject`, `repair` or `warn`; for tools `reject_content` or "
-            "`raise_exception`; `crashed` if the guardrail itself failed",
+            "behavior": (
+                "`reject`, `repair` or `warn`; for tools `reject_content` or `raise_exception`; "
+                "`crashed` if the guardrail itself failed"
+            ),
             "violations": "each with `path` and `message`",
             "tool, call_id, guardrail, message, info": (
-                "for tool guardrails; `message` and `info` are omitted without sensitive data"
+                "for tool guardrails; with `trace_include_sensitive_data=False`, `message` and "
+                "`info` are omitted"
             ),
-            "undoes": "a rejected message, as first and last event number; later runs do not see "
-            "it",
+            "undoes": (
+                "the rejected message, as first and last event number; later runs do not see it"
+            ),
         },
     ),
     "inbox": EventKind(
-        "An inbox item was created or changed. A session records the items it creates, and their "
-        "answers when it continues. All other changes are events without a session.",
+        "An inbox item was created or changed. A session records the creation of its items and, "
+        "when it continues, their answers. All other changes are events without a session.",
         {
-            "item, kind": "id and kind: `approval`, `confirmation`, `handoff`, `rollback_failed`, "
-            "`escalation` or `routing`",
-            "change": "`posted`, `assigned`, `snoozed`, `back` (end of a snooze), `escalated`, "
-            "`answered`, `expired` or `cancelled`",
+            "item, kind": (
+                "id and kind: `approval`, `confirmation`, `handoff`, `rollback_failed`, "
+                "`escalation` or `routing`"
+            ),
+            "change": (
+                "`posted`, `assigned`, `snoozed`, `back` (end of a snooze), `escalated`, "
+                "`answered`, `expired` or `cancelled`"
+            ),
             "from, role, subject, options, priority, tool": "properties of the item",
-            "summary, context": "for a conversation that was handed off to a person",
-            "handoff, not_compensated, reason": "for a handoff that was rolled back",
+            "summary, context": "of a conversation that was handed off to a person",
+            "handoff, not_compensated, reason": "of a handoff that was rolled back",
             "status": "the result with which the session continues",
             "by, via, at_us": (
-                "who made the change (a person, the agent that asked, or `nobody` "
-                "for a deadline), the channel, and the time"
+                "who made the change (a person, the agent that asked, or `nobody` for a "
+                "deadline), the channel, and the time"
             ),
-            "answer": "`choice`, `text`, `by`, `at_us`, `via`, `arguments`, `always`; in events "
-            "without a session these are separate details, with `edited`",
-            "task, assignee, snoozed_until_us, deadline_us": "in events without a session, if "
-            "set: the waiting session, the person, and times",
+            "answer": (
+                "`choice`, `text`, `by`, `at_us`, `via`, `arguments`, `always`; in events without "
+                "a session, these fields and `edited` are details of the event itself"
+            ),
+            "task, assignee, snoozed_until_us, deadline_us": (
+                "in events without a session, if set: the waiting session, the assigned person, "
+                "and times"
+            ),
         },
     ),
     "agent_complete": EventKind(
-        "A run ended without an error. `details` are empty after an answer.",
+        "A run ended without an error. If an agent answered, there are no `details`.",
         {
             "outcome": "`refused`, `out_of_budget`, `waiting` or `cancelled`",
             "limit, allowed, used": "for `out_of_budget`",
         },
     ),
     "agent_error": EventKind(
-        "A run failed. The error text is in `error`. In an event without a session, a handler on "
-        "the bus failed.",
+        "A run failed, or, in an event without a session, a handler on the bus failed. The error "
+        "text is in `error`.",
         {
-            "outcome, code": "outcome and code of the run; on the bus `failed` for a query, "
-            "`retried` or `dead` for other messages",
+            "outcome, code": (
+                "outcome and error code of the run. On the bus, `outcome` is `failed` for a "
+                "query, and `retried` or `dead` for other messages"
+            ),
             "message_id, message_type, from_agent, subject, attempt": "on the bus",
         },
     ),
     "task": EventKind(
-        "A step of a supervisor's plan, in the supervisor's session. The events of the agents "
-        "are in their own sessions. Without sensitive data, descriptions and reasoning are "
-        "omitted.",
+        "A step of a supervisor's plan, in the supervisor's session. The agents that work on "
+        "tasks have events in their own sessions. With `trace_include_sensitive_data=False`, "
+        "descriptions and reasoning are omitted.",
         {
-            "phase": "`decomposed` (the plan is stored), `started`, `finished` (a task has its "
-            "result, or will not start), `aggregating` or `completed`; a failed plan ends with "
-            "`agent_error`",
-            "tasks, reasoning, notes": "for `decomposed`; each task has `task_id`, `agent`, "
-            "`description`, `depends_on`",
+            "phase": (
+                "`decomposed` (the plan is stored), `started`, `finished` (a task has its result, "
+                "or will not start), `aggregating` or `completed`; a failed plan ends with "
+                "`agent_error`"
+            ),
+            "tasks, reasoning, notes": (
+                "for `decomposed`; each task has `task_id`, `agent`, `description`, `depends_on`"
+            ),
             "task_id, agent": "for `started` and `finished`",
             "attempt": "for `started`, from the second attempt on",
-            "success": "for `finished`; the event also has the duration, and `error` for a "
-            "failed task",
+            "success": (
+                "for `finished`; the event also has the duration, and `error` for a failed task"
+            ),
         },
     ),
 }
