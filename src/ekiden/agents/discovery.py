@@ -41,7 +41,7 @@ class FoundFile(NamedTuple):
     """A value that changes when the file is changed or replaced. It is empty if the file's status
     cannot be read."""
     changed_ns: int
-    """The time of the last write or rename, in nanoseconds since the epoch."""
+    """The time of the last write or rename, in nanoseconds since 1970."""
 
 
 def agent_folders(

@@ -127,7 +127,7 @@ class SessionChain(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkedSession(Value):
-    """A session that was forked from another."""
+    """A session that was forked from another session."""
 
     session_id: str
     forked_from: str

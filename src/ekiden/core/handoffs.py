@@ -146,8 +146,9 @@ class HandoffTerms:
     confirm: Confirmation | None = None
     """If set, the handoff needs human approval (see `RunConfig.approver`)."""
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
-    """A timeout in seconds for each of two steps: the source agent must finish its work within this
-    time, and then the target must confirm the handoff within this time."""
+    """A timeout in seconds, which applies to two steps one after the other. First the source agent
+    must finish its work within this time, and then the target must confirm the handoff within this
+    time."""
     restrict_tools: bool = False
     """If true, the target may use only tools that the source may also use."""
     budget: Budget | None = None

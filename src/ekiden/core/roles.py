@@ -238,8 +238,9 @@ class AgentRunner(Protocol):
         If the process dies before the reply is stored, Ekiden calls the method again with the same
         `idempotency_key`. In this case return the first reply or continue the work, but do not do
         the task twice. Several tasks may run at once. If the method raises an exception, the
-        handoff is rolled back, and the source agent gets the error. The call is cancelled after a
-        timeout, and when the run is stopped: cancel the remote work, and let `CancelledError` pass.
+        handoff is rolled back, and the source agent gets the error. Ekiden cancels the call after a
+        timeout and when the run is stopped. In this case, cancel the remote work, and let
+        `CancelledError` pass.
         """
         ...
 

@@ -76,7 +76,7 @@ class ProviderModel:
     """A `Model` behind a provider's API.
 
     An attempt that fails for a transient reason (429, 5xx, no connection, timeout) is repeated
-    according to the target's policy, but only before the first event. After the caller has seen a
+    according to the retry policy, but only before the first event. After the caller has seen a
     delta, a second attempt could contradict it, so the failure is raised.
     """
 

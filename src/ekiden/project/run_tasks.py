@@ -100,8 +100,8 @@ class StartedRun:
 async def mark_ready(options: RunOptions, session: Session) -> AsyncIterator[RunState]:
     """Claim the session, and mark its run as unfinished in the store.
 
-    After this, a worker resumes the run if this process dies, and the outcome of the previous run
-    is not mistaken for the outcome of this run.
+    After this call, a worker resumes the run if this process dies. The outcome of the previous run
+    can no longer be mistaken for the outcome of this run.
     """
     async with resumed(options, session) as run:
         patch = SessionPatch(status="ready", outcome="", cursor=run.cursor.to_json())

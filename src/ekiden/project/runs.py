@@ -1,8 +1,8 @@
 """Starts runs for the callers of an interface. The runs survive a disconnect of the caller.
 
 A run starts in the transaction that stores its message, and runs in its own task of this process.
-If the process dies, the session stays `ready` in the store, and any worker, or this process after a
-restart, resumes it.
+If the process dies, the session stays `ready` in the store. A worker, or this process after a
+restart, then resumes the session.
 """
 
 from __future__ import annotations
@@ -307,8 +307,8 @@ class RunStarter:
         By default the events begin with the message of the run. The stream ends when the run is not
         active. With `through_waits`, a wait for people does not end the stream. The stream also
         ends when the server stops. Call `read` to find out which of these happened. Yields `None`
-        after `quiet_s` seconds without an event. The first item raises `RunNotFound` or
-        `SessionNotFound`.
+        after `quiet_s` seconds without an event. Raises `RunNotFound` or `SessionNotFound` when the
+        first item is read.
         """
         watch = self._watch(run_id, through_waits=through_waits, quiet_s=quiet_s)
         return watch.shown(after, None)

@@ -130,8 +130,8 @@ class TenantService:
     async def check_writable(self) -> None:
         """Raise `StoreError` if the store is not writable now.
 
-        Concurrent callers share one test: a caller that waits for the lock uses the result of a
-        test that began after its call.
+        Concurrent callers share one test. A caller that waits for the lock uses the result of
+        another test if that test began after the call.
         """
         asked = self._tries
         async with self._trying:

@@ -190,10 +190,10 @@ class Journal(Protocol):
         they became visible.
 
         The result begins after the event with the cursor `after`, or with the first event. A reader
-        that continues from the cursor of its last event sees every event once, because an event
-        that is committed later never appears before an event that was already returned.
-        `next_cursor` is the cursor of the last event, or `after` if there are no events. Raises
-        `UserError` for a malformed cursor or a limit below 1.
+        that continues from the cursor of its last event sees every event once. An event that is
+        committed later never appears before an event that was already returned. `next_cursor` is
+        the cursor of the last event, or `after` if there are no events. Raises `UserError` for a
+        malformed cursor or a limit below 1.
         """
         ...
 

@@ -308,9 +308,9 @@ class SearchHit:
     entry: SearchEntry
     """The entry, without its vector."""
     score: float
-    """The similarity, from 0 to 1. In a search by words, it is the share of the query's words that
-    occur in the text, where words that are rare in the space count more. In a search by meaning, it
-    is the cosine of the vectors, or 0 if the cosine is negative."""
+    """The similarity, from 0 to 1. In a search by words, the score is the share of the query's
+    words that occur in the text; words that are rare in the space count more. In a search by
+    meaning, the score is the cosine of the vectors, or 0 if the cosine is negative."""
 
 
 EXECUTIONS = "collaborations.execution"

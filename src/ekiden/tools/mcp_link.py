@@ -53,7 +53,7 @@ class StderrTail:
         self.file.close()
 
     def lines(self, *, wait_s: float = 0.0) -> str:
-        """The last lines, after the pipe is closed or `wait_s` has passed."""
+        """Wait until the pipe is closed or `wait_s` has passed, and return the last lines."""
         self._thread.join(wait_s)
         text = without_hidden(bytes(self._kept).decode(errors="replace"))
         lines = [line.rstrip()[:_MAX_LINE] for line in text.splitlines() if line.strip()]

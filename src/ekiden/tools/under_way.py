@@ -51,7 +51,7 @@ class Undoable(Protocol):
 
     @property
     def rollback_wait_s(self) -> float:
-        """Seconds for which a request may continue after its wait was cancelled."""
+        """The number of seconds for which a request may continue after its wait was cancelled."""
 
 
 class CallUnderWay:

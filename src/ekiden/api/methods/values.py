@@ -27,8 +27,8 @@ class Page(Generic[T]):
 
 
 Fetch: TypeAlias = Callable[[int, str | None], Awaitable[Page[T]]]
-"""A function that gets a limit and a cursor, and returns a page with at most this many entries,
-starting at the cursor."""
+"""A function of a limit and a cursor. It returns the page that begins at the cursor and has at most
+as many entries as the limit."""
 
 
 class Pages(Generic[T]):

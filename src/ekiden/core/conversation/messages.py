@@ -29,8 +29,8 @@ MessageType: TypeAlias = Literal[
 ]
 DEFAULT_TIMEOUT_S = 30.0
 VictimPolicy: TypeAlias = Literal["longest", "youngest", "lowest_priority"]
-"""The query that is cancelled to end a deadlock: the one with the longest wait, the shortest wait,
-or the lowest priority."""
+"""The query that is cancelled to end a deadlock: the query with the longest wait, the shortest
+wait, or the lowest priority."""
 
 
 def check_policy(policy: str) -> None:

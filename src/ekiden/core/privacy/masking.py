@@ -1,9 +1,11 @@
 """Masks secrets in stored and shown data.
 
-Three kinds of text count as secrets. The first kind are the secrets of this process: environment
-variables whose names suggest a secret, passwords in addresses, and values that a settings file
-passes to servers. The second kind are texts in the form of a key. The third kind are texts after a
-word that suggests a secret, such as ``password=…``.
+Three kinds of text count as secrets:
+
+* the secrets of this process: environment variables whose names suggest a secret, passwords in
+  addresses, and values that a settings file passes to servers
+* texts in the form of a key
+* texts after a word that suggests a secret, such as ``password=…``
 
 Error texts repeat their input, so all three kinds are masked in them. Tool outputs are part of the
 conversation, so only the secrets of this process are masked in them.

@@ -138,7 +138,7 @@ def _folded(word: str) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether the text can be encoded as UTF-8. A text with a lone surrogate cannot."""
+    """Whether the text can be encoded as UTF-8. A text with a lone surrogate cannot be encoded."""
     try:
         text.encode()
     except UnicodeEncodeError:

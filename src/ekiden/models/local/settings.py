@@ -52,7 +52,7 @@ def set_default_local_settings(settings: LocalEngineSettings | None) -> None:
 
 
 def default_local_settings() -> LocalEngineSettings:
-    """The settings that were set, or the settings from the environment."""
+    """The settings from `set_default_local_settings`, or the settings from the environment."""
     return _default or LocalEngineSettings.from_environment()
 
 
@@ -83,8 +83,8 @@ def physical_cores() -> int:
 def free_cores() -> int:
     """The number of idle cores, at least one.
 
-    The threads wait for each other at every layer, so threads that share cores with other work are
-    slower than one thread: on two busy cores, two threads took twice as long as one.
+    The threads of a model wait for each other at every layer. So threads that share cores with
+    other work are slower than one thread: on two busy cores, two threads took twice as long as one.
     """
     cores = physical_cores()
     try:

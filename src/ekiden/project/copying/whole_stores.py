@@ -47,7 +47,7 @@ class CopyStep:
     tenant: str
     phase: Phase
     done: int
-    """The number of finished rows. In the phase `audit`, the number of finished sessions."""
+    """The number of finished rows, or of finished sessions in the phase `audit`."""
     total: int
 
 
@@ -156,8 +156,8 @@ class BackupReport:
     source: str
     target: str
     tenants: Sequence[StoreFindings]
-    """The results of verifying the file or the restored store of each tenant. Empty for a new dump:
-    a dump is verified when it is restored."""
+    """The results of verifying the file or the restored store of each tenant. The list is empty for
+    a new dump, because a dump is verified when it is restored."""
     seconds: float
 
     @property
