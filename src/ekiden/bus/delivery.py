@@ -100,8 +100,8 @@ def current_delivery() -> Delivery | None:
 
 
 class DeliveryQueue:
-    """Deliveries, sorted by priority and then by age. Every n-th delivery is the oldest one,
-    regardless of its priority.
+    """Deliveries, sorted by priority and then by age. Every n-th delivery (see
+    `BusSettings.oldest_every`) is the oldest one, regardless of its priority.
 
     There is a heap for each priority. Deliveries that left the queue stay in their heap and are
     skipped when they come up.

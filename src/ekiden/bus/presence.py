@@ -30,7 +30,7 @@ from ekiden.storage.records import (
 )
 
 PRESENCE = "bus.presence"
-"""The collection; keys are ``<agent>/<owner>``."""
+"""The collection of the documents. Their keys are ``<agent>/<owner>``."""
 OWNER = "bus_"
 """The prefix of the names under which buses own messages."""
 HELD_S = 86_400.0
@@ -90,7 +90,7 @@ class Presence:
 
     @property
     def due_at(self) -> float:
-        """The loop time of the next renewal or check."""
+        """The time of the next renewal or check, on the event loop's clock."""
         return min(self._renew_at, self.check_at) if self._versions else self._loop.time() + 60.0
 
     @property

@@ -59,7 +59,7 @@ class BusQueries:
         return await self.ask(message, check_message(message, self._parts.settings))
 
     async def ask(self, message: AgentMessage, payload: Any) -> Any:
-        """`query` for a checked message; `payload` is a copy of its payload."""
+        """Like `query`, for a checked message. `payload` is a copy of the message's payload."""
         parts = self._parts
         check_sender(message.from_agent, parts.inherited)
         wait = self._wait_for_own(message) or await self._wait_for_others(message)

@@ -126,7 +126,7 @@ class BusService:
 
     @property
     def retry_at(self) -> float:
-        """The loop time at which the next failed message can be retried."""
+        """The time at which the next failed message can be retried, on the event loop's clock."""
         return self._results.retries[0] if self._results.retries else inf
 
     def deliver(self, delivery: Delivery) -> None:
@@ -148,7 +148,7 @@ class BusService:
             self._line.push(delivery)
 
     def drop(self, key: str) -> None:
-        """Remove a message that no caller waits for any more, unless its handler is running."""
+        """Remove a message for which no caller waits any more, unless its handler is running."""
         delivery = self._deliveries.get(key)
         if delivery is None:
             return
@@ -178,8 +178,8 @@ class BusService:
             self._parts.spawn(self.fetch())
 
     def stop_overdue(self) -> float:
-        """Cancel handlers that exceed their time limit, and return the loop time at which the next
-        time limit is reached."""
+        """Cancel handlers that exceed their time limit. Return the time, on the event loop's clock,
+        at which the next time limit is reached."""
         limit = self._parts.settings.handler_timeout_s
         soonest = inf
         if limit is None:

@@ -39,7 +39,7 @@ _NOT_OVER: Final[dict[str, Any]] = {}
 
 
 class Executor(Protocol):
-    """Executes an agreement. `HandoffController` is an executor that makes a handoff."""
+    """Executes an agreement. `HandoffExecutor` is an executor that makes a handoff."""
 
     async def execute(self, collaboration: Collaboration) -> Any:
         """Execute the agreement, and return a `HandoffResult` or any JSON.

@@ -337,7 +337,7 @@ _LOOK_S = 1.0
 
 
 class CollaborationReader:
-    """Reads collaborations. Reading an overdue collaboration expires it."""
+    """Reads collaborations. An overdue collaboration expires when it is read."""
 
     def __init__(self, ledger: CollaborationLedger) -> None:
         self._ledger = ledger
