@@ -49,14 +49,14 @@ class SemanticMatcher:
         self._owners = self._matrix = None
 
     def missing_vectors(self, queries: Iterable[str]) -> tuple[list[str], list[str]]:
-        """The texts that have no vectors yet: those of capabilities, and the required names."""
+        """The texts that have no vectors yet: texts of capabilities, and required names."""
         declared = [text for text in self._texts() if text not in self._vectors]
         return declared, [text for text in dict.fromkeys(queries) if text not in self._queries]
 
     def add_vectors(
         self, declared: list[str], queries: list[str], vectors: NDArray[np.float32]
     ) -> None:
-        """Store `vectors`: first those of the texts of capabilities, then those of the required
+        """Store `vectors`: first the vectors of capability texts, then the vectors of required
         names."""
         self._vectors.update(zip(declared, vectors[: len(declared)], strict=True))
         self._queries.update(zip(queries, vectors[len(declared) :], strict=True))

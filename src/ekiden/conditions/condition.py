@@ -20,7 +20,7 @@ written                                        when the field ``x`` is missing
 
 So a missing field makes a comparison false, and only ``not`` can turn the result into true. To test
 for a field, use ``exists(x)``. These expressions also have no value: NaN, a whole number beyond
-2**63, a division by zero, an object that is not JSON, and ``number(x)`` for other text.
+2**63, a division by zero, an object that is not JSON, and ``number("abc")``.
 
 =====================================  ==================================================
 written                                gives

@@ -200,8 +200,8 @@ def compile_schema(schema: Mapping[str, Any] | bool) -> tuple[Draft202012Validat
     text.
 
     Raises `SchemaUnusable`, with the position of the error, if the schema is invalid, too deep or
-    too large, refers to anything outside of itself, or has a pattern or a format that cannot be
-    checked.
+    too large. This error is also raised if the schema refers to anything outside of itself, or has
+    a pattern or a format that cannot be checked.
     """
     if not isinstance(schema, bool | Mapping):
         raise SchemaUnusable(f"it must be a mapping, not {type(schema).__name__}")

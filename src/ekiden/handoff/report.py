@@ -215,7 +215,7 @@ class FilterRow:
     index: int
     """The position before the filter. The first position is 0."""
     item: Item = field(repr=False)
-    """The item after the filter; if it was removed, the original."""
+    """The item after the filter. If the filter removed the item, this is the original item."""
     fate: Fate
     into: int | None
     """The position after the filter, or the position of the summary that contains the item. `None`
@@ -299,10 +299,10 @@ def filter_report(before: Sequence[Item], after: Sequence[Item]) -> FilterReport
     """Return the difference between two versions of a conversation, both as plain items.
 
     Items with equal content count as the same item. An item counts as changed if an item with the
-    same id or call id has different content, or if the item at the same position is a masked or
-    shortened version of it. A missing item counts as summarised if a nested history or a summary in
-    `after` covers it; otherwise it counts as dropped. The function takes linear time in the number
-    of items. For example::
+    same id or call id has different content. An item also counts as changed if the item at the same
+    position is a masked or shortened version of it. A missing item counts as summarised if a nested
+    history or a summary in `after` covers it; otherwise it counts as dropped. The function takes
+    linear time in the number of items. For example::
 
         report = filter_report(what_the_source_saw, what_the_target_sees)
         print(report.counts)

@@ -163,7 +163,7 @@ def handoff(
     `agent` may also be an async function, which becomes a code agent. With ``"*"``, the target is
     the member of the team that best matches the `capabilities`. The other arguments set the policy
     of the handoff, which `HandoffTerms` describes. A `trigger` starts the handoff without the
-    model. The model then does not see the handoff, unless ``when="manual"``. ``confirm=True`` or
+    model. The model then sees the handoff only with ``when="manual"``. ``confirm=True`` or
     ``needs_approval=True`` requires human approval. A function as `needs_approval` decides which
     handoffs need approval, as in `function_tool`. `tool_name` is short for `tool_name_override`,
     and `tool_description` is short for `tool_description_override`.

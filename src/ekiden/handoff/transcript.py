@@ -72,7 +72,7 @@ def parse_transcript(item: Item) -> list[Item] | None:
 
 
 def is_transcript(item: Item) -> bool:
-    """Whether `parse_transcript` can read the item; much cheaper than parsing it."""
+    """Whether `parse_transcript` can read the item. This check is much cheaper than the parsing."""
     return _body(item) is not None
 
 

@@ -231,7 +231,7 @@ class HandoffViews:
 
 
 async def read_views(store: Store, record: HandoffRecord) -> HandoffViews | None:
-    """The views of a handoff; `None` if it had no filter, or was not made.
+    """The views of a handoff; `None` if the handoff had no filter, or was not made.
 
     The view before the handoff may itself begin with the result of an earlier handoff's filter.
     """

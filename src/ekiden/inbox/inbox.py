@@ -110,7 +110,7 @@ class Inbox:
 
     def item_writes(self, item: InboxItem) -> Writes:
         """The store writes that create the item, for callers that commit them together with other
-        writes, such as those of the waiting session. `created_at_us` of the item must be set.
+        writes, such as the writes of the waiting session. `created_at_us` of the item must be set.
 
         If the id is taken, the later commit raises `StaleDocument`. Raises `UserError` in the same
         cases as `post`.

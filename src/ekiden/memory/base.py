@@ -149,9 +149,10 @@ def remote_backend(name: str | None) -> str | None:
 def backend(name: str, *, dimensions: int) -> MemoryBackend:
     """Return the back end with this name in this process. Raises `UnknownBackend`.
 
-    If the back end cannot be created, for example because a key or an extra is missing, the result
-    is an object that reports the back end as unavailable, with the reason. Then changes wait in the
-    store, and the store answers searches. The next call tries again to create the back end.
+    If a key or an extra is missing, or the back end cannot be created for another reason, this
+    raises no exception. The result is then an object that reports the back end as unavailable, with
+    the reason. Then changes wait in the store, and the store answers searches. The next call tries
+    again to create the back end.
     """
     at = (name, dimensions)
     if at not in _open:

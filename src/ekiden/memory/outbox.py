@@ -8,7 +8,7 @@ meanwhile, the sender sends it again.
 A message is stored before its entry is changed, and is marked as already taken. So no process sends
 the old entry. If this process dies, the message becomes due when its lease ends. After the change,
 the message is replaced by a message with a `dedup_key`, so only one message waits for an entry,
-however often the entry changes. Before a sender reads the entry, it replaces the waiting message by
+even if the entry changes often. Before a sender reads the entry, it replaces the waiting message by
 a message that the sender has taken. So a later change finds no waiting message, and adds a new one.
 
 Refused messages wait in their own queue, and do not block others. Unreadable messages are put into

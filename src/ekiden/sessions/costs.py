@@ -189,7 +189,7 @@ async def call_pages(
 async def own_events(
     store: Store, events: Iterable[Event], rows: dict[str, SessionRow | None] | None = None
 ) -> list[Event]:
-    """The events without those that a fork copied from another session.
+    """The events, except for events that a fork copied from another session.
 
     `rows` caches the sessions' rows. Pass the same object to later calls.
     """

@@ -1,8 +1,8 @@
 """The search for sessions by their titles and messages.
 
 Searches fill the index from the stored events; after the first search, workers also fill it. So the
-index does not slow down runs. The texts of a user's sessions are stored in the index twice: in a
-space of that user, and in a space for callers who may search all sessions.
+index does not slow down runs. The index has the texts of a user's sessions twice: in a space of
+that user, and in a space for callers who may search all sessions.
 """
 
 from __future__ import annotations

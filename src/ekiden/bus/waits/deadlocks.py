@@ -107,7 +107,7 @@ async def break_deadlock(
 
 
 async def break_deadlocks(store: Store, *, policy: VictimPolicy = "longest") -> list[Deadlock]:
-    """Break all deadlocks, for example those that a process caused just before it died."""
+    """Break all deadlocks, for example deadlocks that a process caused just before it died."""
     return [deadlock for _, deadlock in await _break(store, None, policy, None)]
 
 
