@@ -105,18 +105,20 @@ def table() -> str:
 
     found = states()
     lines = []
-    for title, apart in (("All but sandboxes", False), ("Sandboxes", True)):
+    for title, apart in (("Names outside of sandboxes", False), ("Names of sandboxes", True)):
         chosen = [value for key, value in found.items() if is_sandbox(key) == apart]
         works = sum(len(good) for good, _ in chosen)
         total = works + sum(len(bad) for _, bad in chosen)
-        lines.append(f"{title}: {works} of {total} names work ({works / total:.1%}).\n")
-    by_reason: dict[str, dict[str, None]] = {}
+        lines.append(f"{title}: {works} of {total} work ({works / total:.1%}).\n")
+    by_reason: dict[tuple[str, ...], dict[str, None]] = {}
     for module, (good, bad) in found.items():
         for name in (each for each in bad if f"{module}.{each}" not in found):
             shown = f"`{module}.{name}`" if good else f"all names of `{_package(module)}`"
-            by_reason.setdefault("; ".join(reason_for(f"{module}.{name}")), {})[shown] = None
-    lines += ["| not supported | reason, and what to do instead |", "| --- | --- |"]
-    lines += (f"| {', '.join(sorted(names))} | {why} |" for why, names in by_reason.items())
+            by_reason.setdefault(tuple(reason_for(f"{module}.{name}")), {})[shown] = None
+    lines += ["| not supported | reason | alternative |", "| --- | --- | --- |"]
+    lines += (
+        f"| {', '.join(sorted(names))} | {' | '.join(why)} |" for why, names in by_reason.items()
+    )
     return "\n".join(lines)
 
 
