@@ -309,8 +309,8 @@ class AuditApi(Protocol):
         """List the records of the audit log, newest first: handoffs and decisions, with their
         actors and reasons.
 
-        With `text`, a page can be short or even empty although later pages have entries. The last
-        page is the one without a `next_cursor`.
+        With `text`, a page can be short or even empty although later pages have entries. Only the
+        last page has no `next_cursor`.
         """
         ...
 

@@ -281,8 +281,8 @@ class RunsApi(Protocol):
             ),
         ] = "pause",
     ) -> AsyncStream[Shown]:
-        """Follow a run to its end. The stream has all events of the run, or only those after the
-        event with the number `after`, and finally the `Run`."""
+        """Follow a run to its end. The stream has all events of the run (with `after`, only the
+        events with higher numbers), and finally the `Run`."""
         ...
 
     @endpoint("POST", "/runs/{run_id}/cancel", scope="run", problems=(404, 409))

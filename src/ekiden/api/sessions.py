@@ -179,7 +179,7 @@ class SessionsApi(Protocol):
         """List the sessions, newest first.
 
         With `state` or `text`, a page can be short or even empty although later pages have entries.
-        The last page is the one without a `next_cursor`.
+        Only the last page has no `next_cursor`.
         """
         ...
 

@@ -127,7 +127,7 @@ class InboxItem(Value):
     snoozed_until_us: int | None = None
     status: InboxStatus = "open"
     answer: InboxAnswer | None = None
-    """The person's answer; for an `expired` item, the `default`."""
+    """The person's answer, or the `default` of an `expired` item."""
     closed_at_us: int | None = None
     closed_by: str = ""
     """The person who answered or cancelled the item. `NOBODY` if the item expired."""

@@ -46,7 +46,8 @@ def new_id(prefix: str) -> str:
 
 
 def generated_part(value: str) -> str:
-    """The generated id at the start of `value`. Empty if `value` does not start with such an id."""
+    """The generated id at the start of `value`. The result is empty if `value` does not start with
+    such an id."""
     found = _GENERATED.match(value)
     return "" if found is None else found.group()
 

@@ -122,7 +122,7 @@ class LeaseStore(Protocol):
         """Return soon after a change in the store, or after the timeout. The call may also return
         early.
 
-        With `about`, the call may ignore all changes except those of documents in these
+        With `about`, the call may ignore all changes except changes of documents in these
         collections. If `about` contains `MESSAGES`, changes of messages count too.
         """
         ...

@@ -446,5 +446,5 @@ class MessageFilter:
     states: Collection[MessageState] | None = None
     waiters: Collection[str] | None = None
     waited_for: bool = False
-    """Only messages with a waiting session."""
+    """If true, only messages with a waiting session match."""
     session_id: str | None = None

@@ -127,8 +127,8 @@ T = TypeVar("T")
 async def check_input(
     tool: FunctionTool, ctx: ToolContext[Any], *, timeout_s: float | None = None
 ) -> tuple[GuardrailDecision, ...]:
-    """Run the tool's input guardrails until one does not allow the call. The decision of this
-    guardrail is the last one in the result.
+    """Run the tool's input guardrails until one of them does not allow the call. The decision of
+    this guardrail is the last one in the result.
 
     `timeout_s` is the timeout of each guardrail. Raises `ToolInputGuardrailTripwireTriggered` if a
     guardrail ends the run, and `GuardrailFailed` if a guardrail fails.
@@ -154,7 +154,7 @@ async def check_output(
     *,
     timeout_s: float | None = None,
 ) -> ToolResult:
-    """Run the tool's output guardrails until one rejects the result.
+    """Run the tool's output guardrails until one of them rejects the result.
 
     Returns `result`, or the refusal for the model, with the decisions. Raises
     `ToolOutputGuardrailTripwireTriggered` and `GuardrailFailed`, as `check_input` does.

@@ -310,8 +310,8 @@ async def presences(
     waits: Iterable[BlockingContext] = (),
     idle: bool = True,
 ) -> Sequence[api.AgentPresence]:
-    """Return the sessions and waits of the agents `names`, followed by those of all other agents
-    that have sessions or waits.
+    """Return the sessions and waits of the agents `names`, followed by the sessions and waits of
+    all other agents.
 
     Sessions of the `router` are marked. Without `idle`, idle sessions are not read, which is much
     faster in a large store.

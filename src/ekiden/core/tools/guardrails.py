@@ -53,7 +53,7 @@ class ToolGuardrailFunctionOutput:
 
     @classmethod
     def allow(cls, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """Allow the tool call. For an output guardrail: let the model see the output."""
+        """Allow the tool call or, in an output guardrail, let the model see the output."""
         return cls(output_info)
 
     @classmethod
@@ -237,8 +237,9 @@ def tool_input_guardrail(
         @function_tool(tool_input_guardrails=[small_sums])
         async def refund(order: str, cents: int) -> str: ...
 
-    The guardrails of a tool run one after the other, until one does not allow the call. If a
-    guardrail raises an exception, the run ends with `GuardrailFailed`, and the tool is not called.
+    The guardrails of a tool run one after the other, until one of them does not allow the call. If
+    a guardrail raises an exception, the run ends with `GuardrailFailed`, and the tool is not
+    called.
     """
     if func is not None:
         return ToolInputGuardrail(func, name)

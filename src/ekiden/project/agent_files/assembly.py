@@ -182,8 +182,8 @@ def confirmed(
     """Return the tool with the approval that the file requires for the tool's name, or for one of
     `names`.
 
-    If the tool already needs approval, the settings in the file replace those of the tool, except
-    for settings that the file leaves at their defaults.
+    If the tool already needs approval, the settings in the file replace the settings of the tool,
+    except for settings that the file leaves at their defaults.
     """
     is_named = not {tool.name, *names}.isdisjoint(definition.require_confirmation)
     if not is_named and (tool.confirmation is None or definition.confirmation is None):

@@ -307,8 +307,8 @@ def file_at(url: str) -> Path | None:
 async def store_info(
     url: str, *, tenants: Collection[str] | None = None
 ) -> Sequence[dict[str, Any]]:
-    """Facts about the store of each tenant, such as its format and its counts. Works for unfinished
-    copies too."""
+    """Facts about the store of each tenant, such as its format and its counts. The function also
+    works for an unfinished copy."""
     found = []
     for name in await tenants_at(url, tenants):
         async with snapshot_at(url, name) as source:
