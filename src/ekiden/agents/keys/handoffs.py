@@ -127,7 +127,7 @@ _FIELDS = (
     Field(
         name="type",
         kind=Choice(_TYPES),
-        text="Event that starts the handoff. `explicit`: only a person or a program starts it.",
+        text="What starts the handoff. `explicit`: only a person or a program starts it.",
         required=True,
         example="condition",
     ),
@@ -270,8 +270,8 @@ _CONFIRM = Object(
     Field(
         name="timeout",
         kind=SECONDS,
-        text="Seconds after which the question expires and the handoff fails. Default: 30 if an "
-        "approver is asked directly, no expiry in the inbox.",
+        text="Seconds after which the question expires and the handoff fails. Default: 30 for an "
+        "approver function; a question in the inbox does not expire.",
     ),
     wanted="true, false or a mapping with prompt_template, timeout",
 )
@@ -327,7 +327,7 @@ _HANDOFF = Object(
         name="allow_return",
         kind=FlagOrWord("always"),
         text="Whether the target may be an agent that had the task before. `true` allows it only "
-        "if something changed since then, `always` in every case.",
+        "if there is new work or data since then, `always` in every case.",
         default=False,
     ),
     Field(

@@ -384,8 +384,8 @@ CONFIRMATION = Object(
     Field(
         name="timeout",
         kind=SECONDS,
-        text="Seconds after which the question expires and the tool does not run. Default: 30 if "
-        "an approver is asked directly, no expiry in the inbox.",
+        text="Seconds after which the question expires and the tool does not run. Default: 30 for "
+        "an approver function; a question in the inbox does not expire.",
     ),
     wanted="a mapping with require_confirmation, prompt_template, timeout",
 )

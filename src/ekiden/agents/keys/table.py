@@ -286,7 +286,7 @@ AGENT = Object(
         name="a2a",
         kind=A2A,
         text="Makes this a remote agent, which Ekiden calls over A2A: the address of its agent "
-        "card, or a mapping. The file then has no `model`, `tools`, `memory`, `supervisor` or "
+        "card, or a mapping. The file must not have `model`, `tools`, `memory`, `supervisor` or "
         "instructions.",
         example="https://partner.example",
     ),

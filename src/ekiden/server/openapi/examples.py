@@ -81,8 +81,8 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
     ),
     "tool_call": EventKind(
         "A tool call has a result. The last item is the output. If the tool failed, `error` is "
-        "set. If the tool is unknown, or for a second handoff in one turn, no tool ran: the event "
-        "has an `error` and no `step`.",
+        "set. If the model called an unknown tool or made a second handoff in one turn, no tool "
+        "ran: the event has an `error` and no `step`.",
         {
             "tool": "the name of the tool",
             "not_run": "the tool did not run, because approval was denied",
