@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from ekiden.api.methods.called import Called, calls, lists
 from ekiden.api.methods.endpoint import Param, SessionId, endpoint, filter_by, identifier
 from ekiden.api.methods.values import EVENT_CURSOR, PLAIN, SAID, Moment, Pages
-from ekiden.core.documents import Value
+from ekiden.core.documents import Value, left_out
 from ekiden.core.plan import AgentResult, AgentTask, PlanPhase
-from ekiden.project.plan_preview import PlanPreview
 
 TaskStatus: TypeAlias = Literal["pending", "running", "done", "failed", "stopped"]
 """`pending`: the task waits for its turn, or for other tasks. `stopped`: the run ended before the
@@ -97,6 +96,43 @@ class Plan(Value):
     progress: PlanProgress
     tasks: Sequence[TaskOutcome]
     """The state of each task, in the order of the plan."""
+
+
+PlanMethod: TypeAlias = Literal["model", "rules", "own"]
+"""How a request is split: by a model, by the agents' keywords and patterns, or by the supervisor's
+own code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTask(Value):
+    """One part of a request, for one agent."""
+
+    task_id: str
+    agent: str
+    description: str
+    parameters: Mapping[str, Any]
+    """Additional parameters for the agent, as JSON."""
+    depends_on: Sequence[str]
+    """The ids of the tasks whose results this task needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPreview(Value):
+    """How a request would be split."""
+
+    reasoning: str
+    requires_aggregation: bool
+    """Whether several results must be combined into an answer."""
+    method: PlanMethod
+    """How the request was split: by a model, by the agents' keywords and patterns, or by the
+    supervisor's own code."""
+    tasks: Sequence[PlannedTask]
+    notes: Sequence[str]
+    """Corrections that Ekiden made to the plan of the model or of the rules."""
+    supervisor: str | None
+    """The supervisor of the plan. `null` if the plan uses all agents that can get requests."""
+    model: str | None = left_out()
+    """The model that split the request."""
 
 
 class PlansApi(Protocol):

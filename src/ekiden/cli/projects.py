@@ -97,7 +97,7 @@ def _is_plain(project: Project, workspace: Workspace, files: LoadedAgents) -> bo
 
     Whether functions and MCP servers need trust also depends on other files of the folder.
     """
-    from ekiden.project.trust.risks import functions_of
+    from ekiden.project.risks import functions_of
 
     return (
         bool(project.definitions)

@@ -23,8 +23,9 @@ from ekiden.core.questions import NOBODY
 from ekiden.core.roles import Approval, Approver, ConfirmationRequest
 
 if TYPE_CHECKING:
+    from ekiden.project.risks import Risk
     from ekiden.project.settings import LoadedSettings
-    from ekiden.project.trust import Risk, Workspace
+    from ekiden.project.trust import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -226,7 +226,7 @@ def run_config(
     settings: Settings,
 ) -> RunConfig:
     """The options and settings as the runtime's configuration."""
-    from ekiden.project.run_options import config_of
+    from ekiden.project.run_tasks import config_of
 
     config = replace(
         config_of(settings),

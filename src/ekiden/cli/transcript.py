@@ -13,7 +13,7 @@ from ekiden.core.values import dumps, loads
 
 if TYPE_CHECKING:
     from ekiden.api.agents import RouteAnalysis, RouteStage
-    from ekiden.project.plan_preview import PlannedTask, PlanPreview
+    from ekiden.api.plans import PlannedTask, PlanPreview
 
 _LABELS = {"rule": "rule-match", "sticky": "kept"}
 _CERTAIN = frozenset({"named", "sticky", "default"})

@@ -27,9 +27,8 @@ from ekiden.core.errors import AgentFilesInvalid, UnknownAgent, UserError
 from ekiden.core.handoffs import Handoff
 from ekiden.core.profile import Budget
 from ekiden.handoff import declared_handoff
-from ekiden.project.agent_files.assembly import Assembled, assemble
+from ekiden.project.agent_files.assembly import Assembled, assemble, serve_mcp
 from ekiden.project.agent_files.edges import FileGuardrails, declared_edge
-from ekiden.project.agent_files.mcp import serve
 from ekiden.project.settings import LoadedSettings, Settings, check_default_agent, load_settings
 from ekiden.routing import Router
 from ekiden.routing.decision import ROUTER_NAME
@@ -179,7 +178,7 @@ class Project:
         )
         users = [(each, self.team[each.name]) for each in self.definitions]
         self.notes.extend(
-            await serve(self._mcp, servers, users, names=self._served, tell=self.tell)
+            await serve_mcp(self._mcp, servers, users, names=self._served, tell=self.tell)
         )
         for name, guardrails in self._guardrails.items():
             guardrails.guard_tools(self.team[name])

@@ -1,4 +1,5 @@
-"""Orders for runs, and the tasks of this process that execute, follow and stop runs."""
+"""Runs of a project: their configuration from settings, their orders, and the tasks of this process
+that execute, follow and stop them."""
 
 from __future__ import annotations
 
@@ -13,20 +14,24 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.quotes import as_caller_data
 from ekiden.core.errors import SessionBusy, UnknownAgent
 from ekiden.core.events import Event
+from ekiden.core.profile import Budget
 from ekiden.core.runs import ACTIVE, Done, Run, parse_run_id, run_id_of
 from ekiden.engine.store_worker import SessionTask
 from ekiden.hub import SessionTails, Tail
 from ekiden.hub.tails import Shown
+from ekiden.project.settings import Settings
 from ekiden.project.stored_runs import ENDINGS, run_range, run_status
+from ekiden.project.stores import DEFAULT_TENANT, tenant_app
 from ekiden.routing.decision import Strategy
-from ekiden.runtime import RunConfig, RunOptions, RunResult, RunResultStreaming
+from ekiden.runtime import Limits, Price, RunConfig, RunOptions, RunResult, RunResultStreaming
 from ekiden.runtime.loop.claim import begun, read_input, resumed
 from ekiden.runtime.loop.load import ended_run
 from ekiden.runtime.questions.cancel_question import ask_to_stop, take_back
@@ -34,6 +39,9 @@ from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
 from ekiden.sessions.session import run_number
 from ekiden.storage.base import Commit, DocumentWrite, SessionPatch, SessionRow, Store
+
+if TYPE_CHECKING:
+    from ekiden.embeddings.base import Embedder
 
 _CANCEL_WAIT_S = 2.0
 """Seconds to wait for cancelled tasks at the end; then the process ends without them."""
@@ -355,3 +363,66 @@ class RunWatch:
     def _may_begin_another(self, event: Event) -> bool:
         is_message = event.type == "message" and event.step is None and bool(event.items)
         return is_message and event.seq > self._first
+
+
+# Configuration of runs.
+
+_OTHER_TENANTS: Final = "*"
+
+
+def config_of(settings: Settings) -> RunConfig:
+    """The configuration of runs from the settings."""
+    return RunConfig(
+        operator=settings.inbox.role,
+        escalation=settings.inbox.escalation,
+        app=settings.app,
+        prices=prices_of(settings),
+        bus=settings.bus,
+        escalate_to=settings.handoffs.escalate_to,
+        limits=_limits(settings),
+        model_timeout_s=settings.limits.model_seconds,
+        daily=_daily(settings, DEFAULT_TENANT),
+        embedder=partial(embedder_of, settings.memory.embedding_model, settings.memory.dimension),
+    )
+
+
+def tenant_config(settings: Settings, tenant: str) -> RunConfig:
+    """The configuration of runs of a tenant. Approvals go to the inbox."""
+    return replace(
+        config_of(settings),
+        approver="inbox",
+        app=tenant_app(settings.app, tenant),
+        daily=_daily(settings, tenant),
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    own = settings.limits
+    return Limits(
+        depth=settings.handoffs.depth,
+        turns=own.turns,
+        tokens=own.tokens,
+        seconds=own.seconds,
+        money=own.money,
+    )
+
+
+def _daily(settings: Settings, tenant: str) -> Budget | None:
+    """The daily budget of a tenant; `None` if there is none."""
+    tenants = settings.limits.tenants
+    found: Any = tenants.get(tenant, tenants.get(_OTHER_TENANTS))
+    return None if found is None else Budget(**found)
+
+
+def prices_of(settings: Settings) -> dict[str, Price]:
+    """The prices of models in the settings."""
+    return {name: Price(**each) for name, each in settings.prices.items()}
+
+
+@lru_cache(maxsize=8)
+def embedder_of(name: str, dimension: int | None) -> Embedder:
+    """Return the embedder with this name. All callers in the process share it. Raises `UserError`
+    if the embedder is unavailable."""
+    from ekiden.embeddings.base import embedder_for
+
+    return embedder_for(name, dimension=dimension)

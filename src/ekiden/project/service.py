@@ -1,17 +1,18 @@
-"""The project of a server, and its work for each tenant."""
+"""The project of a server, its work for each tenant, and the telemetry of tenants."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ekiden.core.agent import Team
-from ekiden.core.errors import EkidenError
+from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.errors.server import ServerStopping
 from ekiden.core.privacy.masking import cover
 from ekiden.core.profile import check_labels
@@ -23,11 +24,14 @@ from ekiden.hub import EventHub, SessionTails
 from ekiden.inbox import Inbox
 from ekiden.project.keys import KeyStore
 from ekiden.project.project import Project
-from ekiden.project.run_options import tenant_config
+from ekiden.project.run_tasks import tenant_config
 from ekiden.project.runs import RunStarter
 from ekiden.project.stores import DEFAULT_TENANT, tenant_app, tenant_store
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.storage.base import Store
+
+if TYPE_CHECKING:
+    from ekiden.tracing.otel.follower import OtelFollower
 
 _log = logging.getLogger("ekiden.desk")
 
@@ -291,3 +295,84 @@ class Service:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.stop()
+
+
+# Traces for OpenTelemetry.
+
+_otel_log = logging.getLogger("ekiden.otel")
+
+TENANT = "ekiden.tenant"
+"""The attribute of a span that contains the name of the tenant."""
+_GRACE_S = 1.0
+
+
+class Watched(Protocol):
+    """A tenant and its store."""
+
+    @property
+    def tenant(self) -> str:
+        """The name of the tenant."""
+        ...
+
+    @property
+    def store(self) -> Store:
+        """The store of the tenant."""
+        ...
+
+
+class Telemetry:
+    """One `OtelFollower` for each tenant, in one event loop. Spans are sent only if
+    ``OTEL_EXPORTER_OTLP_ENDPOINT`` or another standard variable is set.
+
+    For example::
+
+        telemetry = Telemetry()
+        telemetry.watch(tenant_service)
+        ...
+        await telemetry.close()
+    """
+
+    def __init__(self) -> None:
+        self._followers: dict[str, tuple[OtelFollower, asyncio.Task[object]]] = {}
+        self._is_wanted = _is_wanted()
+
+    def watch(self, tenant: Watched) -> None:
+        """Send the spans of the tenant. A second call does nothing. A failure is only logged."""
+        if not self._is_wanted or tenant.tenant in self._followers:
+            return
+        from ekiden.tracing.otel.follower import OtelFollower
+
+        try:
+            follower = OtelFollower(tenant.store, attributes={TENANT: tenant.tenant})
+        except UserError as exc:
+            self._is_wanted = False
+            _otel_log.warning("no traces are sent: %s", exc)
+            return
+        task = asyncio.create_task(follower.run(), name=f"ekiden-otel-{tenant.tenant}")
+        task.add_done_callback(_log_follower)
+        self._followers[tenant.tenant] = (follower, task)
+
+    async def close(self) -> None:
+        """Stop all followers. The next process sends the spans that were not sent."""
+        followers, self._followers = list(self._followers.values()), {}
+        for follower, _ in followers:
+            follower.stop()
+        tasks = [task for _, task in followers]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=_GRACE_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _is_wanted() -> bool:
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        return False  # The usual case: do not load the exporter.
+    from ekiden.tracing.otel.exporter import is_wanted
+
+    return is_wanted()
+
+
+def _log_follower(done: asyncio.Task[object]) -> None:
+    if not done.cancelled() and done.exception() is not None:
+        _otel_log.error("traces are not sent any more: %s", done.exception())

@@ -1,15 +1,20 @@
-"""Opens stores by address: the main store, and the store of each tenant."""
+"""Opens stores by address: the main store, tenants' stores, and the replica of sessions."""
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.integrations.registry import integration
 from ekiden.core.values import is_tenant
 from ekiden.storage.base import Store
+
+if TYPE_CHECKING:
+    from ekiden.sessions.replica import ReplicaSettings, SessionReplica
 
 DEFAULT_STORE = ".ekiden/ekiden.db"
 """The path of the default store in the current folder. The first run creates this store."""
@@ -171,3 +176,35 @@ def tenant_app(app: str, tenant: str) -> str:
     all tenants.
     """
     return app if tenant == DEFAULT_TENANT else f"{app}@{tenant}"
+
+
+_URL = "EKIDEN_VERTEX_URL"
+"""Another address of Vertex, such as a private one. It is read from the environment only, and never
+from a project's files, because this address gets the token of this machine."""
+
+
+def session_replica(settings: ReplicaSettings) -> SessionReplica:
+    """Create the replica that the settings name. Raises `UserError` if the settings name no
+    replica, or if the extra ``vertex`` is missing.
+
+    For example::
+
+        await replicate_sessions(store, session_replica(load_settings(folder).settings.mirror))
+    """
+    vertex = settings.vertex
+    if not (vertex.project and vertex.engine):
+        raise UserError(
+            "no mirror is set up: `ekiden config set mirror.vertex.project PROJECT` and "
+            "`ekiden config set mirror.vertex.engine ID` say where sessions are mirrored to"
+        )
+    mirror: SessionReplica = (
+        integration("vertex")
+        .load()
+        .VertexReplica(
+            project=vertex.project,
+            location=vertex.location,
+            engine=vertex.engine,
+            url=os.environ.get(_URL) or None,
+        )
+    )
+    return mirror

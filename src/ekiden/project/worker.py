@@ -18,7 +18,8 @@ from ekiden.engine.store_worker import StoreWorker, once_reachable
 from ekiden.engine.worker import background_work
 from ekiden.project.keys import KeyStore
 from ekiden.project.project import Project
-from ekiden.project.run_options import Telemetry, tenant_config
+from ekiden.project.run_tasks import tenant_config
+from ekiden.project.service import Telemetry
 from ekiden.project.stores import (
     DEFAULT_TENANT,
     check_tenant,

@@ -24,8 +24,7 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import StandardUnavailable, TooManyRequests
 from ekiden.core.integrations.registry import Integration, integrations
 from ekiden.project.keys import Logins
-from ekiden.project.run_options import Telemetry
-from ekiden.project.service import Service, TenantService
+from ekiden.project.service import Service, Telemetry, TenantService
 from ekiden.project.stores import DEFAULT_TENANT
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.idempotency import prune

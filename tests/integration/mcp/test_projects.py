@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.profile import Confirmation
-from ekiden.project.agent_files import mcp
+from ekiden.project.agent_files import assembly
 from ekiden.project.project import Project, load_project
 from tests.integration.mcp.conftest import SERVER, started
 
@@ -128,7 +128,7 @@ async def test_whoever_waits_long_is_told_what_for(
 ) -> None:
     told: list[str] = []
     for slow_s, words in ((0.0, ["connecting to MCP servers: x, y …"]), (600.0, [])):
-        monkeypatch.setattr(mcp, "SLOW_S", slow_s)
+        monkeypatch.setattr(assembly, "SLOW_S", slow_s)
         project = folder.project(["mcp:x/pid", "mcp:y/*"], x=started(), y=started())
         project.tell = told.append
         async with project:

@@ -9,7 +9,7 @@ import pytest
 
 from ekiden.agents import read_agent_file
 from ekiden.core.errors import UserError
-from ekiden.project.agent_files.import_files import import_agent_files
+from ekiden.project.scaffold import import_agent_files
 
 GOOD = (
     "---\nname: Code Reviewer\ndescription: Reviews: all of it\ntools: Read, Bash, Task\n"

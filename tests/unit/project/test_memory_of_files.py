@@ -12,7 +12,7 @@ from ekiden.core.errors import AgentFilesInvalid, SettingsInvalid
 from ekiden.core.profile import MemorySettings
 from ekiden.memory import Memory
 from ekiden.project.project import Project, load_project
-from ekiden.project.run_options import config_of
+from ekiden.project.run_tasks import config_of
 from ekiden.runtime import Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from ekiden.api import plans as api
+from ekiden.api.local import plans
+from ekiden.api.local.plans import plan_request
 from ekiden.cli.transcript import plan_lines
 from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelEvent, ModelRequest
 from ekiden.core.errors import ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.plan import AgentTask, PlanSettings, TaskDecomposition
-from ekiden.project import plan_preview
-from ekiden.project.plan_preview import plan_request
 from ekiden.project.project import Project, load_project
 from ekiden.testing import ScriptedModel, hang
 
@@ -103,7 +104,7 @@ async def test_a_model_that_says_nothing_or_takes_for_ever_is_an_error(
         await plan_request(project, "hi")
     with pytest.raises(TimeoutError, match="of its own"):
         await plan_request(replace(project, team=Team(desk(Late()), name="t")), "hi")
-    monkeypatch.setattr(plan_preview, "_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(plans, "_TIMEOUT_S", 0.01)
     with ScriptedModel([hang()]) as model, pytest.raises(ModelTimeout):
         await plan_request(replace(project, team=Team(desk(model), name="t")), "hi")
 
@@ -111,8 +112,8 @@ async def test_a_model_that_says_nothing_or_takes_for_ever_is_an_error(
 def test_the_tree_shows_each_task_below_the_last_one_it_waits_for() -> None:
     def task(
         task_id: str, *needs: str, parameters: Mapping[str, Any] | None = None
-    ) -> plan_preview.PlannedTask:
-        return plan_preview.PlannedTask(
+    ) -> api.PlannedTask:
+        return api.PlannedTask(
             agent="a",
             description="do\n it",
             task_id=task_id,
@@ -120,8 +121,8 @@ def test_the_tree_shows_each_task_below_the_last_one_it_waits_for() -> None:
             parameters=parameters or {},
         )
 
-    def preview(*tasks: plan_preview.PlannedTask, note: str = "") -> plan_preview.PlanPreview:
-        return plan_preview.PlanPreview(
+    def preview(*tasks: api.PlannedTask, note: str = "") -> api.PlanPreview:
+        return api.PlanPreview(
             reasoning="",
             requires_aggregation=True,
             method="rules",

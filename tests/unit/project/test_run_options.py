@@ -9,7 +9,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.project import load_settings
-from ekiden.project.run_options import tenant_config
+from ekiden.project.run_tasks import tenant_config
 from ekiden.runtime import CodeContext, Runner
 from ekiden.runtime.kinds.code_agent import HandOff
 

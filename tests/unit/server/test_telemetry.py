@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, Team
-from ekiden.project.run_options import Telemetry
+from ekiden.project.service import Telemetry
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, say

@@ -33,9 +33,8 @@ from ekiden.core.errors.server import (
 )
 from ekiden.engine.registry import list_workers, unserved
 from ekiden.project import keys as ring
-from ekiden.project.run_options import session_replica
 from ekiden.project.settings import LoadedSettings, SettingEntry, redacted
-from ekiden.project.stores import DEFAULT_TENANT
+from ekiden.project.stores import DEFAULT_TENANT, session_replica
 from ekiden.sessions.replica_progress import ReplicaStatus, replica_status
 from ekiden.storage.base import Store
 

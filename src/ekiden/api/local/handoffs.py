@@ -38,7 +38,7 @@ from ekiden.handoff.report import filter_report
 from ekiden.handoff.requests import FINAL
 from ekiden.handoff.tool import BEST
 from ekiden.handoff.views import passed_data_of, read_views
-from ekiden.project.run_options import tenant_config
+from ekiden.project.run_tasks import tenant_config
 from ekiden.project.stored_runs import read_run, run_status, until_free
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.runtime.kinds.people import answer_case

@@ -17,7 +17,7 @@ from ekiden.core.profile import MemoryKind, MemorySettings
 from ekiden.core.roles import MemoryRecord
 from ekiden.memory import DeliveryReport, Memory, used_backends
 from ekiden.memory.outbox import queue_of
-from ekiden.project.run_options import embedder_of
+from ekiden.project.run_tasks import embedder_of
 
 _PAGE = 500
 

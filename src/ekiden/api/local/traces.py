@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from ekiden.api import traces as api
@@ -20,9 +21,18 @@ from ekiden.core.events import EventType
 from ekiden.core.values import dumps
 from ekiden.hub import EventHub, HubEvent, Subscription
 from ekiden.inbox import NEW_ITEM, Inbox, new_item_notice
-from ekiden.project.run_options import costs, prices_of
+from ekiden.project.run_tasks import prices_of
 from ekiden.project.settings import Settings
-from ekiden.sessions.costs import CostKey, CostLine, CostReport, cost_of_call
+from ekiden.sessions.costs import (
+    CostBook,
+    CostKey,
+    CostLine,
+    CostReport,
+    call_pages,
+    cost_of_call,
+    events_with_asked,
+)
+from ekiden.storage.base import Store
 from ekiden.tracing import (
     CostOf,
     SpanKind,
@@ -155,7 +165,7 @@ class LocalCosts(api.CostsApi):
     ) -> api.CostSummary:
         if len(set(by)) < len(by):
             raise RequestInvalid("by: a group is listed twice")
-        report = await costs(
+        report = await _costs(
             self._context.store,
             self._context.settings,
             session_id=session,
@@ -240,3 +250,25 @@ async def live_event(found: HubEvent, inbox: Inbox) -> LiveEvent:
         with suppress(EkidenError):  # The item was removed, or the store is unreachable now.
             data = new_item_notice(await inbox.get(str(details["item"])))
     return LiveEvent(id=found.id, type=NEW_ITEM, event=event, data=data)
+
+
+async def _costs(
+    store: Store,
+    settings: Settings,
+    *,
+    session_id: str | None,
+    since: datetime | None,
+    by: Sequence[CostKey],
+) -> CostReport:
+    """Return the usage and cost of the model calls of all sessions, or of one session and the
+    sessions that answered its queries. Raises `SessionNotFound`."""
+    since_us = None if since is None else int(since.timestamp() * 1e6)
+    book = CostBook(prices_of(settings), by=by)
+    if session_id is not None:
+        events = await events_with_asked(store, session_id)
+        book.add(event for event in events if since_us is None or event.at_us >= since_us)
+        return book.report()
+    async for page in call_pages(store, since_us=since_us):
+        book.add(event for event in page if since_us is None or event.at_us >= since_us)
+        await asyncio.sleep(0)  # A memory store never waits, so other tasks would not run.
+    return book.report()

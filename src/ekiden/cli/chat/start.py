@@ -244,7 +244,7 @@ def _chat(
     from ekiden.cli.chat.local import LocalChat
     from ekiden.cli.chat.screen import ChatQuestions, HeldScreen
     from ekiden.cli.prompts import TerminalApprover
-    from ekiden.project.run_options import config_of
+    from ekiden.project.run_tasks import config_of
     from ekiden.sessions import Session
 
     settings = roster.project.settings

@@ -196,7 +196,7 @@ async def mirror_run(
     from ekiden.cli.output import emit, note, say
     from ekiden.cli.process import on_signals
     from ekiden.project import open_store
-    from ekiden.project.run_options import session_replica
+    from ekiden.project.stores import session_replica
     from ekiden.sessions.replica import ReplicaPolicy
     from ekiden.sessions.replica_feed import replicate_sessions
 

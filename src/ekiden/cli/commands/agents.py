@@ -328,7 +328,7 @@ def agents_import(
     If a file cannot be imported, the exit code is 2.
     """
     from ekiden.cli.errors import Exit
-    from ekiden.project.agent_files.import_files import import_agent_files
+    from ekiden.project.scaffold import import_agent_files
 
     if not sources:
         raise UsageError("name files or folders, as in `ekiden agents import ~/downloads/agents`")

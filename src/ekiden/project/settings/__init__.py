@@ -11,12 +11,9 @@ from ekiden.project.settings.files import (
     Where as Where,
     settings_files as settings_files,
 )
-from ekiden.project.settings.keys import SETTINGS as SETTINGS, Setting as Setting
-from ekiden.project.settings.loaded import (
-    LoadedSettings as LoadedSettings,
-    SettingEntry as SettingEntry,
-    SettingOrigin as SettingOrigin,
-    lookup_value as lookup_value,
+from ekiden.project.settings.keys import (
+    SETTINGS as SETTINGS,
+    Setting as Setting,
     redacted as redacted,
     settings_schema as settings_schema,
 )
@@ -26,7 +23,11 @@ from ekiden.project.settings.model import (
     Settings as Settings,
 )
 from ekiden.project.settings.sources import (
+    LoadedSettings as LoadedSettings,
+    SettingEntry as SettingEntry,
+    SettingOrigin as SettingOrigin,
     agent_names_check as agent_names_check,
     check_default_agent as check_default_agent,
     load_settings as load_settings,
+    lookup_value as lookup_value,
 )

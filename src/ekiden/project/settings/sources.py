@@ -1,14 +1,18 @@
-"""Loads settings from files, environment and arguments, and checks them against each other."""
+"""Loads settings from files, environment and arguments, with the source of each value, and checks
+them against each other."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from ekiden.core.checks.kinds import Choice, Flag, Kind, Text, Texts
+from ekiden.core.dataclass import dataclass
+from ekiden.core.documents import Value
 from ekiden.core.errors import SettingsInvalid, UnknownSetting
 from ekiden.core.profile import Scope
 from ekiden.core.text.wording import suggestion
@@ -23,9 +27,107 @@ from ekiden.project.settings.files import (
     settings_files,
 )
 from ekiden.project.settings.jsonc import JsoncError, parse
-from ekiden.project.settings.keys import SETTINGS, Group, ServerEntry, Setting, place_of
-from ekiden.project.settings.loaded import LoadedSettings, SettingOrigin
+from ekiden.project.settings.keys import SETTINGS, Group, ServerEntry, Setting, place_of, plain
 from ekiden.project.settings.model import SERVERS, Settings, unknown_provider
+
+OriginKind: TypeAlias = Literal["default", "user", "project", "environment", "call"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingOrigin(Value):
+    """The source of a setting's value."""
+
+    kind: OriginKind
+    where: str | None = None
+    """The file, or the environment variable."""
+    line: int | None = None
+    """The line in the file."""
+
+    def __str__(self) -> str:
+        where = self.where if self.line is None else f"{self.where}:{self.line}"
+        return self.kind if where is None else f"{self.kind} {where}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingEntry(Value):
+    """A setting with its current value."""
+
+    key: str
+    value: Any
+    """The value as JSON. Servers mask secrets in this value."""
+    origin: SettingOrigin
+
+
+_DEFAULT = SettingOrigin(kind="default")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSettings:
+    """The settings, with the source of each value."""
+
+    settings: Settings
+    origins: Mapping[str, SettingOrigin]
+    """The source of each setting that is not at its default."""
+
+    def origin(self, key: str) -> SettingOrigin:
+        """The source of the value of `key`. Raises `UnknownSetting` if `key` is not a single
+        setting."""
+        place = place_of(key)
+        if isinstance(place, Group):
+            raise UnknownSetting(key, known=[each.name for each in place.settings()])
+        return self.origins.get(place.name, _DEFAULT)
+
+    def value(self, key: str) -> Any:
+        """The value of `key` as JSON. For a group, the value is an object with the settings of the
+        group.
+
+        Raises `UnknownSetting` for an unknown name or an unknown MCP server.
+        """
+        place = place_of(key)
+        if isinstance(place, ServerEntry):
+            server = self.settings.mcp_servers.get(place.server)
+            if server is None:
+                names = [f"{SERVERS}.{name}" for name in self.settings.mcp_servers]
+                raise UnknownSetting(key, known=names or [SERVERS])
+            return plain(server)
+        parts = place.name.replace(SERVERS, "mcp_servers").split(".")
+        return plain(reduce(getattr, parts, self.settings))
+
+    def entries(self) -> Iterator[SettingEntry]:
+        """Every setting, and every MCP server, in the order of the documentation."""
+        for setting in SETTINGS:
+            names = [setting.name]
+            if setting.name == SERVERS:
+                names = [f"{SERVERS}.{name}" for name in sorted(self.settings.mcp_servers)]
+            for name in names:
+                yield SettingEntry(key=name, value=self.value(name), origin=self.origin(name))
+
+
+def lookup_value(values: Mapping[str, Any], key: str) -> Any:
+    """The value of `key` in `values`, the values of all settings. For a group, the value is an
+    object with the settings of the group.
+
+    Raises `UnknownSetting` for an unknown name.
+    """
+    name = key if key in values or _group(values, key) else place_of(key).name
+    if name in values:
+        return values[name]
+    group = _group(values, name)
+    if not group and name != SERVERS:
+        names = [each for each in values if each.startswith(f"{SERVERS}.")]
+        raise UnknownSetting(key, known=names or [SERVERS])
+    return group
+
+
+def _group(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    group: dict[str, Any] = {}
+    for each, value in values.items():
+        if each.startswith(f"{name}."):
+            rest = each.removeprefix(f"{name}.")
+            *above, last = [rest] if name == SERVERS else rest.split(".")
+            reduce(lambda place, part: place.setdefault(part, {}), above, group)[last] = value
+    return group
+
 
 _FLAGS = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.project.run_options import config_of, prices_of
+from ekiden.project.run_tasks import config_of, prices_of
 from ekiden.project.settings import Settings
 from ekiden.project.settings.model import Prices
 from ekiden.runtime import Price

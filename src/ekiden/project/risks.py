@@ -23,9 +23,16 @@ from ekiden.project.agent_files.edges import is_mcp_name
 from ekiden.project.project import DEMO_TEAM
 from ekiden.project.settings.files import SettingsFiles, read_text
 from ekiden.project.settings.jsonc import JsoncDocument, JsoncMember, ObjectNode, parse
-from ekiden.project.settings.keys import SETTINGS, Setting, key_path, place_of
-from ekiden.project.settings.loaded import LoadedSettings, SettingOrigin, plain, without_tokens
+from ekiden.project.settings.keys import (
+    SETTINGS,
+    Setting,
+    key_path,
+    place_of,
+    plain,
+    without_tokens,
+)
 from ekiden.project.settings.model import SERVERS
+from ekiden.project.settings.sources import LoadedSettings, SettingOrigin
 from ekiden.tools.builtin import BUILTIN_NAMES
 
 _BETWEEN = re.compile(r"[\s'\"=;|&()<>]+")

@@ -18,6 +18,14 @@ from ekiden.core.current_agent import acting_agent
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import EkidenError, SettingsInvalid, TrustNotStored
 from ekiden.core.values import dumps, loads
+from ekiden.project.risks import (
+    Risk,
+    agent_risks,
+    functions_of,
+    python_files,
+    settings_risks,
+    started_by,
+)
 from ekiden.project.settings.files import (
     SettingsFiles,
     Unreadable,
@@ -27,17 +35,8 @@ from ekiden.project.settings.files import (
     replace_file,
     settings_files,
 )
-from ekiden.project.settings.loaded import LoadedSettings
 from ekiden.project.settings.model import SERVERS
-from ekiden.project.settings.sources import load_settings
-from ekiden.project.trust.risks import (
-    Risk,
-    agent_risks,
-    functions_of,
-    python_files,
-    settings_risks,
-    started_by,
-)
+from ekiden.project.settings.sources import LoadedSettings, load_settings
 
 FILE = "trusted.json"
 _VERSION = 1
