@@ -237,6 +237,7 @@ class GroupWriter:
     async def _write(self) -> None:
         """Write until nothing is left. As a task, this begins after all callers of this turn of the
         event loop have added their writes."""
+        group: list[_PendingWrite] = []
         try:
             while self._waiting:
                 group, self._waiting = self._waiting[:_MAX_GROUP], self._waiting[_MAX_GROUP:]
@@ -250,6 +251,12 @@ class GroupWriter:
                 self._is_busy = len(group) > 1
                 if group:
                     await self._write_group(group)
+        except BaseException as exc:
+            # Neither these callers nor those of the next group must wait for ever.
+            waiting, self._waiting = self._waiting, []
+            stopped = StoreUnavailable(f"the bus was stopped while it wrote: {exc!r}")
+            _refuse([*group, *waiting], stopped)
+            raise
         finally:
             self._writer = None
 
@@ -263,10 +270,6 @@ class GroupWriter:
                 _refuse(group, exc)
             else:
                 await self._write_apart(group)
-        except BaseException as exc:
-            # The callers of a cancelled writer must not wait for ever.
-            _refuse(group, StoreUnavailable(f"the bus was stopped while it wrote: {exc!r}"))
-            raise
 
     async def _write_together(self, group: Sequence[_PendingWrite]) -> None:
         written = await self._store.write(

@@ -129,6 +129,8 @@ class StoreReader:
         due = min(self._parts.presence.due_at, self._overdue_at, self._clean_at)
         for service in self._services.values():
             due = min(due, service.retry_at)
+        # A handler that starts during the wait may reach its time limit before any other time that
+        # is due.
         longest_s = min(self._parts.settings.handler_timeout_s or _LONGEST_S, _LONGEST_S)
         return min(max(due - self._parts.loop.time(), 0.0), longest_s)
 

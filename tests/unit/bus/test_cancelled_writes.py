@@ -1,4 +1,4 @@
-"""A caller that is cancelled while its message is written."""
+"""Callers of a write that is cancelled or broken off."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 from pathlib import Path
 
 from ekiden.bus.parts import GroupWriter
-from ekiden.storage.records import MessageSettle, QueuePut
+from ekiden.core.errors import StoreUnavailable
+from ekiden.storage.memory import MemoryStore
+from ekiden.storage.records import Batch, MessageSettle, QueuePut, Written
 from ekiden.storage.sqlite import SqliteStore
 
 
@@ -37,3 +39,30 @@ async def test_closing_waits_for_the_write_of_a_cancelled_caller(tmp_path: Path)
             await asyncio.wait((putting,))
             await writer.close()
             assert await store.queue_depth("q") == number + 1
+
+
+class BrokenStore(MemoryStore):
+    """A store with a defect: a write fails with an error that no store should raise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.go = asyncio.Event(), asyncio.Event()
+
+    async def write(self, batch: Batch) -> Written:
+        self.began.set()
+        await self.go.wait()
+        raise RuntimeError("a defect")
+
+
+async def test_callers_that_queued_during_a_write_with_a_defect_also_get_an_error() -> None:
+    store = BrokenStore()
+    writer = GroupWriter(store)
+    first = asyncio.create_task(writer.put([QueuePut(queue="q", body=1)]))
+    await store.began.wait()
+    second = asyncio.create_task(writer.put([QueuePut(queue="q", body=2)]))
+    await asyncio.sleep(0)
+    store.go.set()
+    async with asyncio.timeout(5):
+        found = await asyncio.gather(first, second, return_exceptions=True)
+    assert [type(each) for each in found] == [StoreUnavailable, StoreUnavailable]
+    await writer.close()
