@@ -18,8 +18,7 @@ import pytest
 
 from ekiden.core.errors import ToolError
 from ekiden.tools.builtin import builtin_tools
-from ekiden.tools.builtin.sites import AllowList, is_public, read_url
-from ekiden.tools.builtin.web import WebPages, WebSearch
+from ekiden.tools.builtin.web import AllowList, WebPages, WebSearch, is_public, read_url
 from ekiden.tools.settings import HttpToolSettings, ToolSettings, WebSearchSettings
 from tests.unit.tools.conftest import Run
 

@@ -16,8 +16,13 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from ekiden.core.errors import UserError
 from ekiden.storage.memory import MemoryStore
 from ekiden.tracing.lookup import read_trace
-from ekiden.tracing.otel.export import OtlpSender, traces_endpoint
-from ekiden.tracing.otel.exporter import OtelSpans, OtlpReport, export_otlp
+from ekiden.tracing.otel.exporter import (
+    OtelSpans,
+    OtlpReport,
+    OtlpSender,
+    export_otlp,
+    traces_endpoint,
+)
 from ekiden.tracing.spans import Span, Tokens
 from tests.support.cases import each_case
 from tests.support.otlp import OtlpServer

@@ -30,8 +30,7 @@ from ekiden.storage.base import (
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call
 from ekiden.tracing.lookup import read_trace
-from ekiden.tracing.otel.export import OtlpSender
-from ekiden.tracing.otel.exporter import OtelSpans
+from ekiden.tracing.otel.exporter import OtelSpans, OtlpSender
 from ekiden.tracing.otel.follower import (
     PLACES,
     FeedPosition,

@@ -23,8 +23,14 @@ from ekiden.storage.base import DocumentWrite, EventPage, SessionRow, Store
 from ekiden.storage.records import is_copied
 from ekiden.tracing.builder import SpanBuilder
 from ekiden.tracing.lookup import builder_for, trace_context
-from ekiden.tracing.otel.export import OtlpSender, Sent
-from ekiden.tracing.otel.exporter import OtelSpans, OtlpReport, batches, is_disabled
+from ekiden.tracing.otel.exporter import (
+    OtelSpans,
+    OtlpReport,
+    OtlpSender,
+    Sent,
+    batches,
+    is_disabled,
+)
 from ekiden.tracing.span_parts import SpanDraft
 from ekiden.tracing.spans import Span
 
