@@ -27,7 +27,7 @@ from ekiden.core.documents import from_json
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event, EventType
-from ekiden.core.runs import Run, RunStarted
+from ekiden.core.runs import Run, RunStarted, session_id_of
 from ekiden.core.values import dumps, loads
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class _RunStream(_Stream[Shown]):
         if self.path is not None or not run_id:
             return None
         self.path = f"/runs/{part(run_id)}/events"
-        return RunStarted(run_id=run_id, session_id=run_id.rpartition(":")[0])
+        return RunStarted(run_id=run_id, session_id=session_id_of(run_id))
 
     def _shown(self, message: SseMessage) -> Shown | None:
         if message.id is not None and message.id.isascii() and message.id.isdigit():

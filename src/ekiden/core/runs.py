@@ -165,6 +165,11 @@ def run_id_of(session_id: str, number: int) -> str:
     return f"{session_id}:{number}"
 
 
+def session_id_of(run_id: str) -> str:
+    """The id of the session of a run; empty for an invalid id."""
+    return run_id.rpartition(":")[0]
+
+
 def parse_run_id(run_id: str) -> tuple[str, int]:
     """Return the id of the session and the number of the run. Raises `RunNotFound` for an invalid
     id."""

@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from urllib.parse import urlsplit
 
 from ekiden.core.errors import ModelError, UserError
+from ekiden.core.integrations.lazy import is_installed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,7 +157,7 @@ class RemoteEmbedder:
 
 def required(modules: Sequence[str], *, who: str) -> None:
     """Raises `UserError` with the command to install missing modules."""
-    missing = [module for module in modules if not _is_installed(module)]
+    missing = [module for module in modules if not is_installed(module)]
     if missing:
         raise UserError(
             f"{who} needs the package {' and '.join(missing)}: pip install 'ekiden[models,vectors]'"
@@ -254,13 +254,6 @@ def _checked(
         raise ModelError(f"{who} answered a vector that has no direction")
     rows: NDArray[np.float32] = (vectors / sizes).astype(np.float32)
     return rows
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 _TRANSIENT = frozenset({408, 409, 429})

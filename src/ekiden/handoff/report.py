@@ -11,9 +11,10 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.core.conversation.model import Item, is_message, refusal_of, text_of, to_input_item
 from ekiden.core.privacy.redaction import redact_text
+from ekiden.core.text.wording import plain_line
 from ekiden.core.values import dumps
 from ekiden.handoff.selection import call_key
-from ekiden.handoff.summaries import brief, parse_summary
+from ekiden.handoff.summaries import parse_summary
 from ekiden.handoff.transcript import is_transcript, parse_transcript
 
 _LOOK_BACK = 64
@@ -416,10 +417,10 @@ def _label(item: Item) -> str:
         label = str(item.get("role"))
     else:
         name, label = item.get("name"), str(item.get("type") or "item")
-        label = f"{label} {brief(name, 64)}" if isinstance(name, str) else label
+        label = f"{label} {plain_line(name, 64)}" if isinstance(name, str) else label
     text = next(iter(texts_of(item)), "")
-    excerpt = brief(redact_text(text[: 4 * _EXCERPT]), _EXCERPT)
-    return f"{brief(label, 100)}: {excerpt}" if excerpt else brief(label, 100)
+    excerpt = plain_line(redact_text(text[: 4 * _EXCERPT]), _EXCERPT)
+    return f"{plain_line(label, 100)}: {excerpt}" if excerpt else plain_line(label, 100)
 
 
 def _bare(item: Item) -> Item:

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeAlias
-from unicodedata import category
 
 from ekiden.core.conversation.model import (
     Item,
@@ -26,6 +25,7 @@ from ekiden.core.conversation.model import (
 from ekiden.core.conversation.run_items import raw_field
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.handoffs import HandoffInputData
+from ekiden.core.text.wording import plain_line
 from ekiden.core.values import dumps
 from ekiden.handoff.filters import HandoffFilter, SyncFilter, check_count
 from ekiden.handoff.selection import (
@@ -67,7 +67,7 @@ def summary_message(summary: Summary, *, max_chars: int) -> Item:
     """The message with a summary, at most `max_chars` characters long. The message's end marker is
     escaped in the body."""
     items = "item" if summary.count == 1 else "items"
-    how = brief(summary.how, 100).replace("(", "").replace(")", "")
+    how = plain_line(summary.how, 100).replace("(", "").replace(")", "")
     head = f"Summary of {summary.count} earlier {items} of this conversation ({how}):\n{_START}\n"
     room = max_chars - len(head) - len(_END) - 1
     body = _MARKER.sub("‹", summary.body)
@@ -108,17 +108,6 @@ def count_of(items: Sequence[Item]) -> int:
     return sum(1 if each is None else each.count for each in earlier)
 
 
-def brief(text: str, max_chars: int) -> str:
-    """`text` as one line without control and invisible characters, cut at `max_chars`."""
-    # The rest of a long text is not cleaned; four times the length leaves room for white space that
-    # is removed.
-    text = text[: 4 * max_chars]
-    if not (text.isascii() and text.isprintable()):
-        text = "".join(each if category(each)[0] != "C" else " " for each in text)
-    line = " ".join(text.split())
-    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
-
-
 def _lines(items: Sequence[Item], width: int) -> Iterator[str]:
     outputs = {call_key(item): item for item in items if _is_output(item)}
     called = {call_key(item) for item in items if not _is_output(item)}
@@ -126,24 +115,26 @@ def _lines(items: Sequence[Item], width: int) -> Iterator[str]:
     for place, item in enumerate(items):
         earlier = parse_summary(item)
         if earlier is not None:
-            yield from (brief(line, 2 * width) for line in earlier.body.split("\n") if line.strip())
+            yield from (
+                plain_line(line, 2 * width) for line in earlier.body.split("\n") if line.strip()
+            )
         elif is_message(item):
             room = width * 2 if place in (spoken[0], spoken[-1]) else width
             text = text_of(item) or refusal_of(item) or "(no text)"
-            yield f"- {item.get('role')}: {brief(text, room)}"
+            yield f"- {item.get('role')}: {plain_line(text, room)}"
         elif _is_output(item):
             if call_key(item) not in called:
-                yield f"- {item.get('type')}: {brief(_text(item.get('output')), width)}"
+                yield f"- {item.get('type')}: {plain_line(_text(item.get('output')), width)}"
         elif is_tool_kind(str(item.get("type"))):
             yield _call_line(item, outputs.get(call_key(item)), width)
 
 
 def _call_line(call: Item, output: Item | None, width: int) -> str:
-    arguments = brief(_text(call.get("arguments") or call.get("input") or ""), width // 2)
+    arguments = plain_line(_text(call.get("arguments") or call.get("input") or ""), width // 2)
     line = f"- called {_tool(call)}({'' if arguments == '{}' else arguments})"
     if output is None:
         return line
-    result = brief(_text(output.get("output")), width // 2)
+    result = plain_line(_text(output.get("output")), width // 2)
     return f"{line}, {'which failed' if _failed(output) else 'got'}: {result}"
 
 
@@ -162,7 +153,7 @@ def _tally(items: Sequence[Item], width: int) -> list[str]:
     rest = sum(calls.values()) - sum(count for _, count in most)
     more = f", {rest} of other tools" if rest else ""
     failed = f"; {failures} failed" if failures else ""
-    return [brief(f"Tool calls: {named}{more}{failed}", 2 * width)]
+    return [plain_line(f"Tool calls: {named}{more}{failed}", 2 * width)]
 
 
 def _fitting(lines: list[str], room: int) -> list[str]:
@@ -192,7 +183,7 @@ def _failed(output: Item) -> bool:
 
 
 def _tool(call: Item) -> str:
-    return brief(str(call.get("name") or call.get("type")), 64)
+    return plain_line(str(call.get("name") or call.get("type")), 64)
 
 
 def _text(value: Any) -> str:

@@ -8,7 +8,6 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from importlib.util import find_spec
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from ekiden.core.conversation.model import Item, is_message, text_of
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import ReplicaRefused, ReplicaUnavailable
+from ekiden.core.integrations.lazy import is_installed
 from ekiden.core.values import dumps, loads
 from ekiden.sessions.replica import NAME, ReplicatedEvent, ReplicatedSession
 
@@ -142,7 +142,7 @@ class VertexReplica:
         timeout_s: float = 10.0,
     ) -> None:
         for module in ("google.auth", "httpx2"):
-            if not _is_installed(module):
+            if not is_installed(module):
                 raise UserError(MISSING.format(module))
         for field, value in (("project", project), ("location", location), ("engine", engine)):
             if not isinstance(value, str) or not _NAME.fullmatch(value):
@@ -376,13 +376,6 @@ def _retry_after(answer: httpx2.Response) -> float | None:
     except ValueError:
         return None
     return seconds if 0 <= seconds < 1e6 else None
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

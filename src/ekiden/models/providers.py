@@ -8,12 +8,12 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from functools import lru_cache, partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 from ekiden.core.conversation.model import Model, ModelEvent, ModelRequest, ModelResponse
 from ekiden.core.errors import UserError
+from ekiden.core.integrations.lazy import is_installed
 from ekiden.core.text.wording import full_model_name
 from ekiden.models.registry import (
     DEFAULT_TIMEOUT_S,
@@ -221,7 +221,7 @@ def missing_key(name: str) -> str | None:
 
 
 def _make(backend: Backend, options: ModelOptions) -> Model:
-    missing = [module for module in backend.modules if not _is_installed(module)]
+    missing = [module for module in backend.modules if not is_installed(module)]
     if missing:
         raise UserError(
             f"{options.provider}:{options.model} needs {' and '.join(missing)}: "
@@ -246,13 +246,6 @@ def _make_demo(options: ModelOptions) -> Model:
     from ekiden.models.demo import DemoModel
 
     return DemoModel()
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 for _prefix, _backend in BUILT_IN.items():

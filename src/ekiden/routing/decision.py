@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
 from typing import Any, Literal, Protocol, TypeAlias
-from unicodedata import category
 
 from ekiden.core.conversation.model import Usage
 from ekiden.core.dataclass import dataclass
@@ -16,15 +15,6 @@ from ekiden.core.roles import RouteCause
 ROUTER_NAME = "router-agent"
 """The system agent that routes."""
 STRATEGIES: tuple[Strategy, ...] = ("rule", "semantic", "llm", "hybrid")
-
-
-def plain_line(text: str, max_chars: int) -> str:
-    """`text` as one line without control and invisible characters, cut at `max_chars`."""
-    text = text[: 4 * max_chars]
-    if not (text.isascii() and text.isprintable()):
-        text = "".join(each if category(each)[0] != "C" else " " for each in text)
-    line = " ".join(text.split())
-    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
 
 
 Strategy: TypeAlias = Literal["rule", "semantic", "llm", "hybrid"]

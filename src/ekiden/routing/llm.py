@@ -26,12 +26,13 @@ from ekiden.core.conversation.model import (
     to_item,
     user_message,
 )
-from ekiden.core.conversation.quotes import quote
+from ekiden.core.conversation.quotes import put_if_short, quote
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import EkidenError, ModelBehaviorError, UserError
 from ekiden.core.handoffs import transfer_tool_name
-from ekiden.core.values import dumps, loads
-from ekiden.routing.decision import ROUTER_NAME, Score, StageResult, plain_line
+from ekiden.core.text.wording import plain_line
+from ekiden.core.values import loads
+from ekiden.routing.decision import ROUTER_NAME, Score, StageResult
 
 # The prompt: the task, a tool for every candidate, the request.
 #
@@ -139,18 +140,15 @@ def _about(agent: Agent[Any], room: int) -> str:
     described = agent.handoff_description or agent.description or agent.title or ""
     about: dict[str, Any] = {"does": described[: room - 20]}
     if agent.description and agent.description != described:
-        _put(about, "also", agent.description, room)
+        put_if_short(about, "also", agent.description, room)
     for capability in agent.capabilities:
         text = f"{capability.name}: {capability.description}" if capability.description else ""
-        _put(about, "can", [*about.get("can", ()), text or capability.name], room)
+        put_if_short(about, "can", [*about.get("can", ()), text or capability.name], room)
     for example in agent.triggers.examples[:_EXAMPLES]:
-        _put(about, "examples", [*about.get("examples", ()), example[:_EXAMPLE_CHARS]], room)
+        put_if_short(
+            about, "examples", [*about.get("examples", ()), example[:_EXAMPLE_CHARS]], room
+        )
     return quote(about, max_chars=2 * room)
-
-
-def _put(about: dict[str, Any], key: str, value: Any, room: int) -> None:
-    if len(dumps({**about, key: value})) <= room:
-        about[key] = value
 
 
 def _free(wanted: str, agent: str, taken: set[str]) -> str:

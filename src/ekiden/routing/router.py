@@ -15,7 +15,7 @@ from ekiden.core.checks.fields import ModelName, check_argument
 from ekiden.core.conversation.model import Model
 from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.roles import Assignment, RouteCause
-from ekiden.core.text.wording import suggestion
+from ekiden.core.text.wording import plain_line, suggestion
 from ekiden.embeddings.base import Embedder
 from ekiden.routing.decision import (
     ROUTER_NAME,
@@ -30,7 +30,6 @@ from ekiden.routing.decision import (
     candidates,
     clearly_another,
     combined,
-    plain_line,
     ranking,
     verdict,
 )

@@ -13,9 +13,10 @@ import numpy as np
 
 from ekiden.core.agent import Agent
 from ekiden.core.dataclass import dataclass
+from ekiden.core.text.wording import plain_line
 from ekiden.embeddings.base import Embedder, KnowingEmbedder, second_encoder
 from ekiden.embeddings.local import MISSING, HashingEmbedder, local_embedder, one_thread
-from ekiden.routing.decision import Score, StageResult, plain_line
+from ekiden.routing.decision import Score, StageResult
 from ekiden.routing.learner import (
     SHARED,
     Calibration,

@@ -20,7 +20,7 @@ from ekiden.core.conversation.model import (
     assistant_message,
     user_message,
 )
-from ekiden.core.conversation.quotes import quote
+from ekiden.core.conversation.quotes import put_if_short, quote
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.plan import (
     AgentTask,
@@ -179,18 +179,12 @@ def _about(member: Member, room: int) -> str:
     """The agent's description, the most important part first, in about `room` characters."""
     about: dict[str, Any] = {"name": member.name, "does": member.description[: room - 20]}
     for each in member.capabilities:
-        _put(about, "can", [*about.get("can", ()), each], room)
+        put_if_short(about, "can", [*about.get("can", ()), each], room)
     for each in member.examples[:_EXAMPLES]:
-        _put(about, "examples", [*about.get("examples", ()), each], room)
+        put_if_short(about, "examples", [*about.get("examples", ()), each], room)
     for each in member.keywords:
-        _put(about, "words", [*about.get("words", ()), each], room)
+        put_if_short(about, "words", [*about.get("words", ()), each], room)
     return quote(about, max_chars=2 * room)
-
-
-def _put(about: dict[str, Any], key: str, value: Any, room: int) -> None:
-    """Set the value if there is room for it."""
-    if len(dumps({**about, key: value})) <= room:
-        about[key] = value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,3 +120,9 @@ def last_request(items: Sequence[Item]) -> str:
         if is_request(item):
             return text_of(item)
     return ""
+
+
+def put_if_short(about: dict[str, Any], key: str, value: Any, room: int) -> None:
+    """Set the key if the whole has at most `room` characters of JSON then."""
+    if len(dumps({**about, key: value})) <= room:
+        about[key] = value

@@ -1,4 +1,4 @@
-"""Loads the names of a package on first use, to keep imports light."""
+"""Loads the names of a package on first use, and finds out which packages are installed."""
 
 from __future__ import annotations
 
@@ -35,3 +35,13 @@ def lazy_names(package: str, module_of: Mapping[str, str]) -> Callable[[str], An
         return value
 
     return load
+
+
+def is_installed(module: str) -> bool:
+    """Whether the module can be imported. Only the packages above it are imported."""
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

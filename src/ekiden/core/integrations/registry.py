@@ -8,13 +8,13 @@ import re
 import sys
 from importlib import import_module
 from importlib.machinery import PathFinder
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
+from ekiden.core.integrations.lazy import is_installed
 from ekiden.core.text.wording import suggestion
 
 Role: TypeAlias = Literal[
@@ -46,7 +46,7 @@ class Integration:
     @property
     def is_installed(self) -> bool:
         """Whether all required modules are installed."""
-        return all(map(_is_importable, self.needs))
+        return all(map(is_installed, self.needs))
 
     @property
     def way_to_install(self) -> str:
@@ -56,13 +56,6 @@ class Integration:
     def load(self) -> Any:
         """Import the module. The module itself raises the error for missing packages."""
         return import_module(self.module)
-
-
-def _is_importable(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 _OWN = "ekiden.integrations"

@@ -282,3 +282,14 @@ def full_model_name(name: str) -> str | None:
 def plain_key(name: str) -> str:
     """The name in lower case without ``_``, ``-`` and spaces, for comparisons."""
     return re.sub(r"[\s_-]", "", name).lower()
+
+
+def plain_line(text: str, max_chars: int) -> str:
+    """`text` as one line without control and invisible characters, cut at `max_chars`."""
+    # The rest of a long text is not cleaned; four times the length leaves room for white space that
+    # is removed.
+    text = text[: 4 * max_chars]
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(each if unicodedata.category(each)[0] != "C" else " " for each in text)
+    line = " ".join(text.split())
+    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"

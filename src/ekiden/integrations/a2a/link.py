@@ -33,7 +33,7 @@ from ekiden.core.checks.addresses import origin_of
 from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import dumps
-from ekiden.integrations.a2a.values import MAX_TEXT, RemoteA2A, State, View, problem
+from ekiden.integrations.a2a.values import MAX_TEXT, RemoteA2A, State, View, clean, problem
 
 _CONNECT_S = 10.0
 _READ_S = 60.0
@@ -211,7 +211,7 @@ class RemoteLink:
         With `task_id` the message is a person's answer to that task's question. If the remote agent
         is unreachable for too long, the state is `unavailable`.
         """
-        parts = [Part(text=_clean(text), media_type="text/plain")] if text else []
+        parts = [Part(text=clean(text), media_type="text/plain")] if text else []
         if data is not None:
             parts.append(Part(data=ParseDict(data, Value()), media_type="application/json"))
         message = Message(
@@ -409,7 +409,3 @@ def _text_of_error(error: Exception) -> str:
     if isinstance(cause, httpx.HTTPStatusError):
         return f"it answered with the status {cause.response.status_code}"
     return cover(str(cause) if isinstance(cause, RequestRefused) else str(error))[:_MAX_ERROR]
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")

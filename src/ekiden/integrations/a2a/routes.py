@@ -33,7 +33,8 @@ from ekiden import __version__
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UnknownAgent
 from ekiden.integrations.a2a.handler import CALL, CallState, TeamHandler
-from ekiden.integrations.a2a.tasks import JSON, TEXT, clean
+from ekiden.integrations.a2a.tasks import JSON, TEXT
+from ekiden.integrations.a2a.values import clean
 from ekiden.server.access import Scope, caller_of, may_answer, needs, service_of
 from ekiden.server.problems import takes_query
 

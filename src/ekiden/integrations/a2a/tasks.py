@@ -38,6 +38,7 @@ from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run, parse_run_id, run_id_of
 from ekiden.core.values import dumps, new_id
 from ekiden.hub.tails import Shown
+from ekiden.integrations.a2a.values import clean
 from ekiden.project.service import TenantService
 from ekiden.project.stored_runs import ENDINGS, run_range
 from ekiden.sessions import is_transfer, said
@@ -46,11 +47,6 @@ from ekiden.storage.base import SessionFilter
 
 JSON = "application/json"
 TEXT = "text/plain"
-
-
-def clean(text: str) -> str:
-    """The text without lone surrogates, which UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _text_part(text: str) -> Part:

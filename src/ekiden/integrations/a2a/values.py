@@ -121,3 +121,8 @@ def view_from_json(data: dict[str, Any]) -> View:
 def problem(state: State, text: str) -> View:
     """Return the view of a failed call."""
     return View(state=state, text=text[:MAX_TEXT])
+
+
+def clean(text: str) -> str:
+    """The text without lone surrogates, which UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
-from ekiden.core.runs import Run
+from ekiden.core.runs import Run, session_id_of
 from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.project.service import TenantService
@@ -36,7 +36,7 @@ from ekiden.server.streams.follow import (
     choices,
     decide,
 )
-from ekiden.server.streams.live import BEAT
+from ekiden.server.streams.live import BEAT, data_event
 from ekiden.tools.output import shortened
 
 _MOST_SHOWN = 4_000
@@ -179,7 +179,7 @@ class AguiEvents:
     def start(self) -> Iterator[dict[str, Any]]:
         """Return the first events: the run, its state, and its current step."""
         yield {"type": "RUN_STARTED", "threadId": self._thread_id, "runId": self._run_id}
-        ours = {"run_id": self._our_run_id, "session_id": self._our_run_id.rpartition(":")[0]}
+        ours = {"run_id": self._our_run_id, "session_id": session_id_of(self._our_run_id)}
         yield _custom("run", ours)
         if self._state is not None:
             yield {"type": "STATE_SNAPSHOT", "snapshot": deepcopy(self._state)}
@@ -348,18 +348,18 @@ async def agui_stream(
 ) -> AsyncGenerator[bytes, None]:
     """The server-sent events of a run, from its current state to its end."""
     for event in events.start():
-        yield _sse(event)
+        yield data_event(event)
     async with aclosing(shown):
         async for each in shown:
             if each is None:
                 yield BEAT
                 continue
             for event in events.take(each):
-                yield _sse(event)
+                yield data_event(event)
     run = await tenant.runs.read(run_id)
     questions = await questions_to_people(tenant.store, run.session_id)
     for event in events.finish(run, questions):
-        yield _sse(event)
+        yield data_event(event)
 
 
 def agui_run_stream(
@@ -369,11 +369,7 @@ def agui_run_stream(
 
     AG-UI events have no ids. After a disconnect, a client gets all events again.
     """
-    session_id = run_id.rpartition(":")[0]
+    session_id = session_id_of(run_id)
     events = AguiEvents(thread_id=session_id, run_id=run_id, our_run_id=run_id)
     shown = tenant.runs.watch(run_id, through_waits=through_waits)
     return agui_stream(tenant, run_id, shown, events)
-
-
-def _sse(event: dict[str, Any]) -> bytes:
-    return f"data: {dumps(event)}\n\n".encode()

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from ekiden.core.events import Event
-from ekiden.core.runs import Run
+from ekiden.core.runs import Run, session_id_of
 from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.integrations.openai_api.bodies import (
@@ -39,7 +39,7 @@ from ekiden.server.streams.follow import (
     SpeechStarted,
     without_undone_items,
 )
-from ekiden.server.streams.live import BEAT, EVENT_STREAM, Streams
+from ekiden.server.streams.live import BEAT, EVENT_STREAM, Streams, data_event
 from ekiden.sessions import is_transfer
 
 
@@ -290,7 +290,7 @@ def _notice(event: Event, show: Collection[str]) -> str:
 
 async def _chunks(answer: _Answer, body: ChatRequest, beat_s: float) -> AsyncGenerator[bytes, None]:
     with_usage = bool(body.stream_options and body.stream_options.include_usage)
-    ids = {"session_id": answer.run_id.rpartition(":")[0], "run_id": answer.run_id}
+    ids = {"session_id": session_id_of(answer.run_id), "run_id": answer.run_id}
     head: dict[str, Any] = {
         "id": f"chatcmpl-{answer.run_id}",
         "object": "chat.completion.chunk",
@@ -299,26 +299,22 @@ async def _chunks(answer: _Answer, body: ChatRequest, beat_s: float) -> AsyncGen
     }
     if with_usage:
         head["usage"] = None
-    yield _sse({**head, **_choice({"role": "assistant", "content": ""}), "metadata": ids})
+    yield data_event({**head, **_choice({"role": "assistant", "content": ""}), "metadata": ids})
     async with aclosing(answer.pieces(beat_s=beat_s)) as pieces:
         async for piece in pieces:
-            yield _sse({**head, **_choice({"content": piece})}) if piece else BEAT
+            yield data_event({**head, **_choice({"content": piece})}) if piece else BEAT
     if answer.failure is not None:
-        yield _sse(error_body(**answer.failure))
+        yield data_event(error_body(**answer.failure))
         yield b"data: [DONE]\n\n"
         return
     if answer.refusal is not None:
-        yield _sse({**head, **_choice({"refusal": answer.refusal})})
+        yield data_event({**head, **_choice({"refusal": answer.refusal})})
     ended = _choice({}, finish=_finish_reason(answer.run))
-    yield _sse({**head, **ended, "metadata": _metadata(answer.run)})
+    yield data_event({**head, **ended, "metadata": _metadata(answer.run)})
     if with_usage:
-        yield _sse({**head, "choices": [], "usage": _usage(answer.run)})
+        yield data_event({**head, "choices": [], "usage": _usage(answer.run)})
     yield b"data: [DONE]\n\n"
 
 
 def _choice(delta: dict[str, Any], *, finish: str | None = None) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]}
-
-
-def _sse(body: dict[str, Any]) -> bytes:
-    return f"data: {dumps(body)}\n\n".encode()

@@ -14,7 +14,7 @@ from ekiden.core.conversation.model import Item, assistant_message, text_of, use
 from ekiden.core.errors.server import RunNotFound
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
-from ekiden.core.runs import Run
+from ekiden.core.runs import Run, session_id_of
 from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.integrations.openai_api.bodies import BadRequest
@@ -171,7 +171,7 @@ class ResponseId:
     @property
     def session_id(self) -> str:
         """The session of the run."""
-        return self.run_id.rpartition(":")[0]
+        return session_id_of(self.run_id)
 
     def __str__(self) -> str:
         return f"resp_{self.run_id}.{self.after}" if self.after else f"resp_{self.run_id}"

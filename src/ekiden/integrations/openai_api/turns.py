@@ -33,7 +33,7 @@ from ekiden.core.conversation.quotes import is_request
 from ekiden.core.errors import EkidenError, SessionNotFound
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
-from ekiden.core.runs import Run, parse_run_id, run_id_of
+from ekiden.core.runs import Run, parse_run_id, run_id_of, session_id_of
 from ekiden.integrations.openai_api.bodies import BadRequest, ChatRequest, OpenAIRoute, errors
 from ekiden.project.run_tasks import RunOrder
 from ekiden.project.service import TenantService
@@ -342,7 +342,7 @@ class ChatTurn:
     @property
     def session_id(self) -> str:
         """The session of the run."""
-        return self.run_id.rpartition(":")[0]
+        return session_id_of(self.run_id)
 
     def headers(self) -> dict[str, str]:
         """The headers with the ids of the session and the run."""
@@ -356,7 +356,7 @@ async def take_turn(
     chat, to = read_chat(body.messages), addressee_of(tenant, body.model)
     noticed = await run_noticed(tenant, chat)
     if session_id is None and noticed is not None:
-        session_id = noticed.rpartition(":")[0]
+        session_id = session_id_of(noticed)
     last = None if session_id is None else await last_run(tenant, session_id)
     live = bool(body.stream)
     order = RunOrder(
@@ -450,6 +450,6 @@ def _is_wait(event: Event) -> bool:
 async def events_of_run(tenant: TenantService, run_id: str, *, after: int = 0) -> list[Event]:
     """The events of the run with numbers above `after`."""
     first, last = await run_range(tenant.store, run_id)
-    session_id = run_id.rpartition(":")[0]
+    session_id = session_id_of(run_id)
     events = await tenant.store.events(session_id, after=max(after, first - 1))
     return [event for event in events if last is None or event.seq <= last]

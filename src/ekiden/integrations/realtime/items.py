@@ -52,7 +52,7 @@ def read_item(data: Mapping[str, Any], previous_item_id: str | None = None) -> R
     if status not in ("in_progress", "completed", "incomplete"):
         raise ValueError(f"an item cannot be {status!r:.40}")
     common: dict[str, Any] = {
-        "item_id": _text(data["id"]),
+        "item_id": as_text(data["id"]),
         "type": kind,
         "status": status,
         "previous_item_id": previous_item_id,
@@ -63,15 +63,15 @@ def read_item(data: Mapping[str, Any], previous_item_id: str | None = None) -> R
             raise ValueError(f"a message cannot have the role {role!r:.40}")
         text, is_audio = _content(data.get("content") or ())
         return RealtimeItem(**common, role=role, text=text, is_audio=is_audio)
-    call_id = _text(data["call_id"])
+    call_id = as_text(data["call_id"])
     if kind == "function_call":
         return RealtimeItem(
             **common,
             call_id=call_id,
-            name=_text(data["name"]),
-            arguments=_text(data.get("arguments") or ""),
+            name=as_text(data["name"]),
+            arguments=as_text(data.get("arguments") or ""),
         )
-    return RealtimeItem(**common, call_id=call_id, output=_text(data.get("output") or ""))
+    return RealtimeItem(**common, call_id=call_id, output=as_text(data.get("output") or ""))
 
 
 def stored_item(item: RealtimeItem) -> Item:
@@ -86,11 +86,12 @@ def _content(parts: Any) -> tuple[str, bool]:
     texts, is_audio = [], False
     for part in parts:
         is_audio = is_audio or "audio" in part["type"]
-        texts.append(_text(part.get("text") or part.get("transcript") or ""))
+        texts.append(as_text(part.get("text") or part.get("transcript") or ""))
     return "".join(texts), is_audio
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """The value. Raises `TypeError` unless it is a string."""
     if not isinstance(value, str):
         raise TypeError(f"text was expected, not {type(value).__name__}")
     return value

@@ -25,6 +25,7 @@ from ekiden.integrations.realtime.items import (
     RealtimeModelTranscriptDeltaEvent,
     RealtimeModelTurnEndedEvent,
     RealtimeModelTurnStartedEvent,
+    as_text,
     read_item,
 )
 from ekiden.integrations.realtime.model import (
@@ -131,7 +132,7 @@ def decode(text: str | bytes) -> list[RealtimeModelEvent]:
         if isinstance(text, bytes):
             raise ValueError("it is binary")
         frame = loads(text)
-        kind = _text(frame["type"])
+        kind = as_text(frame["type"])
     except _UNREADABLE as exc:
         return [_unreadable(exc, text)]
     reader = _READERS.get(kind)
@@ -193,12 +194,12 @@ def _message(item_id: str, role: str, content: list[Any]) -> Frame:
 
 
 def _turn_started(frame: Frame) -> Iterator[RealtimeModelEvent]:
-    yield RealtimeModelTurnStartedEvent(response_id=_text(frame["response"]["id"]))
+    yield RealtimeModelTurnStartedEvent(response_id=as_text(frame["response"]["id"]))
 
 
 def _turn_ended(frame: Frame) -> Iterator[RealtimeModelEvent]:
     response = frame["response"]
-    response_id, status = _text(response["id"]), response.get("status")
+    response_id, status = as_text(response["id"]), response.get("status")
     for item in response.get("output") or () if status == "completed" else ():
         try:
             if item["type"] == "function_call":
@@ -223,7 +224,7 @@ def _item_done(frame: Frame) -> Iterator[RealtimeModelEvent]:
     item = frame["item"]
     yield from _item(frame)
     if item["type"] == "function_call" and item.get("status") == "completed":
-        yield _call(item, _text(frame["response_id"]))
+        yield _call(item, as_text(frame["response_id"]))
 
 
 def _item(frame: Frame) -> Iterator[RealtimeModelEvent]:
@@ -236,9 +237,9 @@ def _item(frame: Frame) -> Iterator[RealtimeModelEvent]:
 
 def _call(item: Frame, response_id: str) -> RealtimeModelToolCallEvent:
     return RealtimeModelToolCallEvent(
-        name=_text(item["name"]),
-        call_id=_text(item["call_id"]),
-        arguments=_text(item.get("arguments") or ""),
+        name=as_text(item["name"]),
+        call_id=as_text(item["call_id"]),
+        arguments=as_text(item.get("arguments") or ""),
         response_id=response_id,
         item_id=item.get("id"),
     )
@@ -246,25 +247,25 @@ def _call(item: Frame, response_id: str) -> RealtimeModelToolCallEvent:
 
 def _audio(frame: Frame) -> Iterator[RealtimeModelEvent]:
     yield RealtimeModelAudioEvent(
-        data=b64decode(_text(frame["delta"]), validate=True),
-        response_id=_text(frame["response_id"]),
-        item_id=_text(frame["item_id"]),
+        data=b64decode(as_text(frame["delta"]), validate=True),
+        response_id=as_text(frame["response_id"]),
+        item_id=as_text(frame["item_id"]),
         content_index=int(frame["content_index"]),
     )
 
 
 def _audio_done(frame: Frame) -> Iterator[RealtimeModelEvent]:
     yield RealtimeModelAudioDoneEvent(
-        item_id=_text(frame["item_id"]), content_index=int(frame["content_index"])
+        item_id=as_text(frame["item_id"]), content_index=int(frame["content_index"])
     )
 
 
 def _delta(kind: Callable[..., RealtimeModelEvent]) -> Callable[[Frame], Iterator[Any]]:
     def read(frame: Frame) -> Iterator[RealtimeModelEvent]:
         yield kind(
-            item_id=_text(frame["item_id"]),
-            delta=_text(frame["delta"]),
-            response_id=_text(frame["response_id"]),
+            item_id=as_text(frame["item_id"]),
+            delta=as_text(frame["delta"]),
+            response_id=as_text(frame["response_id"]),
         )
 
     return read
@@ -272,7 +273,7 @@ def _delta(kind: Callable[..., RealtimeModelEvent]) -> Callable[[Frame], Iterato
 
 def _transcript(frame: Frame) -> Iterator[RealtimeModelEvent]:
     yield RealtimeModelInputAudioTranscriptionCompletedEvent(
-        item_id=_text(frame["item_id"]), transcript=_text(frame["transcript"])
+        item_id=as_text(frame["item_id"]), transcript=as_text(frame["transcript"])
     )
 
 
@@ -281,7 +282,7 @@ def _speech(frame: Frame) -> Iterator[RealtimeModelEvent]:
 
 
 def _deleted(frame: Frame) -> Iterator[RealtimeModelEvent]:
-    yield RealtimeModelItemDeletedEvent(item_id=_text(frame["item_id"]))
+    yield RealtimeModelItemDeletedEvent(item_id=as_text(frame["item_id"]))
 
 
 def _error(frame: Frame) -> Iterator[RealtimeModelEvent]:
@@ -305,12 +306,6 @@ def _usage(counts: Mapping[str, Any] | None) -> Usage:
         total_tokens=int(counts.get("total_tokens") or 0),
         cached_tokens=int(details.get("cached_tokens") or 0),
     )
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"text was expected, not {type(value).__name__}")
-    return value
 
 
 _READERS: dict[str, Callable[[Frame], Iterator[RealtimeModelEvent]]] = {

@@ -23,7 +23,7 @@ from ekiden.core.errors import SessionNotFound
 from ekiden.core.errors.messages import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
-from ekiden.core.runs import Run
+from ekiden.core.runs import Run, session_id_of
 from ekiden.core.values import new_id
 from ekiden.hub.tails import Shown, Tail
 from ekiden.project.run_tasks import RunOrder
@@ -142,7 +142,7 @@ async def begin_run(desk: TenantService, order: RunOrder, *, live: bool = True) 
 
 async def join_run(desk: TenantService, run_id: str, *, after: int) -> FollowedRun:
     """Follow an existing run, from the event after number `after`."""
-    tail = desk.tails.follow(run_id.rpartition(":")[0], after=after)
+    tail = desk.tails.follow(session_id_of(run_id), after=after)
     await tail.__aenter__()
     return FollowedRun(desk, tail, run_id)
 
@@ -157,7 +157,7 @@ async def last_event(desk: TenantService, session_id: str) -> int:
 
 async def await_more(desk: TenantService, run_id: str) -> FollowedRun:
     """Follow a waiting run from now on, without missing a delta."""
-    session_id = run_id.rpartition(":")[0]
+    session_id = session_id_of(run_id)
     tail = await desk.tails.prepared(session_id)
     try:
         tail.begin_after(await last_event(desk, session_id))

@@ -55,6 +55,11 @@ BEAT = format_sse_event(comment="alive")
 _RETRY_MS = 1000
 
 
+def data_event(body: dict[str, Any]) -> bytes:
+    """An event that has only data."""
+    return f"data: {dumps(body)}\n\n".encode()
+
+
 def parse_last_id(value: str | None) -> int | None:
     """The number in `Last-Event-ID`. Raises `RequestInvalid` if it is not an event id."""
     if value is None or value == "":
