@@ -34,7 +34,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.handoffs import HandoffTrigger
 from ekiden.core.profile import Budget, Capability, Confirmation, Triggers
 from ekiden.core.values import dumps, loads
-from ekiden.embeddings.cache_folder import cache_folder, write_whole
+from ekiden.embeddings.cache_folder import cache_folder, keep_newest, write_whole
 
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _MOST_CACHES: Final = 20
@@ -118,7 +118,7 @@ class DefinitionCache:
             if len(text) <= _MOST_BYTES:
                 with suppress(OSError):
                     write_whole(self._path, [text])
-                    _remove_oldest(self._path.parent)
+                    keep_newest(self._path.parent, _SUFFIX, _MOST_CACHES)
 
 
 @cache
@@ -182,9 +182,3 @@ def _value(name: str, data: Any) -> Any:
     if kind is not None:
         return _object(kind, data)
     return {key: tuple(place) for key, place in data.items()}
-
-
-def _remove_oldest(folder: Path) -> None:
-    found = sorted((each.stat().st_mtime, each) for each in folder.glob(f"*{_SUFFIX}"))
-    for _, path in found[:-_MOST_CACHES]:
-        path.unlink()

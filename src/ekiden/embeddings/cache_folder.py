@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-import mmap
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from zlib import crc32
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,6 +47,13 @@ def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
         raise
 
 
+def keep_newest(folder: Path, suffix: str, most: int) -> None:
+    """Remove all but the last used `most` files with this suffix. Raises `OSError`."""
+    found = sorted((each.stat().st_mtime, each) for each in folder.glob(f"*{suffix}"))
+    for _, path in found[:-most]:
+        path.unlink()
+
+
 BAD_FILE: Final = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """Errors that `read_arrays` raises for a file that is missing, damaged or of another version."""
 _MOST_HEADER: Final = 64 * 1024
@@ -68,6 +73,8 @@ class Arrays(NamedTuple):
 
 def read_arrays(path: Path, key: str) -> Arrays:
     """The content of the file, if it was written with this key. Raises one of `BAD_FILE`."""
+    import mmap
+
     import numpy as np
 
     with path.open("rb") as file:
@@ -118,6 +125,8 @@ def _checksum(array: NDArray[Any]) -> int:
 
     It is the CRC of the sums of all rows and of all columns of the bytes, in rows of `_ROW` words.
     """
+    from zlib import crc32
+
     import numpy as np
 
     data = array.reshape(-1).view(np.uint8)

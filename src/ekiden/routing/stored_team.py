@@ -24,7 +24,7 @@ from ekiden.core.checks.fields import check_fields
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Capability, Triggers
 from ekiden.core.values import dumps, loads
-from ekiden.embeddings.cache_folder import cache_folder, write_whole
+from ekiden.embeddings.cache_folder import cache_folder, keep_newest, write_whole
 from ekiden.routing.router import Router
 from ekiden.routing.settings import (
     LlmSettings,
@@ -164,7 +164,7 @@ def write_team(
                 return
             path = _path(root)
             write_whole(path, [_checksum(text), text])
-            _remove_oldest(path.parent)
+            keep_newest(path.parent, _SUFFIX, _MOST_TEAMS)
 
 
 def _is_same(team: StoredTeam, router: Router, settings: RoutingSettings) -> bool:
@@ -315,9 +315,3 @@ def _texts(data: Any) -> tuple[str, ...]:
     if not all(type(each) is str for each in texts):
         raise ValueError("a path is no text")
     return texts
-
-
-def _remove_oldest(folder: Path) -> None:
-    found = sorted((each.stat().st_mtime, each) for each in folder.glob(f"*{_SUFFIX}"))
-    for _, path in found[:-_MOST_TEAMS]:
-        path.unlink()
