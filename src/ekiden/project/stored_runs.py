@@ -23,7 +23,7 @@ from ekiden.core.runs import (
     run_id_of,
 )
 from ekiden.runtime.outcome import recorded_outcome
-from ekiden.runtime.questions.inboxes import read_item
+from ekiden.runtime.questions.questions import read_item
 from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import is_transfer, said

@@ -28,7 +28,7 @@ from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.claim import claimed, live_run, owned, registered, suspended_if_left
 from ekiden.runtime.loop.load import opened_for_handoff
 from ekiden.runtime.outcome import is_taken_up, questions_about, store_withdrawal
-from ekiden.runtime.questions.inboxes import read_item
+from ekiden.runtime.questions.questions import read_item
 from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.unfinished_calls import has_calls_left

@@ -383,7 +383,7 @@ def test_each_location_has_its_own_address(location: str, host: str) -> None:
 
 
 def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(module, "is_installed", lambda name: False)
     with pytest.raises(UserError, match=r"pip install 'ekiden\[vertex\]'"):
         VertexReplica(project="p", engine="1")
 

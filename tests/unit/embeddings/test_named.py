@@ -83,7 +83,7 @@ def test_what_cannot_be_is_told_with_the_way_out(
 
 
 def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vendors, "find_spec", lambda name: None)
+    monkeypatch.setattr(vendors, "is_installed", lambda name: False)
     with pytest.raises(UserError, match=r"pip install 'ekiden\[models,vectors\]'"):
         embedder_for("openai:text-embedding-3-small", api_key="k")
     with pytest.raises(UserError, match="google.genai and numpy"):

@@ -16,7 +16,7 @@ from ekiden.handoff.requests import move_details
 from ekiden.runtime.conversation import not_undone
 from ekiden.runtime.outcome import describe, describe_to_others, finish, log_error
 from ekiden.runtime.questions.cancel_question import withdraw_questions
-from ekiden.runtime.questions.inboxes import tell_people
+from ekiden.runtime.questions.questions import tell_people
 from ekiden.runtime.state.calls import forget, function_of, settled, takes_rollback
 from ekiden.runtime.state.cursor_handoffs import Compensation, PendingHandoff
 from ekiden.runtime.state.state import RunState

@@ -15,8 +15,7 @@ from ekiden.runtime.handoff.controller import carry_out, store_refusal
 from ekiden.runtime.handoff.rollback import confirm_handoffs
 from ekiden.runtime.outcome import finish
 from ekiden.runtime.questions.cancel_question import is_withdrawn_by_run
-from ekiden.runtime.questions.inboxes import item_writes, read_item
-from ekiden.runtime.questions.questions import decided
+from ekiden.runtime.questions.questions import decided, item_writes, read_item
 from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.cursor import OpenQuestion, open_questions
 from ekiden.runtime.state.cursor_handoffs import USER

@@ -25,7 +25,7 @@ from ekiden.runtime.questions.cancel_question import (
     withdraw_query,
 )
 from ekiden.runtime.questions.due import later_timer_end, restart_timeouts
-from ekiden.runtime.questions.inboxes import read_item
+from ekiden.runtime.questions.questions import read_item
 from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.state.budget import UnknownPrice, own_left, spend_own
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion

@@ -1,11 +1,12 @@
-"""Questions and notices that the code of a run sends. Each is stored once, and so is its answer."""
+"""Questions and notices of a run to agents and to people; each is stored once, like its answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ekiden.core.conversation.messages import (
     AgentMessage,
@@ -25,14 +26,16 @@ from ekiden.core.errors.messages import (
 )
 from ekiden.core.questions import DEFAULT_ROLE, ApprovalRequest, Ask, InboxAnswer, InboxItem
 from ekiden.core.values import dumps, new_id, priority_number
-from ekiden.runtime.questions.inboxes import item_writes
 from ekiden.runtime.questions.sessions import notice_session, question_session
 from ekiden.runtime.state.cursor import OpenQuestion
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.variables import check_variable
-from ekiden.storage.base import QueuePut, QueueStore, SessionOpening
+from ekiden.storage.base import DocumentWrite, QueuePut, QueueStore, SessionOpening, Store
 from ekiden.storage.records import NORMAL
 from ekiden.storage.timers import Timer, timer_write
+
+if TYPE_CHECKING:
+    from ekiden.inbox import Inbox
 
 
 class Suspended(BaseException):
@@ -460,3 +463,61 @@ def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
 async def pauses(store: QueueStore) -> bool:
     """Whether any session pauses, and so will continue by itself."""
     return await store.queue_depth(PAUSES) > 0
+
+
+# The inbox as runs use it: new items are stored with the steps of the run.
+
+SEEN = "seen"
+"""The answer to an item that only informs."""
+_OWN_FIELDS = ("kind", "from", "subject", "reason", "role")
+_MAX_SUBJECT = 500
+
+
+def inbox_of(run: RunState) -> Inbox:
+    """The inbox of the run's store, with the run's settings."""
+    from ekiden.inbox import Inbox, InboxSettings
+
+    settings = InboxSettings(role=run.config.operator, escalation=tuple(run.config.escalation))
+    return Inbox(run.store, settings=settings)
+
+
+def item_writes(run: RunState, item: InboxItem) -> list[DocumentWrite]:
+    """The writes of a new item, for the commit of a step."""
+    about = replace(item, task_id=run.task_id, correlation_id=run.correlation_id)
+    return inbox_of(run).item_writes(about)
+
+
+async def tell_people(run: RunState, case: dict[str, Any]) -> None:
+    """Inform people with an item that no run waits for; the caller commits it.
+
+    `case` has the item's kind, sender, subject, and the further details of the event.
+    """
+    if run.is_reachable:
+        context = {name: value for name, value in case.items() if name not in _OWN_FIELDS}
+        item = InboxItem(
+            kind=case["kind"],
+            from_agent=case["from"] or run.agent.name,
+            subject=case["subject"][:_MAX_SUBJECT],
+            body=case.get("reason", ""),
+            options=(SEEN,),
+            context={**context, "session": run.session_id},
+            priority=run.priority,
+            created_at_us=await run.store.now_us(),
+            role=case.get("role") or DEFAULT_ROLE,
+            notice=True,
+        )
+        for document in item_writes(run, item):
+            run.write(document)
+        case["item"] = item.id
+    run.record("inbox", details=case)
+
+
+async def read_item(store: Store, item_id: str) -> InboxItem | None:
+    """The current item; `None` if it does not exist."""
+    from ekiden.core.errors.messages import InboxItemNotFound
+    from ekiden.inbox import Inbox
+
+    try:
+        return await Inbox(store).get(item_id)
+    except InboxItemNotFound:
+        return None

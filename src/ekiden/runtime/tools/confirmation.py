@@ -21,8 +21,7 @@ from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.tools.tool import ApprovalFunction, FunctionTool, check_approval_function
 from ekiden.runtime.outcome import describe, is_bug, warn
 from ekiden.runtime.questions.cancel_question import is_withdrawn_by_run, withdraw
-from ekiden.runtime.questions.inboxes import read_item
-from ekiden.runtime.questions.questions import Suspended, deadline, decided, post
+from ekiden.runtime.questions.questions import Suspended, deadline, decided, post, read_item
 from ekiden.runtime.state.calls import settled
 from ekiden.runtime.state.cursor import Grant
 from ekiden.runtime.state.state import RunState
