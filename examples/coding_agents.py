@@ -1,4 +1,4 @@
-"""Two coding agents: the first agent writes a program, and the second agent tests the program.
+"""Two coding agents: `coder` writes a program, and `reviewer` tests it.
 
     python examples/coding_agents.py
 

@@ -3,7 +3,7 @@
     pip install 'ekiden[realtime]'
     python examples/phone_agent.py
 
-The connection stays open during the handoff. It is stored like any other handoff. A scripted local
+The connection stays open during the handoff, which is stored like any other. A scripted local
 server imitates OpenAI's Realtime API in the real wire format, with text instead of audio.
 """
 

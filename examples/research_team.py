@@ -1,4 +1,4 @@
-"""A research team: a supervisor plans, two agents work in parallel, a third agent joins results.
+"""A research team: a supervisor plans, two agents work in parallel, a third joins their results.
 
     python examples/research_team.py
 

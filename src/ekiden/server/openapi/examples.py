@@ -29,16 +29,16 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
                 "tool calls that had no result when the message arrived; the event's items begin "
                 "with outputs for these calls"
             ),
-            "message": "in the first event of a session that answers another agent: the question",
+            "message": "the question, in the first event of a session that answers another agent",
             "asks": (
-                "a question to another agent: `id`, `to`, `subject`, and `session` if a session "
-                "of the team answers it"
+                "a question to another agent (`id`, `to`, `subject`, and `session` if a "
+                "session of the team answers it)"
             ),
             "answer": (
-                "the end of a question: `id`, `from`, `state`; if the question failed, `error` "
-                "has the reason"
+                "the end of a question (`id`, `from`, `state`); if the question failed, "
+                "`error` has the reason"
             ),
-            "tells": "a message to another agent: `id`, `to`, `subject`",
+            "tells": "a message to another agent (`id`, `to`, `subject`)",
             "published, data": "name and data of an event that a tool or a program published",
             "trigger, fired, evaluation": (
                 "a trigger that did not fire; `evaluation` shows which part of its condition was "
@@ -126,7 +126,7 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
         "a successful handoff has two events: `transferring` and `completed`.",
         {
             "id": "handoff id: session id, `.h` and a number or name",
-            "from, to": "the agents",
+            "from, to": "the source and the target",
             "status": (
                 "`transferring`, `completed`, `failed` or `rolled_back`; `initiated` or "
                 "`validating` while a person is asked for approval"
@@ -153,12 +153,12 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
             "request, at": "id and time of a handoff request from outside the run",
             "begins_run": "the session was not running when the request came",
             "undoes, keeps": (
-                "after a rollback: the range of events that no longer count, and the events in "
-                "this range that still count"
+                "the range of events that a rollback undoes, and the events in this range "
+                "that still count"
             ),
             "compensation, attempt, rollback_failed": (
-                "an attempt of a compensation: its key, its number, and whether it failed; "
-                "`moves` is empty"
+                "the key of a compensation, the number of the attempt, and whether "
+                "the attempt failed; `moves` is empty"
             ),
             "not_compensated": "keys of effects that could not be compensated",
             "task, correlation": "the ids of the session's task",
@@ -199,8 +199,8 @@ EVENT_TYPES: Final[Mapping[EventType, EventKind]] = {
                 "`answered`, `expired` or `cancelled`"
             ),
             "from, role, subject, options, priority, tool": "properties of the item",
-            "summary, context": "of a conversation that was handed off to a person",
-            "handoff, not_compensated, reason": "of a handoff that was rolled back",
+            "summary, context": "summary and context of a conversation handed off to a person",
+            "handoff, not_compensated, reason": "id, keys and reason of a rolled-back handoff",
             "status": "the result with which the session continues",
             "by, via, at_us": (
                 "who made the change (a person, the agent that asked, or `nobody` for a "
