@@ -367,7 +367,7 @@ class ToolTimeout(ToolError):
 
 class McpUnavailable(ToolError):
     """An MCP server cannot be started or reached, or it stopped. The message ends with the last
-    lines of its standard error."""
+    lines of the server's standard error."""
 
     code = "mcp.unavailable"
 

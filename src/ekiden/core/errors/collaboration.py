@@ -81,7 +81,8 @@ class ProtocolError(CollaborationError):
 
 
 class NotAParticipant(CollaborationError):
-    """The agent does not take part in the collaboration, or it has another role."""
+    """The agent does not take part in the collaboration, or does not have the role that the move
+    needs."""
 
     code = "collaboration.not_participant"
 
