@@ -182,12 +182,12 @@ async def mirror_run(
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Replicate session events to the mirror as they happen.
+    """Copy session events to another system, the mirror, as they happen.
 
     The settings `mirror.…` define the mirror. While the mirror is unavailable, events wait in the
-    store. Ctrl-C stops the command; the next run continues at the same event. If several processes
-    run this command, one of them sends events. If it stops, another process takes over. With
-    --once, the exit code is 1 if an event could not be sent.
+    store. After Ctrl-C, the next call of the command continues at the same event. If several
+    processes run this command, one of them sends events. If this process stops, another one takes
+    over. With --once, the exit code is 1 if an event could not be sent.
     """
     import asyncio
     import signal

@@ -115,7 +115,7 @@ GROUPS = {
     "mirror": (
         "Replicate session events to a mirror.",
         {
-            "run": "Replicate session events to the mirror as they happen.",
+            "run": "Copy session events to another system, the mirror, as they happen.",
             "status": "Show how many events were replicated.",
         },
     ),
