@@ -24,7 +24,7 @@ from ekiden.runtime import CodeContext
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow, Store
 from ekiden.storage.postgres import PostgresStore
-from ekiden.testing.contracts.engine_base import asked_person, decide, done
+from ekiden.testing.contracts.engine import asked_person, decide, done
 from tests.faults.processes import ROOT, environment
 from tests.faults.temporal_child import relay_team
 from tests.integration.temporal.desk import attempts, echo, handle_of, until_status

@@ -19,17 +19,15 @@ from typing import Any
 
 from ekiden.core.agent import Agent, Team
 from ekiden.runtime import CodeContext
-from ekiden.testing.contracts.engine_answers import (
+from ekiden.testing.contracts.engine import (
+    CONFIG as CONFIG,
     AnswerContract,
     AskingContract,
     ConcurrencyContract,
-    PeopleContract,
-    RelayContract,
-)
-from ekiden.testing.contracts.engine_base import (
-    CONFIG as CONFIG,
     EngineContractBase,
     EngineUnderTest as EngineUnderTest,
+    PeopleContract,
+    RelayContract,
     answered,
     done,
     outcome,

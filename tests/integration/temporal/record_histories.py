@@ -25,7 +25,7 @@ from ekiden.integrations.temporal.names import store_name, timekeeper_id
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Claim, NewSession, SessionRow
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.testing.contracts.engine_base import answered, asked_person, decide, done
+from ekiden.testing.contracts.engine import answered, asked_person, decide, done
 from tests.integration.temporal.desk import asks_person, echo, handle_of, start_by_hand, until
 from tests.support.temporal import DevServer, client_of
 from tests.support.temporal_engine import TemporalEngine

@@ -14,7 +14,7 @@ from ekiden.engine import submit
 from ekiden.integrations.temporal import TemporalWorker, WorkerVersion
 from ekiden.sessions import Session
 from ekiden.storage.postgres import PostgresStore
-from ekiden.testing.contracts.engine_base import words
+from ekiden.testing.contracts.engine import words
 from tests.faults.processes import ROOT, environment
 from tests.integration.temporal.desk import echo_team, handle_of
 from tests.support.relay_team import relay_team

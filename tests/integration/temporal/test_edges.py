@@ -25,7 +25,7 @@ from ekiden.runtime import CodeContext, RunConfig
 from ekiden.storage.base import Document, SessionRow
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.postgres import PostgresStore
-from ekiden.testing.contracts.engine_base import answered, asked_person, decide, done
+from ekiden.testing.contracts.engine import answered, asked_person, decide, done
 from tests.integration.temporal.desk import (
     SECRET,
     asks_person,

@@ -19,7 +19,7 @@ from ekiden.runtime import CodeContext
 from ekiden.storage.base import Claim, NewSession, SessionRow
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.database import Unreachable
-from ekiden.testing.contracts.engine_base import answered, asked_person, done
+from ekiden.testing.contracts.engine import answered, asked_person, done
 from tests.integration.temporal.desk import (
     SECRET,
     attempts,

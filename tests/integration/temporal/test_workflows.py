@@ -11,7 +11,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from ekiden.core.agent import Agent, Team
 from ekiden.integrations.temporal.names import Wake, store_name, workflow_id
 from ekiden.runtime import CodeContext
-from ekiden.testing.contracts.engine_base import answered, asked_person, decide, done, settled
+from ekiden.testing.contracts.engine import answered, asked_person, decide, done, settled
 from tests.integration.temporal.desk import (
     SECRET,
     asks_person,

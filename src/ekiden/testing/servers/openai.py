@@ -15,9 +15,11 @@ from ekiden.core.errors import UserError
 from ekiden.core.handoffs import transfer_tool_name
 from ekiden.testing.scripted import check_script
 from ekiden.testing.servers.loopback import ClientGone, HttpReply, HttpRequest, LoopbackServer
-from ekiden.testing.servers.openai_checks import InvalidCall, check_chat, check_responses
 from ekiden.testing.servers.openai_wire import (
+    InvalidCall,
     WireAnswer,
+    check_chat,
+    check_responses,
     completion_body,
     completion_events,
     response_body,
